@@ -1,0 +1,67 @@
+"""Sequential resource allocation with situational rules.
+
+import scrl
+problem = scrl.load("agri-joint")
+print(scrl.evaluate(problem, "full-speed"))
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from scrl._registration import register_now_or_later
+from scrl._version import __version__
+
+if TYPE_CHECKING:
+    from scrl import gym as gym
+    from scrl.errors import ScrlError as ScrlError
+    from scrl.evaluation import Evaluation as Evaluation
+    from scrl.evaluation import evaluate as evaluate
+    from scrl.problems import Problem as Problem
+    from scrl.problems import load as load
+    from scrl.problems import save as save
+    from scrl.rules import d as d
+    from scrl.rules import implies as implies
+
+_HOMES = {
+    "Evaluation": "scrl.evaluation",
+    "Problem": "scrl.problems",
+    "ScrlError": "scrl.errors",
+    "d": "scrl.rules",
+    "evaluate": "scrl.evaluation",
+    "implies": "scrl.rules",
+    "load": "scrl.problems",
+    "save": "scrl.problems",
+}
+
+__all__ = [
+    "Evaluation",
+    "Problem",
+    "ScrlError",
+    "__version__",
+    "d",
+    "evaluate",
+    "gym",
+    "implies",
+    "load",
+    "save",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: `import scrl` and `scrl --help` stay quick."""
+    if name == "gym":
+        return import_module("scrl.gym")
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value  # a module of the same name must not shadow the function
+        return value
+    raise AttributeError(f"module 'scrl' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+register_now_or_later()

@@ -1,0 +1,5 @@
+"""`python -m scrl` is `scrl`."""
+
+from scrl.cli import main
+
+main()

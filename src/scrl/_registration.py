@@ -1,0 +1,68 @@
+"""Makes the built-in problems known to `gymnasium.make`, whichever of the two is imported first.
+
+Gymnasium has no plug-in hook, and importing it for everybody would cost every command a third of a
+second; so the problems are registered the moment Gymnasium is imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+BUILTIN_FOLDER = Path(__file__).parent / "problems" / "builtin"
+
+
+def register_now_or_later() -> None:
+    """Register at once if Gymnasium is there, else when it comes."""
+    if "gymnasium" in sys.modules:
+        register()
+    else:
+        sys.meta_path.insert(0, _WhenGymnasiumComes())
+
+
+def register() -> None:
+    """`scrl/NAME-v0` for every built-in problem; harmless when called twice."""
+    import gymnasium
+
+    for path in sorted(BUILTIN_FOLDER.glob("*.toml")):
+        name = f"scrl/{path.stem}-v0"
+        if name not in gymnasium.registry:
+            gymnasium.register(name, "scrl.gym:make", kwargs={"problem": path.stem})
+
+
+class _WhenGymnasiumComes(MetaPathFinder):
+    """Finds Gymnasium as usual, once, and registers after it has run."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        del path, target
+        if fullname != "gymnasium":
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _ThenRegister(spec.loader)
+        return spec
+
+
+class _ThenRegister(Loader):
+    """Runs a module and then registers."""
+
+    def __init__(self, inner: Loader) -> None:
+        self._inner = inner
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._inner.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._inner
+        module.__loader__ = self._inner
+        self._inner.exec_module(module)
+        register()

@@ -1,0 +1,80 @@
+"""The `scrl` command: its subcommands, exit codes, and how errors and interrupts end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any
+
+import typer
+
+from scrl._version import __version__
+from scrl.cli import check, demo, evaluate, listing, new
+from scrl.errors import ScrlError
+
+EXIT_WRONG_INPUT = 2
+EXIT_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="scrl",
+    help="Write rules over a map, learn how to drive so that they hold, see how good it is.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _ends_cleanly(command: Callable[..., None]) -> Callable[..., None]:
+    """Wrong input ends with one message and code 2, Ctrl-C with 130: never with a traceback."""
+
+    @wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except ScrlError as error:
+            print(f"scrl: {error}", file=sys.stderr)
+            raise typer.Exit(EXIT_WRONG_INPUT) from None
+        except KeyboardInterrupt:
+            print("\nscrl: interrupted; nothing was lost", file=sys.stderr)
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+
+    return run
+
+
+for _name, _command in {
+    "demo": demo.demo,
+    "list": listing.list_all,
+    "new": new.new,
+    "check": check.check,
+    "eval": evaluate.evaluate,
+}.items():
+    app.command(_name)(_ends_cleanly(_command))
+
+
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"scrl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    del version
+
+
+def main() -> None:
+    """Run a command."""
+    try:
+        app(prog_name="scrl")
+    except BrokenPipeError:
+        # The reader went away (`scrl list | head`): nothing is wrong, and nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

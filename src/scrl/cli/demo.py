@@ -1,0 +1,56 @@
+"""`scrl demo`: the whole story on a built-in problem."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from scrl.cli.output import JsonFlag, console, print_json, working
+
+if TYPE_CHECKING:
+    from scrl.problems import Problem
+
+DEMO_PROBLEM = "agri-joint"
+
+
+def demo(
+    problem: Annotated[str, typer.Argument(help="The problem to show.")] = DEMO_PROBLEM,
+    out_dir: Annotated[Path, typer.Option("--out", help="Folder for the picture.")] = Path(
+        "runs/demo"
+    ),
+    as_json: JsonFlag = False,
+) -> None:
+    """Show a problem: its map, its rules, and what driving at full speed does to them."""
+    from scrl.problems import load
+
+    loaded = load(problem)
+    with working("driving at full speed ..."):
+        from scrl.evaluation import evaluate
+        from scrl.report.figures import overview, save_figure
+
+        result = evaluate(loaded, "full-speed")
+        picture = save_figure(overview(loaded, result), out_dir / f"{loaded.name}.png")
+    if as_json:
+        print_json({**result.to_json(), "picture": str(picture)})
+        return
+    _tell(loaded)
+    from scrl.cli.evaluate import print_evaluation
+
+    print_evaluation(loaded, result, console())
+    out = console()
+    out.print(f"picture: {escape(str(picture))}", soft_wrap=True)
+    out.print("next: scrl list, scrl new my-field, scrl check my-field/problem.toml")
+
+
+def _tell(problem: Problem) -> None:
+    from scrl.report.terminal import map_lines
+
+    out = console()
+    out.print(f"[bold]{escape(problem.name)}[/bold]: {escape(problem.options.description)}")
+    for line in map_lines(problem.world_spec.regions, is_coloured=sys.stdout.isatty()):
+        out.print(line)
+    out.print("The vehicle sweeps the map row by row and chooses its speed; slow gives more.")

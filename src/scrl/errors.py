@@ -1,0 +1,42 @@
+"""Every error that a user can cause: what is wrong, where, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class ScrlError(Exception):
+    """The input is wrong; the message is complete and needs no traceback (exit code 2)."""
+
+
+class RuleError(ScrlError):
+    """A rule cannot be read: bad syntax, an unknown region, or something that is not linear."""
+
+
+class TooLargeError(RuleError):
+    """A normal form would be larger than its cap; the message says how large."""
+
+
+class MapError(ScrlError):
+    """A map cannot be used: empty region, crossing polygon, wrong shape, NaN, ..."""
+
+
+class ProblemError(ScrlError):
+    """A problem file cannot be used: unknown key, wrong type, value out of range, ..."""
+
+
+class PolicyError(ScrlError):
+    """A policy cannot be used: unknown name, value out of range, missing run folder."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """': did you mean X?' for the nearest known word, else ': known are ...'."""
+    names = list(known)
+    near = get_close_matches(word, names, n=1, cutoff=0.6)
+    if near:
+        return f": did you mean '{near[0]}'?"
+    if not names:
+        return ""
+    listed = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    return f": known are {listed}"

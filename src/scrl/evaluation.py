@@ -1,0 +1,132 @@
+"""Policy -> return, densities, and which rules hold, in expectation and episode by episode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from scrl import density as densities
+from scrl.penalty import cons_vio, rule_margins
+from scrl.policies import Policy, fixed_policy
+from scrl.problems import Problem
+from scrl.rollout import run_episodes
+
+DEFAULT_EPISODES = 100
+"""Episodes behind an evaluation where chance plays a part; else one tells everything."""
+
+
+@dataclass(frozen=True)
+class RuleResult:
+    """One rule: does it hold for the densities, and how far inside (negative: outside) are they."""
+
+    name: str
+    text: str
+    is_satisfied: bool
+    margin: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a policy does on a problem; amounts in raw units, return raw."""
+
+    problem: str
+    policy: str
+    unit: str
+    return_: float
+    density: dict[str, float]
+    density_se: dict[str, float]
+    cons_vio: float
+    is_satisfied: bool
+    rules: tuple[RuleResult, ...]
+    episodes: int
+    episodes_satisfied: int
+    steps: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields of the command contract."""
+        return {
+            "problem": self.problem,
+            "policy": self.policy,
+            "unit": self.unit,
+            "return": self.return_,
+            "density": self.density,
+            "density_se": self.density_se,
+            "cons_vio": self.cons_vio,
+            "satisfied": self.is_satisfied,
+            "rules": [
+                {
+                    "name": rule.name,
+                    "text": rule.text,
+                    "satisfied": rule.is_satisfied,
+                    "margin": rule.margin,
+                }
+                for rule in self.rules
+            ],
+            "episodes": self.episodes,
+            "episodes_satisfied": self.episodes_satisfied,
+            "steps": self.steps,
+        }
+
+    def __str__(self) -> str:
+        verdict = "every rule holds" if self.is_satisfied else f"violated by {self.cons_vio:.2f}"
+        amounts = ", ".join(f"{name} {amount:.1f}" for name, amount in self.density.items())
+        head = f"{self.problem} with {self.policy}: return {self.return_:.2f}, {verdict}"
+        rules = [f"  {rule.name}: {rule.text} (margin {rule.margin:+.1f})" for rule in self.rules]
+        return "\n".join([head, f"  {self.unit}: {amounts}", *rules])
+
+
+def evaluate(
+    problem: Problem,
+    policy: Policy | str,
+    *,
+    episodes: int | None = None,
+    seed: int = 0,
+    name: str | None = None,
+) -> Evaluation:
+    """Run whole episodes and hold their densities against the rules."""
+    label = name or (policy if isinstance(policy, str) else type(policy).__name__)
+    if isinstance(policy, str):
+        policy = fixed_policy(policy, problem)
+    if episodes is None:
+        is_random = problem.world_spec.is_random or policy.is_random
+        episodes = DEFAULT_EPISODES if is_random else 1
+    ran = run_episodes(
+        problem.world,
+        policy,
+        keys=jax.random.split(jax.random.key(seed), episodes),
+        discount=problem.discount,
+    )
+    amounts = problem.world_spec.vehicle.rate * np.asarray(ran.service, float)
+    return _judge(problem, label, amounts, np.asarray(ran.return_, float), np.asarray(ran.steps))
+
+
+def _judge(
+    problem: Problem, label: str, amounts: np.ndarray, returns: np.ndarray, steps: np.ndarray
+) -> Evaluation:
+    """Hold the densities of whole episodes against the rules."""
+    table, rules = problem.atoms, problem.rules.rules
+    density = densities.from_episodes(amounts)
+    violation = float(cons_vio(table, density.mean))
+    margins = rule_margins(table, density.mean, len(rules))
+    single = np.asarray(cons_vio(table, amounts))
+    names = problem.rules.regions
+    return Evaluation(
+        problem=problem.name,
+        policy=label,
+        unit=problem.world_spec.units.unit,
+        return_=float(returns.mean()),
+        density=dict(zip(names, density.mean.tolist(), strict=True)),
+        density_se=dict(zip(names, density.standard_error.tolist(), strict=True)),
+        cons_vio=violation,
+        is_satisfied=violation <= problem.tolerance,
+        rules=tuple(
+            RuleResult(rule.name, rule.text, bool(margin >= -problem.tolerance), float(margin))
+            for rule, margin in zip(rules, margins, strict=True)
+        ),
+        episodes=len(amounts),
+        episodes_satisfied=int((single <= problem.tolerance).sum()),
+        steps=float(steps.mean()),
+    )

@@ -1,0 +1,42 @@
+"""How far densities are from the rules: violations of atoms, clauses and the whole rule set.
+
+Written for numpy and for JAX alike: the arrays bring their namespace with them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from scrl.rules import AtomTable
+
+
+def signed_violation(coefficients: Any, bounds: Any, density: Any) -> Any:
+    """Vio(phi) = a . rho - b for every atom; at most 0 means satisfied (Sec. 4.2)."""
+    return density @ coefficients.T - bounds
+
+
+def clause_violation(members: Any, signed: Any) -> Any:
+    """The smallest max(0, Vio) among the atoms of each clause."""
+    xp = signed.__array_namespace__()
+    positive = xp.maximum(signed, 0.0)[..., None, :]
+    return xp.min(xp.where(members, positive, xp.inf), axis=-1, initial=xp.inf)
+
+
+def cons_vio(table: AtomTable, density: Any) -> Any:
+    """Cons.Vio: the sum of the clauses' violations; the last axis of `density` is the region."""
+    signed = signed_violation(table.coefficients, table.bounds, density)
+    return clause_violation(table.members, signed).sum(axis=-1)
+
+
+def rule_margins(table: AtomTable, density: Any, rules: int) -> np.ndarray:
+    """How far inside each rule the densities lie, in units; negative: by how much it is broken.
+
+    The margin of an atom is b - a . rho; of a clause the largest, of a rule the smallest.
+    """
+    slack = -signed_violation(table.coefficients, table.bounds, np.asarray(density, float))
+    of_clause = np.where(table.members, slack, -np.inf).max(axis=-1, initial=-np.inf)
+    margins = np.full(rules, np.inf)
+    np.minimum.at(margins, table.clause_rule, of_clause)
+    return margins

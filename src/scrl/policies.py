@@ -1,0 +1,68 @@
+"""Policies that need no learning: full speed, or one constant speed."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from scrl.errors import PolicyError, did_you_mean
+from scrl.problems import Problem
+
+NAMES = ("full-speed", "constant:V")
+
+
+class Policy(Protocol):
+    """Chooses a throttle in [0, 1] from what it sees."""
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the same observation can lead to different actions."""
+        ...
+
+    def __call__(
+        self, observation: Float[Array, " feature"], *, key: PRNGKeyArray
+    ) -> Float[Array, ""]: ...
+
+
+class Constant(eqx.Module):
+    """The same throttle everywhere."""
+
+    throttle: Float[Array, ""]
+
+    @property
+    def is_random(self) -> bool:
+        return False
+
+    def __call__(
+        self, observation: Float[Array, " feature"], *, key: PRNGKeyArray
+    ) -> Float[Array, ""]:
+        del observation, key
+        return self.throttle
+
+
+def fixed_policy(name: str, problem: Problem) -> Policy:
+    """The policy called `full-speed`, or `constant:V` for a target speed of V cells per step."""
+    if name == "full-speed":
+        return Constant(jnp.ones(()))
+    kind, colon, value = name.partition(":")
+    if kind != "constant" or not colon:
+        hint = did_you_mean(name, ["full-speed", "constant:1.5"])
+        raise PolicyError(
+            f"unknown policy '{name}'{hint} (a policy is a run folder, full-speed, or constant:V "
+            "with V the target speed)"
+        )
+    vehicle = problem.world_spec.vehicle
+    try:
+        speed = float(value)
+    except ValueError:
+        raise PolicyError(f"policy '{name}': '{value}' is not a number") from None
+    slowest = vehicle.crawl * vehicle.max_speed
+    if not slowest <= speed <= vehicle.max_speed:
+        raise PolicyError(
+            f"policy '{name}': the target speed must lie between {slowest:g} and "
+            f"{vehicle.max_speed:g} cells per step (the vehicle's crawl and top speed)"
+        )
+    return Constant(jnp.asarray(speed / vehicle.max_speed, float))

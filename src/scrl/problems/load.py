@@ -1,0 +1,185 @@
+"""Problem files -> problems. Every mistake is one message that names file, table and key."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from scrl.errors import MapError, ProblemError, RuleError, ScrlError, did_you_mean
+from scrl.problems.problem import MapSource, Problem, ProblemOptions
+from scrl.rules import RuleSet
+from scrl.worlds.maps import MapOptions, load_map
+from scrl.worlds.regions import RegionMap
+from scrl.worlds.spec import Route, SweepSpec
+from scrl.worlds.units import Units
+from scrl.worlds.vehicle import Vehicle, Wind
+
+BUILTIN_FOLDER = Path(__file__).parent / "builtin"
+LARGEST_FILE_BYTES = 10_000_000
+TABLES = ("problem", "world", "vehicle", "wind", "rules")
+WORLD_KEYS = ("kind", "map")
+
+T = TypeVar("T")
+
+
+def builtin_names() -> list[str]:
+    """The built-in problems, in the order of the paper."""
+    return sorted((path.stem for path in BUILTIN_FOLDER.glob("*.toml")), key=_paper_order)
+
+
+def _paper_order(name: str) -> tuple[str, int]:
+    world, _, task = name.partition("-")
+    return world, ["situational", "priority", "joint", "multi"].index(task)
+
+
+def load(name: str | Path) -> Problem:
+    """The built-in problem of that name, or the problem file at that path."""
+    if isinstance(name, str) and name in builtin_names():
+        return load_file(BUILTIN_FOLDER / f"{name}.toml")
+    path = Path(name)
+    if path.is_dir() and (path / "problem.toml").is_file():
+        path = path / "problem.toml"
+    if not path.is_file():
+        hint = did_you_mean(str(name), builtin_names())
+        raise ProblemError(
+            f"{name}: no such problem file, and no built-in problem of that name{hint}"
+        )
+    return load_file(path)
+
+
+def load_file(path: Path) -> Problem:
+    """Read and check one problem file."""
+    tables = read_toml(path)
+    try:
+        return _problem(tables, path)
+    except (ProblemError, RuleError) as error:
+        raise type(error)(f"{path}: {error}") from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file, or one message about why it cannot be read."""
+    try:
+        if path.stat().st_size > LARGEST_FILE_BYTES:
+            raise ProblemError(f"{path}: larger than {LARGEST_FILE_BYTES:,} bytes")
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ProblemError(f"{path}: not a TOML file: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ProblemError(f"{path}: not a text file (byte {error.start} is not UTF-8)") from None
+    except RecursionError:
+        raise ProblemError(f"{path}: nested too deeply") from None
+    except OSError as error:
+        raise ProblemError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:  # tomllib passes on what int() and datetime say
+        raise ProblemError(f"{path}: not a TOML file: {error}") from None
+
+
+def _problem(tables: dict[str, Any], path: Path) -> Problem:
+    for key in tables:
+        if key not in TABLES:
+            raise ProblemError(f"unknown table [{key}]{did_you_mean(key, TABLES)}")
+        if not isinstance(tables[key], dict):
+            raise ProblemError(f"{key} must be a table: write [{key}] above its keys")
+    options = _read(ProblemOptions, tables, "problem")
+    options = dataclasses.replace(options, name=options.name or path.stem)
+    world = tables.get("world")
+    if world is None:
+        raise ProblemError('the table [world] is missing; it needs at least map = "FILE"')
+    source = _map_source(world, path)
+    regions = load_map(source.path, source.options)
+    route = _read(Route, tables, "world", _world_keys())
+    spec = SweepSpec(
+        regions,
+        vehicle=_read(Vehicle, tables, "vehicle"),
+        wind=_read(Wind, tables, "wind"),
+        route=route,
+        units=_with_map_scale(_read(Units, tables, "world", _world_keys()), regions, route),
+    )
+    texts = _rule_texts(tables.get("rules", {}))
+    rules = RuleSet.from_texts(texts, regions.names, options.conventions)
+    return Problem(spec, rules, options, source)
+
+
+def _world_keys() -> list[str]:
+    shared = [field.name for part in (MapOptions, Route, Units) for field in _fields(part)]
+    return [*WORLD_KEYS, *shared]
+
+
+def _fields(part: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(part)
+
+
+def _read(
+    part: type[T], tables: Mapping[str, Any], table: str, known: Iterable[str] | None = None
+) -> T:
+    """Build a settings class from the keys of one table that belong to it."""
+    own = [field.name for field in _fields(part)]
+    known = list(known or own)
+    values = tables.get(table, {})
+    for key in values:
+        if key not in known:
+            raise ProblemError(f"[{table}] has no key '{key}'{did_you_mean(key, known)}")
+    chosen = {key: _frozen(value) for key, value in values.items() if key in own}
+    try:
+        return part(**chosen)
+    except ScrlError as error:
+        raise ProblemError(f"[{table}] {error}") from None
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+
+
+def _map_source(world: Mapping[str, Any], path: Path) -> MapSource:
+    kind = world.get("kind", "sweep")
+    if kind != "sweep":
+        raise ProblemError(f"[world] kind = {kind!r} is unknown: the one kind is 'sweep'")
+    name = world.get("map")
+    if not isinstance(name, str) or not name:
+        raise ProblemError('[world] needs map = "FILE": a GeoJSON, image or .npy file')
+    return MapSource(
+        inside_folder(path.parent, name),
+        _read(MapOptions, {"world": world}, "world", _world_keys()),
+    )
+
+
+def inside_folder(folder: Path, name: str) -> Path:
+    """The file `name` in `folder`; a path that leads out of the folder is refused."""
+    if "\0" in name:
+        raise ProblemError("[world] map holds a NUL character")
+    target = (folder / name).resolve()
+    if not target.is_relative_to(folder.resolve()):
+        raise ProblemError(
+            f"[world] map = {name!r} leads out of the problem's folder; copy the map next to the "
+            "problem file"
+        )
+    return folder / name
+
+
+def _with_map_scale(units: Units, regions: RegionMap, route: Route) -> Units:
+    """Metres per cell from a geographic map, where the file does not say otherwise."""
+    sizes = regions.georeference.cell_size_metres() if regions.georeference else None
+    if units.cell is not None or sizes is None:
+        return units
+    east, north = sizes
+    return dataclasses.replace(units, cell=east if route.direction == "rows" else north)
+
+
+def _rule_texts(table: Mapping[str, Any]) -> dict[str, str]:
+    for name, text in table.items():
+        if not isinstance(text, str):
+            raise ProblemError(f'[rules] {name} must be a text: {name} = "S1 >= 300"')
+    return dict(table)
+
+
+def load_world(path: str | Path) -> SweepSpec:
+    """The world of a problem, or of a map file with the default vehicle."""
+    if Path(path).suffix.lower() == ".toml" or str(path) in builtin_names():
+        return load(path).world_spec
+    try:
+        return SweepSpec(load_map(Path(path)))
+    except MapError as error:
+        raise ProblemError(str(error)) from None

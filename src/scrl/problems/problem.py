@@ -1,0 +1,124 @@
+"""A problem: a world and the rules that hold in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrl.errors import ProblemError
+from scrl.rules import AtomTable, Conventions, Formula, RuleSet
+from scrl.worlds.maps import MapOptions
+from scrl.worlds.settings import check_settings, setting
+from scrl.worlds.spec import SweepSpec
+
+if TYPE_CHECKING:
+    from scrl.worlds.sweep import SweepWorld
+
+
+@dataclass(frozen=True)
+class ProblemOptions:
+    """How rules are read and judged."""
+
+    name: str = setting("", "Short name, used in tables and run folders.")
+    description: str = setting("", "One sentence for people.")
+    equality_band: float = setting(
+        0.0, "Band of an equality that has no `within` of its own.", unit="units", low=0.0
+    )
+    margin: float = setting(
+        0.0, "How far past its bound a negated comparison must be.", unit="units", low=0.0
+    )
+    tolerance: float = setting(
+        1e-6, "Violation up to which the rules count as satisfied.", unit="units", low=0.0
+    )
+    discount: float = setting(
+        1.0,
+        "Weight of a step against the one before it (1: plain sums).",
+        low=0.0,
+        is_low_open=True,
+        high=1.0,
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    @property
+    def conventions(self) -> Conventions:
+        return Conventions(margin=self.margin, equality_band=self.equality_band)
+
+
+@dataclass(frozen=True)
+class MapSource:
+    """The file that a map was read from, and how."""
+
+    path: Path
+    options: MapOptions
+
+
+RuleInput = str | Formula | Mapping[str, str | Formula] | Sequence[str | Formula]
+"""Rules as people give them: one, several, or several with names; as text or as formulas."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A world, a rule set over its regions, and how to judge it."""
+
+    world_spec: SweepSpec
+    rules: RuleSet
+    options: ProblemOptions = field(default_factory=ProblemOptions)
+    source: MapSource | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if tuple(self.rules.regions) != tuple(self.world_spec.regions.names):
+            raise ProblemError("the rules are written over other regions than those of the map")
+
+    @classmethod
+    def create(
+        cls, world_spec: SweepSpec, rules: RuleInput = (), options: ProblemOptions | None = None
+    ) -> Problem:
+        """A problem from a world and rules given as text or formulas."""
+        options = options or ProblemOptions(name="problem")
+        rule_set = RuleSet.of(rules, world_spec.regions.names, options.conventions)
+        return cls(world_spec, rule_set, options)
+
+    @property
+    def name(self) -> str:
+        return self.options.name
+
+    @property
+    def tolerance(self) -> float:
+        return self.options.tolerance
+
+    @property
+    def discount(self) -> float:
+        return self.options.discount
+
+    @cached_property
+    def atoms(self) -> AtomTable:
+        """The rules as matrices."""
+        return AtomTable.of(self.rules)
+
+    @cached_property
+    def world(self) -> SweepWorld:
+        """The world in JAX (built on first use: reading a problem needs no JAX)."""
+        from scrl.worlds.sweep import SweepWorld
+
+        return SweepWorld.from_spec(self.world_spec)
+
+    def warnings(self) -> list[str]:
+        """What is allowed but probably not meant."""
+        found = list(self.rules.warnings())
+        if missed := self.world_spec.path.missed_cells:
+            found.append(
+                f"{missed} cells of the field are not covered: no pass of the swath fits between "
+                "cells that must not be entered (a smaller swath would reach them)"
+            )
+        if not self.rules.rules:
+            found.append("there are no rules: every policy satisfies this problem")
+        return found
+
+    def with_rules(self, rules: RuleInput) -> Problem:
+        """The same world with other rules."""
+        return Problem.create(self.world_spec, rules, self.options)

@@ -1,0 +1,100 @@
+"""Problems -> problem files that `load` reads back to the same problem."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scrl.errors import ProblemError
+from scrl.problems.problem import Problem, ProblemOptions
+from scrl.problems.toml_text import key_text, value_text
+from scrl.worlds.maps import MapOptions
+from scrl.worlds.spec import Route
+from scrl.worlds.units import Units
+from scrl.worlds.vehicle import Vehicle, Wind
+
+
+def save(problem: Problem, path: Path | str) -> Path:
+    """Write the problem file and its map beside it; an existing file is never overwritten."""
+    path = Path(path)
+    if path.suffix != ".toml":
+        raise ProblemError(f"{path}: a problem file's name ends in .toml")
+    spec = problem.world_spec
+    options = problem.source.options if problem.source else _options_of_masks(problem)
+    map_path = path.parent / _map_name(problem, path)
+    for target in (path, map_path):
+        if target.exists():
+            raise ProblemError(f"{target} exists already; choose another name or remove it")
+    sections = {
+        "problem": dict(changed_fields(problem.options, ProblemOptions())),
+        "world": {
+            "kind": "sweep",
+            "map": map_path.name,
+            **dict(changed_fields(options, MapOptions())),
+            **dict(changed_fields(spec.route, Route())),
+            **dict(changed_fields(spec.units, Units())),
+        },
+        "vehicle": dict(changed_fields(spec.vehicle, Vehicle())),
+        "wind": dict(changed_fields(spec.wind, Wind())),
+        "rules": {rule.name: rule.text for rule in problem.rules.rules},
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _write_map(problem, map_path)
+    path.write_text(sections_text(sections), encoding="utf-8")
+    return path
+
+
+def sections_text(sections: dict[str, dict[str, Any]]) -> str:
+    """The text of a TOML file with these tables; empty ones are left out."""
+    blocks = []
+    for name, values in sections.items():
+        if values:
+            lines = [f"{key_text(key)} = {value_text(value)}" for key, value in values.items()]
+            blocks.append("\n".join([f"[{name}]", *lines]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def changed_fields(part: Any, default: Any) -> list[tuple[str, Any]]:
+    """The fields that differ from their default, in order."""
+    pairs = ((field.name, getattr(part, field.name)) for field in dataclasses.fields(part))
+    return [
+        (name, value)
+        for name, value in pairs
+        if value is not None and value != getattr(default, name)
+    ]
+
+
+_FIELD_NAME, _FORBIDDEN_NAME = "(field)", "(forbidden)"
+
+
+def _options_of_masks(problem: Problem) -> MapOptions:
+    """How to read back a map that was built in Python and is saved as a stack of masks."""
+    regions = problem.world_spec.regions
+    names = list(regions.names)
+    has_field, has_forbidden = not regions.field.all(), bool(regions.forbidden.any())
+    names += [_FIELD_NAME] if has_field else []
+    names += [_FORBIDDEN_NAME] if has_forbidden else []
+    return MapOptions(
+        regions=tuple(names),
+        field=_FIELD_NAME if has_field else None,
+        forbidden=(_FORBIDDEN_NAME,) if has_forbidden else (),
+    )
+
+
+def _map_name(problem: Problem, path: Path) -> str:
+    return problem.source.path.name if problem.source else f"{path.stem}.npy"
+
+
+def _write_map(problem: Problem, target: Path) -> None:
+    if problem.source:
+        shutil.copyfile(problem.source.path, target)
+        return
+    regions = problem.world_spec.regions
+    masks = list(regions.masks)
+    masks += [] if regions.field.all() else [regions.field]
+    masks += [regions.forbidden] if regions.forbidden.any() else []
+    np.save(target, np.stack(masks), allow_pickle=False)

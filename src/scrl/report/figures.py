@@ -1,0 +1,84 @@
+"""Pictures of problems and results, made with Matplotlib and no window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from scrl.evaluation import Evaluation
+from scrl.problems import Problem
+from scrl.worlds.palette import colour_of, region_colours
+from scrl.worlds.regions import RegionMap
+
+MOST_BARS = 40
+
+
+def save_figure(figure: Figure, path: Path) -> Path:
+    """Write a picture, making its folder if need be."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    return path
+
+
+def overview(problem: Problem, result: Evaluation) -> Figure:
+    """The map beside what each region received and what the rules ask of it."""
+    figure = Figure(figsize=(9.0, 4.0), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=[1.0, 1.25])
+    draw_map(left, problem.world_spec.regions)
+    draw_received(right, problem, result)
+    left.set_title(problem.name)
+    right.set_title(f"{result.policy}: return {result.return_:.2f}")
+    return figure
+
+
+def draw_map(axes: Axes, regions: RegionMap) -> None:
+    """The regions in their colours, each with its name in its middle."""
+    axes.imshow(region_colours(regions), interpolation="nearest")
+    for name, mask in zip(regions.names, regions.masks, strict=True):
+        row, column = inner_point(mask)
+        axes.text(column, row, name, ha="center", va="center", color="white", weight="bold")
+    axes.set_axis_off()
+
+
+def inner_point(mask: np.ndarray) -> tuple[int, int]:
+    """A cell well inside a region: of its deepest cells the one nearest to its middle."""
+    from scipy.ndimage import distance_transform_cdt
+
+    depth = np.asarray(distance_transform_cdt(np.pad(mask, 1), metric="chessboard"))[1:-1, 1:-1]
+    deepest = np.argwhere(depth >= depth.max() - 1)
+    middle = np.argwhere(mask).mean(axis=0)
+    row, column = deepest[np.argmin(((deepest - middle) ** 2).sum(axis=1))]
+    return int(row), int(column)
+
+
+def draw_received(axes: Axes, problem: Problem, result: Evaluation) -> None:
+    """A bar per region, with a mark at each bound that a rule sets on that region alone."""
+    names = list(result.density)[:MOST_BARS]
+    amounts = [result.density[name] for name in names]
+    places = np.arange(len(names))
+    axes.barh(places, amounts, color=[colour_of(index) for index in range(len(names))])
+    for region, bound, is_least in single_region_bounds(problem):
+        if region < len(names):
+            axes.plot([bound, bound], [region - 0.4, region + 0.4], color="black", lw=2)
+            axes.plot(bound, region, marker=">" if is_least else "<", color="black", ms=7)
+    axes.set_yticks(places, names)
+    axes.invert_yaxis()
+    axes.set_xlabel(
+        f"{result.unit} received (marks: bounds that rules name; the tip points inside)"
+    )
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def single_region_bounds(problem: Problem) -> list[tuple[int, float, bool]]:
+    """(region, bound, whether at least) of every atom that names one region only."""
+    found = []
+    table = problem.atoms
+    for row, bound in zip(table.coefficients, table.bounds, strict=True):
+        named = np.flatnonzero(row)
+        if len(named) == 1:
+            region = int(named[0])
+            found.append((region, float(bound / row[region]), bool(row[region] < 0)))
+    return found

@@ -1,0 +1,177 @@
+"""Policy + world + key -> what happened. Resets live here, and nowhere else."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from scrl.policies import Policy
+from scrl.worlds.sweep import SweepState, SweepWorld
+
+
+class Transition(NamedTuple):
+    """One step: the state it led to, what was served there, what it cost, and how it ended."""
+
+    state: SweepState
+    action: Float[Array, ""]
+    labels: Float[Array, " region"]
+    reward: Float[Array, ""]
+    is_terminated: Bool[Array, ""]
+    is_truncated: Bool[Array, ""]
+
+
+class Trajectory(NamedTuple):
+    """Steps in a row; those with `is_active` false lie after the episode's end and are empty."""
+
+    transition: Transition
+    is_active: Bool[Array, " time"]
+
+
+class Episode(NamedTuple):
+    """The sums of one episode: sum gamma^t r, sum gamma^t labels, steps, and how it ended."""
+
+    return_: Float[Array, ""]
+    service: Float[Array, " region"]
+    steps: Int[Array, ""]
+    is_terminated: Bool[Array, ""]
+
+
+def take_step(
+    world: SweepWorld, policy: Policy, state: SweepState, *, key: PRNGKeyArray
+) -> Transition:
+    """Observe, act, move on."""
+    act_key, world_key = jax.random.split(key)
+    action = policy(world.observe(state), key=act_key)
+    after = world.transition(state, action, key=world_key)
+    return Transition(
+        after,
+        action,
+        world.labels(after),
+        world.reward(after),
+        world.is_terminal(after),
+        world.is_truncated(after),
+    )
+
+
+class RunningEpisode(NamedTuple):
+    """An episode under way: where it is, its sums so far, and gamma^t."""
+
+    state: SweepState
+    sums: Episode
+    weight: Float[Array, ""]
+    key: PRNGKeyArray
+
+
+def begin_episode(world: SweepWorld, *, key: PRNGKeyArray) -> RunningEpisode:
+    """The first moment of an episode: nothing has happened yet."""
+    start_key, loop_key = jax.random.split(key)
+    regions = world.kinds.shape[1]
+    nothing = Episode(jnp.zeros(()), jnp.zeros(regions), jnp.zeros((), int), jnp.zeros((), bool))
+    return RunningEpisode(world.initial(key=start_key), nothing, jnp.ones(()), loop_key)
+
+
+def continue_episode(
+    world: SweepWorld,
+    policy: Policy,
+    running: RunningEpisode,
+    *,
+    until_step: int | Int[Array, ""],
+    discount: float | Float[Array, ""] = 1.0,
+) -> RunningEpisode:
+    """Go on to the end, or to a step; keeps sums only, so any length fits in memory."""
+    last_step = jnp.minimum(until_step, world.horizon_steps)
+
+    def is_running(now: RunningEpisode) -> Bool[Array, ""]:
+        return ~now.sums.is_terminated & (now.state.step < last_step)
+
+    def body(now: RunningEpisode) -> RunningEpisode:
+        step_key = jax.random.fold_in(now.key, now.state.step)
+        moved = take_step(world, policy, now.state, key=step_key)
+        sums = Episode(
+            now.sums.return_ + now.weight * moved.reward,
+            now.sums.service + now.weight * moved.labels,
+            now.sums.steps + 1,
+            moved.is_terminated,
+        )
+        return RunningEpisode(moved.state, sums, now.weight * discount, now.key)
+
+    return jax.lax.while_loop(is_running, body, running)
+
+
+def run_episode(
+    world: SweepWorld, policy: Policy, *, key: PRNGKeyArray, discount: float = 1.0
+) -> Episode:
+    """One episode from start to end."""
+    running = begin_episode(world, key=key)
+    until = world.horizon_steps
+    return continue_episode(world, policy, running, until_step=until, discount=discount).sums
+
+
+CHUNK_STEPS = 5_000
+CHUNK_EPISODES = 1_024
+
+
+def run_episodes(
+    world: SweepWorld, policy: Policy, *, keys: PRNGKeyArray, discount: float = 1.0
+) -> Episode:
+    """Many episodes side by side, one per key; in chunks, so that Ctrl-C is heard soon."""
+    parts = [
+        _run_chunk(world, policy, keys[first : first + CHUNK_EPISODES], discount)
+        for first in range(0, len(keys), CHUNK_EPISODES)
+    ]
+    return jax.tree.map(lambda *sums: jnp.concatenate(sums), *parts)
+
+
+def _run_chunk(world: SweepWorld, policy: Policy, keys: PRNGKeyArray, discount: float) -> Episode:
+    running = _begin_all(world, keys)
+    for until in range(CHUNK_STEPS, world.horizon_steps + CHUNK_STEPS, CHUNK_STEPS):
+        running = _continue_all(world, policy, running, jnp.asarray(until), jnp.asarray(discount))
+        if bool(running.sums.is_terminated.all()):
+            break
+    return running.sums
+
+
+@eqx.filter_jit
+def _begin_all(world: SweepWorld, keys: PRNGKeyArray) -> RunningEpisode:
+    return jax.vmap(lambda key: begin_episode(world, key=key))(keys)
+
+
+@eqx.filter_jit
+def _continue_all(
+    world: SweepWorld,
+    policy: Policy,
+    running: RunningEpisode,
+    until: Int[Array, ""],
+    discount: Float[Array, ""],
+) -> RunningEpisode:
+    def one(now: RunningEpisode) -> RunningEpisode:
+        return continue_episode(world, policy, now, until_step=until, discount=discount)
+
+    return jax.vmap(one)(running)
+
+
+def run_trajectory(
+    world: SweepWorld, policy: Policy, *, key: PRNGKeyArray, steps: int
+) -> Trajectory:
+    """The first `steps` steps of one episode, every step kept."""
+    start_key, loop_key = jax.random.split(key)
+
+    def body(
+        carry: tuple[SweepState, Bool[Array, ""]], step_key: PRNGKeyArray
+    ) -> tuple[tuple[SweepState, Bool[Array, ""]], Trajectory]:
+        state, is_active = carry
+        moved = take_step(world, policy, state, key=step_key)
+        kept = moved._replace(
+            labels=jnp.where(is_active, moved.labels, 0.0),
+            reward=jnp.where(is_active, moved.reward, 0.0),
+        )
+        is_next_active = is_active & ~moved.is_terminated & ~moved.is_truncated
+        return (moved.state, is_next_active), Trajectory(kept, is_active)
+
+    start = (world.initial(key=start_key), jnp.ones((), bool))
+    step_keys = jax.vmap(lambda step: jax.random.fold_in(loop_key, step))(jnp.arange(steps))
+    return jax.lax.scan(body, start, step_keys)[1]

@@ -1,0 +1,64 @@
+"""The rule language: text or Python operators -> formula -> normal forms -> arrays."""
+
+from scrl.rules.atoms import AtomTable
+from scrl.rules.build import Expression, average, d, implies, total
+from scrl.rules.conventions import Conventions
+from scrl.rules.groups import Size, branches, branches_size, clauses, clauses_size
+from scrl.rules.linear import Linear
+from scrl.rules.meaning import holds
+from scrl.rules.normal import AllOf, AnyOf, Atom, Origin, Positive, negation_normal
+from scrl.rules.parse import parse
+from scrl.rules.place import PlacedRuleError
+from scrl.rules.ruleset import Clause, Rule, RuleSet
+from scrl.rules.show import show
+from scrl.rules.syntax import (
+    And,
+    Compare,
+    Formula,
+    Implies,
+    Not,
+    Or,
+    Relation,
+    Span,
+    comparisons,
+    regions_of,
+)
+
+__all__ = [
+    "AllOf",
+    "And",
+    "AnyOf",
+    "Atom",
+    "AtomTable",
+    "Clause",
+    "Compare",
+    "Conventions",
+    "Expression",
+    "Formula",
+    "Implies",
+    "Linear",
+    "Not",
+    "Or",
+    "Origin",
+    "PlacedRuleError",
+    "Positive",
+    "Relation",
+    "Rule",
+    "RuleSet",
+    "Size",
+    "Span",
+    "average",
+    "branches",
+    "branches_size",
+    "clauses",
+    "clauses_size",
+    "comparisons",
+    "d",
+    "holds",
+    "implies",
+    "negation_normal",
+    "parse",
+    "regions_of",
+    "show",
+    "total",
+]

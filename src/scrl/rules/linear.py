@@ -1,0 +1,112 @@
+"""Linear expressions over densities: a sum of coefficient times region, plus a constant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from scrl.errors import RuleError
+from scrl.rules.exact import Number, bounded, exact
+
+MAX_NAME = 200
+"""A region's name has at most this many characters."""
+
+# Control characters, line breaks and half surrogate pairs cannot be shown in a one-line message.
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def checked_name(name: object) -> str:
+    """The same name, if a region may be called so."""
+    if not isinstance(name, str):
+        raise RuleError(f"a region's name is text, not {name!r}")
+    if not name:
+        raise RuleError("a region's name is empty")
+    if len(name) > MAX_NAME:
+        raise RuleError(f"a region's name is too long (more than {MAX_NAME} characters)")
+    if _FORBIDDEN.search(name):
+        raise RuleError(f"a region's name holds a control character or a line break: {name!r}")
+    return name
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Linear:
+    """sum of coefficient * density[region] + constant; merged, in order of first appearance."""
+
+    terms: tuple[tuple[str, Fraction], ...]
+    constant: Fraction
+
+    def __init__(self, terms: Iterable[tuple[str, Number]] = (), constant: Number = 0) -> None:
+        merged: dict[str, Fraction] = {}
+        for name, coefficient in terms:
+            _add(merged, checked_name(name), exact(coefficient))
+        _fill(self, merged, exact(constant))
+
+    @property
+    def is_constant(self) -> bool:
+        """No region is left: the value is a plain number."""
+        return not self.terms
+
+
+def region(name: str) -> Linear:
+    """The density of one region."""
+    return Linear(((name, 1),))
+
+
+def combine(parts: Iterable[tuple[Fraction, Linear]]) -> Linear:
+    """The weighted sum of linear expressions."""
+    merged: dict[str, Fraction] = {}
+    constant = Fraction(0)
+    for weight, part in parts:
+        scaled = part if weight == 1 else _scaled(weight, part)
+        if merged:
+            for name, coefficient in scaled.terms:
+                _add(merged, name, coefficient)
+        else:
+            merged.update(scaled.terms)
+        constant = bounded(constant + scaled.constant)
+    return _fill(object.__new__(Linear), merged, constant)
+
+
+def product(left: Linear, right: Linear) -> Linear:
+    """left * right, where at most one of them holds a region."""
+    if left.is_constant:
+        return combine([(left.constant, right)])
+    if right.is_constant:
+        return combine([(right.constant, left)])
+    raise RuleError("not linear: a product of two regions")
+
+
+def quotient(left: Linear, right: Linear) -> Linear:
+    """left / right, where right is a plain number."""
+    return combine([(reciprocal(right), left)])
+
+
+def reciprocal(divisor: Linear) -> Fraction:
+    """1 / divisor, where the divisor is a plain number."""
+    if not divisor.is_constant:
+        raise RuleError("not linear: a division by a region")
+    if divisor.constant == 0:
+        raise RuleError("division by zero")
+    return 1 / divisor.constant
+
+
+def _scaled(weight: Fraction, part: Linear) -> Linear:
+    terms = {name: bounded(weight * coefficient) for name, coefficient in part.terms if weight}
+    return _fill(object.__new__(Linear), terms, bounded(weight * part.constant))
+
+
+def _add(merged: dict[str, Fraction], name: str, coefficient: Fraction) -> None:
+    """Adds one term; a coefficient that becomes zero disappears."""
+    value = bounded(merged.get(name, Fraction(0)) + coefficient)
+    if value:
+        merged[name] = value
+    else:
+        merged.pop(name, None)
+
+
+def _fill(linear: Linear, merged: dict[str, Fraction], constant: Fraction) -> Linear:
+    object.__setattr__(linear, "terms", tuple(merged.items()))
+    object.__setattr__(linear, "constant", constant)
+    return linear

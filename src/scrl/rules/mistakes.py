@@ -1,0 +1,108 @@
+"""The parser's complaints in human words: what was found, expected, and probably meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from difflib import get_close_matches
+
+from lark import Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+
+from scrl.rules.place import Misplaced, printable
+from scrl.rules.syntax import Span
+from scrl.rules.words import KEYWORDS
+
+_SPELLINGS = {
+    "&": "write 'and'",
+    "|": "write 'or'",
+    "!": "write 'not (...)'",
+    "'": 'write a name in "double quotes"',
+    '"': 'the quoted name does not end, or holds a backslash that is not \\\\ or \\"',
+    "=>": "write '->' for implies, or '>='",
+    "=<": "write '<='",
+    "<>": "write 'not (... == ...)'",
+    "**": "a rule is linear, without powers",
+}
+_ORPHANS = {"THEN": "there is no 'if' before it", "RPAR": "there is no '(' before it"}
+_END = "$END"
+_CHOICES = (
+    ("LPAR", "'('"),
+    ("COMMA", "','"),
+    ("AND", "'and'"),
+    ("OR", "'or'"),
+    ("ARROW", "'->'"),
+    ("THEN", "'then'"),
+    ("RPAR", "')'"),
+    (_END, "the end of the rule"),
+)
+_LAST_WORD = re.compile(r"([^\W\d]\w*)\s*\Z")
+
+
+def mistake(error: UnexpectedInput, text: str) -> Misplaced:
+    """The parser's complaint in human words, at its place."""
+    if isinstance(error, UnexpectedCharacters):
+        return _bad_character(text, error.pos_in_stream)
+    if isinstance(error, UnexpectedToken):
+        token, accepted = error.token, error.accepts or set()
+        if token.type == _END:
+            message = f"the rule ends too early: expected {_expected(accepted)}"
+            return Misplaced(message, Span(token.end_pos or 0, token.end_pos or 0))
+        return _bad_token(token, accepted, text)
+    raise error
+
+
+def _bad_character(text: str, start: int) -> Misplaced:
+    char = text[start]
+    hint = _SPELLINGS.get(char, "it has no meaning in a rule")
+    shown = char if char.isprintable() else f"U+{ord(char):04X}"
+    return Misplaced(f"unexpected character '{shown}': {hint}", Span(start, start + 1))
+
+
+def _bad_token(token: Token, accepted: Collection[str], text: str) -> Misplaced:
+    start, end = token.start_pos or 0, token.end_pos or 0
+    slip = _slip_before(text, start)
+    if slip is not None:
+        word = text[slip.start : slip.end]
+        return Misplaced(f"unexpected '{word}': did you mean '{word.lower()}'?", slip)
+    shown = printable(token if len(token) <= 40 else token[:37] + "...")
+    hint = _hint(token, accepted, text[max(0, start - 1) : start])
+    return Misplaced(f"unexpected '{shown}': {hint}", Span(start, end))
+
+
+def _slip_before(text: str, start: int) -> Span | None:
+    """A keyword in upper case just before, which was read as a region: IF S1 > 3 then ..."""
+    window = max(0, start - 60)
+    found = _LAST_WORD.search(text[window:start])
+    if found is None or found[1] in KEYWORDS or found[1].lower() not in KEYWORDS:
+        return None
+    return Span(window + found.start(1), window + found.end(1))
+
+
+def _hint(token: Token, accepted: Collection[str], before: str) -> str:
+    if before + token[:1] in _SPELLINGS:
+        return _SPELLINGS[before + token[:1]]
+    if token.type in _ORPHANS and _END in accepted:
+        return _ORPHANS[token.type]
+    if before.isdigit() and token.type in ("NAME", "QUOTED", "LPAR"):
+        return "between a number and a region write '*', as in 2*S4"
+    if token.type == "NAME":
+        words = [word for word in KEYWORDS if word.upper() in accepted]
+        near = get_close_matches(token[:40].lower(), words, n=1, cutoff=0.6)
+        if near:
+            return f"did you mean '{near[0]}'?"
+    return f"expected {_expected(accepted)}"
+
+
+def _expected(accepted: Collection[str]) -> str:
+    """The accepted tokens in human words."""
+    if "NAME" in accepted:
+        words = [f"'{word}'" for word in ("not", "if") if word.upper() in accepted]
+        return _listed(["a region", "a number", *words, "'('"])
+    choices = [word for name, word in _CHOICES if name in accepted]
+    if "RELATION" in accepted and "AND" not in accepted:
+        choices.append("a comparison such as <= or >=")
+    return _listed(choices)
+
+
+def _listed(choices: list[str]) -> str:
+    return " or ".join(filter(None, (", ".join(choices[:-1]), choices[-1])))

@@ -1,0 +1,80 @@
+"""From a rule's text to a formula, or to an error that shows the place and what was expected."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from functools import cache
+from pathlib import Path
+from typing import cast
+
+from lark import Lark, UnexpectedInput
+
+from scrl.rules.actions import Actions, Piece, known_regions
+from scrl.rules.mistakes import mistake
+from scrl.rules.place import Misplaced, PlacedRuleError, placed
+from scrl.rules.syntax import Formula, Span
+
+MAX_TEXT = 200_000
+"""A rule's text has at most this many characters."""
+MAX_PIECES = 20_000
+"""A rule has at most this many words and signs, so that reading it takes less than a second."""
+MAX_EFFORT = 200_000
+"""The same, each counted once more for every parenthesis around it: sums are read inside out."""
+MAX_PARENTHESES = 100
+"""Parentheses nested deeper than this are refused."""
+
+_COMMENT = re.compile(r"#[^\n]*")
+_PIECES = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|\w+|\S')
+_NESTING = {"(": 1, ")": -1}
+
+
+def parse(text: str, *, regions: Collection[str] | None = None, rule: str | None = None) -> Formula:
+    """The formula that the text means; `regions` are the known names, `rule` its own name."""
+    prefix = "" if rule is None else f"rule '{rule}': "
+    if not isinstance(text, str):
+        raise PlacedRuleError(f"{prefix}a rule is text, not {type(text).__name__}")
+    if len(text) > MAX_TEXT:
+        raise PlacedRuleError(f"{prefix}the text is longer than {MAX_TEXT:,} characters")
+    if not _COMMENT.sub("", text).strip():
+        raise PlacedRuleError(f"{prefix}the text is empty: write a rule such as S1 <= 300")
+    token = known_regions.set(None if regions is None else dict.fromkeys(regions))
+    try:
+        _check_limits(text)
+        return _read(text)
+    except Misplaced as error:
+        raise placed(error, text, rule) from None
+    finally:
+        known_regions.reset(token)
+
+
+def _read(text: str) -> Formula:
+    try:
+        piece = cast("Piece", _parser().parse(text))
+    except UnexpectedInput as error:
+        raise mistake(error, text) from None
+    return cast("Formula", piece.value)
+
+
+@cache
+def _parser() -> Lark:
+    """The parser, built once, when the first rule is read."""
+    grammar = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", lexer="basic", transformer=Actions())
+
+
+def _check_limits(text: str) -> None:
+    """Refuses what would be slow to read, before reading it."""
+    depth = effort = 0
+    for count, piece in enumerate(_PIECES.finditer(text), start=1):
+        depth += _NESTING.get(piece[0], 0)
+        effort += 1 + max(depth, 0)
+        message = None
+        if depth > MAX_PARENTHESES:
+            message = f"parentheses nested deeper than {MAX_PARENTHESES} levels"
+        elif count > MAX_PIECES:
+            message = f"the rule has more than {MAX_PIECES:,} words and signs"
+        elif effort > MAX_EFFORT:
+            message = "the rule is too large for so many nested parentheses"
+        if message is not None:
+            raise Misplaced(message, Span(*piece.span()))

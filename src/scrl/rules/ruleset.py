@@ -1,0 +1,155 @@
+"""A rule set: named rules that must all hold, over the regions of a world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from scrl.errors import RuleError, did_you_mean
+from scrl.rules import groups
+from scrl.rules.conventions import DEFAULT, Conventions
+from scrl.rules.exact import Number
+from scrl.rules.linear import checked_name
+from scrl.rules.meaning import holds
+from scrl.rules.normal import AllOf, Atom, Positive, negation_normal
+from scrl.rules.parse import parse
+from scrl.rules.place import where
+from scrl.rules.show import show
+from scrl.rules.syntax import Compare, Formula, comparisons, regions_of
+
+Source: TypeAlias = str | Formula | Mapping[str, str | Formula] | Sequence[str | Formula]
+"""Rules as a person may give them: one or several, as text or formula, named or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: its name, its text as written, and what it means."""
+
+    name: str
+    text: str
+    formula: Formula
+
+    @classmethod
+    def read(cls, name: str, source: str | Formula, regions: Sequence[str] | None = None) -> Rule:
+        """A rule from its text or formula; a formula's text is the canonical one."""
+        if isinstance(source, Formula):
+            return cls(name, show(source), source)
+        return cls(name, source, parse(source, regions=regions, rule=name))
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """At least one of the atoms must hold, says the rule with this index."""
+
+    atoms: tuple[Atom, ...]
+    rule: int
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """Rules that must all hold, the regions they may name, and the conventions they follow."""
+
+    rules: tuple[Rule, ...]
+    regions: tuple[str, ...]
+    conventions: Conventions = DEFAULT
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rules", tuple(self.rules))
+        object.__setattr__(self, "regions", tuple(map(checked_name, self.regions)))
+        _check_unique("region", self.regions)
+        _check_unique("rule", [rule.name for rule in self.rules])
+        for rule in self.rules:
+            _check_regions(rule, self.regions)
+
+    @classmethod
+    def of(
+        cls, source: Source, regions: Iterable[str], conventions: Conventions = DEFAULT
+    ) -> RuleSet:
+        """Rules from a text, a formula, a list of them (rule-1, rule-2, ...) or a named mapping."""
+        if isinstance(source, str | Formula):
+            source = [source]
+        if not isinstance(source, Mapping):
+            source = {f"rule-{number}": each for number, each in enumerate(source, start=1)}
+        known = tuple(regions)
+        rules = tuple(Rule.read(name, each, known) for name, each in source.items())
+        return cls(rules, known, conventions)
+
+    @classmethod
+    def from_texts(
+        cls, texts: Mapping[str, str], regions: Iterable[str], conventions: Conventions = DEFAULT
+    ) -> RuleSet:
+        """Rules from named texts, as a problem file holds them."""
+        return cls.of(texts, regions, conventions)
+
+    @classmethod
+    def from_formulas(
+        cls,
+        formulas: Mapping[str, Formula],
+        regions: Iterable[str],
+        conventions: Conventions = DEFAULT,
+    ) -> RuleSet:
+        """Rules from named formulas, built by Python operators."""
+        return cls.of(formulas, regions, conventions)
+
+    @cached_property
+    def clauses(self) -> tuple[Clause, ...]:
+        """The clauses of every rule, rule by rule; all must hold."""
+        return tuple(
+            Clause(atoms, index)
+            for index, (rule, node) in enumerate(zip(self.rules, self._positive, strict=True))
+            for atoms in groups.clauses(node, of=f"rule '{rule.name}'")
+        )
+
+    @cached_property
+    def branches(self) -> groups.Groups:
+        """The ways to keep all rules: in one of them every atom holds."""
+        return groups.branches(AllOf(self._positive), of="the rule set")
+
+    @cached_property
+    def _positive(self) -> tuple[Positive, ...]:
+        return tuple(
+            negation_normal(rule.formula, self.conventions, rule=rule.name, text=rule.text)
+            for rule in self.rules
+        )
+
+    def holds(self, density: Mapping[str, Number]) -> bool:
+        """Whether every rule holds; exact, also on a boundary."""
+        return all(holds(rule.formula, density, self.conventions) for rule in self.rules)
+
+    def warnings(self) -> tuple[str, ...]:
+        """What is allowed but probably not meant."""
+        if self.conventions.equality_band > 0:
+            return ()
+        return tuple(
+            _no_band(rule, compare)
+            for rule in self.rules
+            for compare in comparisons(rule.formula)
+            if compare.relation == "==" and compare.band is None
+        )
+
+
+def _no_band(rule: Rule, compare: Compare) -> str:
+    place = f"rule '{rule.name}'"
+    if compare.span is not None:
+        place = where(rule.text, compare.span, rule.name)
+    return (
+        f"{place}: '{show(compare)}' is an equality without a band, so it must be hit exactly: "
+        "add 'within 6' (in units), or set equality_band"
+    )
+
+
+def _check_unique(noun: str, names: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise RuleError(f"the {noun} '{name}' is there twice")
+        seen.add(name)
+
+
+def _check_regions(rule: Rule, regions: Sequence[str]) -> None:
+    for name in regions_of(rule.formula):
+        if name not in regions:
+            hint = did_you_mean(name, regions)
+            raise RuleError(f"rule '{rule.name}': unknown region '{name}'{hint}")

@@ -1,0 +1,57 @@
+"""The canonical text of a formula: parse(show(formula)) == formula."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import assert_never
+
+from scrl.rules.exact import show_number
+from scrl.rules.linear import Linear
+from scrl.rules.syntax import And, Compare, Formula, Implies, Not, Or
+from scrl.rules.words import show_name
+
+
+def show(formula: Formula) -> str:
+    """The formula as text that reads back as the same formula."""
+    match formula:
+        case Compare(left, relation, right, band):
+            suffix = "" if band is None else f" within {show_number(band)}"
+            return f"{show_linear(left)} {relation} {show_linear(right)}{suffix}"
+        case Not(part):
+            return f"not ({show(part)})"
+        case And(parts):
+            return " and ".join(map(_operand, parts))
+        case Or(parts):
+            return " or ".join(map(_operand, parts))
+        case Implies(premise, conclusion):
+            shown = _operand(premise) if isinstance(premise, Implies) else show(premise)
+            return f"if {shown} then {show(conclusion)}"
+        case _:
+            assert_never(formula)
+
+
+def show_linear(linear: Linear) -> str:
+    """The linear expression as text: S1 + 2*S4 - 1/3*S3 + 10."""
+    constants = (linear.constant,) if linear.constant or not linear.terms else ()
+    return show_sum(linear.terms, constants)
+
+
+def show_sum(terms: Iterable[tuple[str, Fraction]], constants: Iterable[Fraction] = ()) -> str:
+    """Terms, then constants, with a sign between each two."""
+    pieces = [(coefficient < 0, _term(name, abs(coefficient))) for name, coefficient in terms]
+    pieces += [(constant < 0, show_number(abs(constant))) for constant in constants]
+    (is_negative, first), *rest = pieces
+    shown = "".join(f" {'-' if negative else '+'} {piece}" for negative, piece in rest)
+    return f"{'-' if is_negative else ''}{first}{shown}"
+
+
+def _term(name: str, coefficient: Fraction) -> str:
+    factor = "" if coefficient == 1 else f"{show_number(coefficient)}*"
+    return factor + show_name(name)
+
+
+def _operand(formula: Formula) -> str:
+    """A part of `and` or `or`: what binds less, or could be misread, gets parentheses."""
+    text = show(formula)
+    return text if isinstance(formula, Compare | Not) else f"({text})"

@@ -1,0 +1,1 @@
+"""Maps with regions, and the vehicle that moves over them."""

@@ -1,0 +1,89 @@
+"""Where a grid lies: from rows and columns to map coordinates, and how large a cell is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from scrl.errors import MapError
+
+Coordinates = Literal["geographic", "plain"]
+Extent = tuple[float, float, float, float]
+
+WGS84_SEMI_MAJOR_METRES = 6378137.0
+WGS84_FLATTENING = 1 / 298.257223563
+
+
+@dataclass(frozen=True)
+class Georeference:
+    """x = left + column * cell_width, y = top - row * cell_height: row 0 is the top."""
+
+    left: float
+    """x of the grid's left edge, in map units (degrees east if geographic)."""
+    top: float
+    """y of the grid's upper edge, in map units (degrees north if geographic)."""
+    cell_width: float
+    """Map units from a column to the next; positive, to the right."""
+    cell_height: float
+    """Map units from a row to the next; positive, downwards."""
+    shape: tuple[int, int]
+    """Rows and columns of the grid."""
+    kind: Coordinates = "plain"
+    """`geographic` for WGS84 degrees, `plain` for anything flat."""
+
+    def __post_init__(self) -> None:
+        numbers = (self.left, self.top, self.cell_width, self.cell_height)
+        if not all(math.isfinite(number) for number in numbers):
+            raise MapError(f"the georeference holds a number that is not finite: {numbers}")
+        if self.cell_width <= 0 or self.cell_height <= 0:
+            size = f"{self.cell_width:g} x {self.cell_height:g}"
+            raise MapError(f"a cell must be wider and higher than 0 map units, not {size}")
+        if self.kind == "geographic":
+            check_geographic(self.extent)
+
+    @property
+    def extent(self) -> Extent:
+        """Left, bottom, right and top edge in map units."""
+        rows, columns = self.shape
+        right = self.left + columns * self.cell_width
+        return self.left, self.top - rows * self.cell_height, right, self.top
+
+    def to_map(self, row: float, column: float) -> tuple[float, float]:
+        """(x, y) of a place in the grid; the centre of the first cell is row 0.5, column 0.5."""
+        return self.left + column * self.cell_width, self.top - row * self.cell_height
+
+    def cell_size_metres(self) -> tuple[float, float] | None:
+        """(east, north) of a cell on the WGS84 ellipsoid at the middle latitude; None if plain.
+
+        east = N cos(lat) dlon and north = M dlat, with the radii of curvature
+        N = a / sqrt(1 - e2 sin2(lat)) and M = a (1 - e2) / (1 - e2 sin2(lat))^1.5.
+        """
+        if self.kind == "plain":
+            return None
+        latitude = math.radians(self.top - self.shape[0] * self.cell_height / 2)
+        squared = WGS84_FLATTENING * (2 - WGS84_FLATTENING)
+        bend = 1 - squared * math.sin(latitude) ** 2
+        across = WGS84_SEMI_MAJOR_METRES / math.sqrt(bend)
+        along = WGS84_SEMI_MAJOR_METRES * (1 - squared) / bend**1.5
+        east = across * math.cos(latitude) * math.radians(self.cell_width)
+        return east, along * math.radians(self.cell_height)
+
+
+def from_extent(extent: Extent, shape: tuple[int, int], kind: Coordinates) -> Georeference:
+    """The georeference of a grid that fills `extent` = (xmin, ymin, xmax, ymax)."""
+    left, bottom, right, top = extent
+    rows, columns = shape
+    return Georeference(left, top, (right - left) / columns, (top - bottom) / rows, shape, kind)
+
+
+def check_geographic(extent: Extent) -> None:
+    """Raises unless the edges are degrees of longitude and latitude, give or take rounding."""
+    left, bottom, right, top = extent
+    slack = 1e-6
+    if left < -180 - slack or right > 180 + slack or bottom < -90 - slack or top > 90 + slack:
+        edges = f"x from {left:g} to {right:g}, y from {bottom:g} to {top:g}"
+        raise MapError(
+            f"these are not degrees of longitude and latitude ({edges}): "
+            'set coordinates = "plain" for a map in metres or in other flat units'
+        )

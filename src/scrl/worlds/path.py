@@ -1,0 +1,150 @@
+"""The way over the field: bands swept to and fro, so that every cell is covered exactly once.
+
+The field is cut into bands as wide as the swath, and `strips` orders their columns. All of this is
+done as if the start were top-left and the bands were rows: the others are mirror images.
+
+Two successive path cells belong to one leg if they are neighbours, or lie in neighbouring bands
+with a free L-shaped way between them: along one band, then across. Inside a strip that is always
+so, because its runs overlap. Anywhere else a new leg begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Integer
+
+from scrl.errors import MapError, did_you_mean
+from scrl.worlds.regions import RegionMap
+from scrl.worlds.strips import cover
+
+Direction = Literal["rows", "columns"]
+Start = Literal["top-left", "top-right", "bottom-left", "bottom-right"]
+
+
+@dataclass(frozen=True, eq=False)
+class SweepPath:
+    """The path cells in the order of travel, and what each of them serves."""
+
+    cells: Int[np.ndarray, "cell 2"]
+    """Row and column of the swath's centre line at each path cell."""
+    service: Float[np.ndarray, "cell region"]
+    """Share of the swath's field cells that lie in each region; 0 or 1 if the swath is 1."""
+    legs: tuple[int, ...]
+    """Where each unbroken leg starts; between legs the vehicle gives nothing out."""
+    missed_cells: int
+    """Cells that could be entered but that no swath covers, since it would touch forbidden ones."""
+
+
+def sweep_path(
+    region_map: RegionMap,
+    *,
+    direction: Direction = "rows",
+    start: Start = "top-left",
+    swath: int = 1,
+) -> SweepPath:
+    """The path that covers every enterable cell once, in bands of `swath` rows or columns."""
+    _check_options(direction, start, swath)
+    field_cells = _banded(_turned(region_map.enterable, direction, start), swath)
+    forbidden_cells = _banded(_turned(region_map.forbidden, direction, start), swath)
+    free = (field_cells > 0) & (forbidden_cells == 0)
+    if not free.any():
+        raise MapError(f"a swath of {swath} touches forbidden cells everywhere: use a narrower one")
+    band, column = cover(free, band_width=swath)
+    legs = _legs(free, band, column)
+    service = _service(region_map, (direction, start, swath), field_cells, (band, column))
+    _check_all_served(region_map, service, swath)
+    cells = _cells(region_map.shape, (direction, start, swath), (band, column))
+    missed = int(field_cells.sum() - field_cells[free].sum())
+    return SweepPath(cells, service, legs, missed)
+
+
+def _check_options(direction: str, start: str, swath: int) -> None:
+    if direction not in get_args(Direction):
+        known = did_you_mean(str(direction), get_args(Direction))
+        raise MapError(f"unknown sweep direction '{direction}'{known}")
+    if start not in get_args(Start):
+        raise MapError(f"unknown start '{start}'{did_you_mean(str(start), get_args(Start))}")
+    if isinstance(swath, bool) or not isinstance(swath, int) or swath < 1:
+        raise MapError(f"the swath must be a whole number of cells from 1, not {swath!r}")
+
+
+def _turned(grid: np.ndarray, direction: Direction, start: Start) -> np.ndarray:
+    """The grid (a view of it) as seen from the start, with the bands along its rows."""
+    if start.startswith("bottom"):
+        grid = grid[::-1]
+    if start.endswith("right"):
+        grid = grid[:, ::-1]
+    return grid.T if direction == "columns" else grid
+
+
+def _banded(grid: Bool[np.ndarray, "row column"], swath: int) -> Integer[np.ndarray, "band column"]:
+    """How many cells are true in each column of each band."""
+    if swath == 1:
+        return grid.view(np.uint8)
+    return np.add.reduceat(grid, np.arange(0, grid.shape[0], swath), axis=0, dtype=np.int32)
+
+
+def _legs(
+    free: Bool[np.ndarray, "band column"],
+    band: Int[np.ndarray, " cell"],
+    column: Int[np.ndarray, " cell"],
+) -> tuple[int, ...]:
+    """Where a leg starts: at the first cell, and where no L-shaped way leads on from the last."""
+    blocked_before = np.pad(np.cumsum(~free, axis=1), ((0, 0), (1, 0)))
+    low, high = np.minimum(column[:-1], column[1:]), np.maximum(column[:-1], column[1:]) + 1
+
+    def clear(along: Int[np.ndarray, " cell"]) -> Bool[np.ndarray, " cell"]:
+        return blocked_before[along, low] == blocked_before[along, high]
+
+    near = np.abs(np.diff(band)) <= 1
+    goes_on = near & (clear(band[:-1]) | clear(band[1:]))
+    return (0, *(np.flatnonzero(~goes_on) + 1).tolist())
+
+
+def _service(
+    region_map: RegionMap,
+    turn: tuple[Direction, Start, int],
+    field_cells: Integer[np.ndarray, "band column"],
+    at: tuple[Int[np.ndarray, " cell"], Int[np.ndarray, " cell"]],
+) -> Float[np.ndarray, "cell region"]:
+    """Field cells of each region in the swath, as a share of all its field cells."""
+    direction, start, swath = turn
+    enterable, regions = region_map.enterable, len(region_map.names)
+    counts = np.stack(
+        [_banded(_turned(mask & enterable, direction, start), swath) for mask in region_map.masks]
+    ).reshape(regions, -1)
+    places = np.ravel_multi_index(at, field_cells.shape)
+    all_cells = field_cells[at].astype(np.float32)
+    service = np.empty((len(places), regions), np.float32)
+    # The turned copy is written piece by piece: a piece stays in the processor's cache.
+    for piece in (slice(begin, begin + 4096) for begin in range(0, len(places), 4096)):
+        service[piece] = counts[:, places[piece]].T / all_cells[piece, None]
+    return service
+
+
+def _check_all_served(
+    region_map: RegionMap, service: Float[np.ndarray, "cell region"], swath: int
+) -> None:
+    for name, is_served in zip(region_map.names, np.any(service, axis=0).tolist(), strict=True):
+        if not is_served:
+            raise MapError(
+                f"region '{name}' is never served: a swath of {swath} touches forbidden cells "
+                "wherever it would cover the region; use a narrower one"
+            )
+
+
+def _cells(
+    shape: tuple[int, int],
+    turn: tuple[Direction, Start, int],
+    at: tuple[Int[np.ndarray, " cell"], Int[np.ndarray, " cell"]],
+) -> Int[np.ndarray, "cell 2"]:
+    """The map's own rows and columns of the centre line; of an even swath, the nearer middle."""
+    direction, start, swath = turn
+    band, column = at
+    own = _turned(np.arange(shape[0] * shape[1]).reshape(shape), direction, start)
+    first = band * swath
+    middle = (first + np.minimum(first + swath, own.shape[0]) - 1) // 2
+    return np.stack(np.divmod(own[middle, column], shape[1]), axis=1)

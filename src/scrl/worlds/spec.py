@@ -1,0 +1,98 @@
+"""The whole description of a sweep world as plain data: map, route, vehicle, wind, units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from scrl.errors import ProblemError
+from scrl.worlds.path import Direction, Start, SweepPath, sweep_path
+from scrl.worlds.regions import RegionMap
+from scrl.worlds.settings import check_settings, setting
+from scrl.worlds.units import Units
+from scrl.worlds.vehicle import Vehicle, Wind
+
+
+@dataclass(frozen=True)
+class Route:
+    """How the vehicle covers the field, and when an episode is cut off."""
+
+    direction: Direction = setting(
+        "rows", "Sweep along rows or along columns.", choices=("rows", "columns")
+    )
+    start: Start = setting(
+        "top-left",
+        "Corner where the sweep begins.",
+        choices=("top-left", "top-right", "bottom-left", "bottom-right"),
+    )
+    swath: int = setting(
+        1, "Width of the strip that one pass covers.", unit="cells", low=1, high=10_000
+    )
+    horizon_steps: int = setting(
+        5000, "Longest episode; a longer one is truncated.", unit="steps", low=1, high=10_000_000
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclass(frozen=True)
+class SweepSpec:
+    """Everything that defines a sweep world; no JAX here."""
+
+    regions: RegionMap
+    vehicle: Vehicle = field(default_factory=Vehicle)
+    wind: Wind = field(default_factory=Wind)
+    route: Route = field(default_factory=Route)
+    units: Units = field(default_factory=Units)
+
+    def __post_init__(self) -> None:
+        if self.vehicle.start_noise >= len(self.path.cells):
+            raise ProblemError(
+                f"start_noise = {self.vehicle.start_noise:g} must be below the path's length, "
+                f"{len(self.path.cells)} cells"
+            )
+
+    @cached_property
+    def path(self) -> SweepPath:
+        """The cells in the order in which they are visited."""
+        route = self.route
+        return sweep_path(
+            self.regions, direction=route.direction, start=route.start, swath=route.swath
+        )
+
+    @cached_property
+    def service(self) -> ServiceTable:
+        """Which regions each path cell serves, stored once per kind of cell."""
+        return service_table(self.path.service)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether two episodes of the same policy can differ."""
+        return not self.wind.is_calm or self.vehicle.start_noise > 0
+
+
+@dataclass(frozen=True)
+class ServiceTable:
+    """Rows that many cells share, kept once: a map of millions of cells has few kinds of cell.
+
+    Index `len(kind_of_cell) - 1` stands for the place past the end, which serves nothing.
+    """
+
+    kind_of_cell: Int[np.ndarray, " cell_and_end"]
+    kinds: Float[np.ndarray, "kind region"]
+
+
+def service_table(service: Float[np.ndarray, "cell region"]) -> ServiceTable:
+    """Group equal rows by a fixed random projection, and check that the grouping is exact."""
+    weights = np.random.default_rng(0).standard_normal(service.shape[1])
+    _, first, kind = np.unique(service @ weights, return_index=True, return_inverse=True)
+    kinds = service[first]
+    if not np.array_equal(kinds[kind], service):
+        kinds, kind = np.unique(service, axis=0, return_inverse=True)
+    kinds = np.concatenate([kinds, np.zeros((1, service.shape[1]))]).astype(np.float32)
+    kind = np.concatenate([kind.ravel(), [len(kinds) - 1]]).astype(np.int32)
+    return ServiceTable(kind, kinds)

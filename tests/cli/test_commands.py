@@ -1,0 +1,145 @@
+"""The commands as a user's shell sees them: output, exit codes, nothing written on errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SCRL = [sys.executable, "-m", "scrl"]
+
+
+def run(*arguments: str, cwd: Path | None = None, **environment: str):
+    """Run `scrl` in a shell of its own."""
+    return subprocess.run(
+        [*SCRL, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **environment},
+    )
+
+
+def test_version_and_help() -> None:
+    assert run("--version").stdout.startswith("scrl 0.")
+    assert "eval" in run("--help").stdout
+
+
+def test_eval_in_json_follows_the_contract() -> None:
+    done = run("eval", "agri-joint", "--policy", "full-speed", "--json")
+    document = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert document["satisfied"] is False
+    assert document["steps"] == 835
+    assert document["return"] == pytest.approx(-20.92, abs=0.1)
+
+
+def test_eval_ends_with_0_when_every_rule_holds(tmp_path: Path) -> None:
+    np.save(tmp_path / "map.npy", np.array([[1, 1, 1, 1]]))
+    path = tmp_path / "easy.toml"
+    path.write_text('[world]\nmap = "map.npy"\n[rules]\nleast = "S1 >= 2"\n')
+    done = run("eval", str(path), "--policy", "constant:1")
+    assert done.returncode == 0, done.stderr
+    assert "every rule holds" in done.stdout
+
+
+def test_check_shows_what_was_understood() -> None:
+    document = json.loads(run("check", "agri-situational", "--json").stdout)
+    assert document["regions"][0] == {"name": "S1", "cells": 324}
+    assert document["rules"] == [{"name": "situational", "text": "if S2 > 300 then S3 >= 800"}]
+    assert [atom["text"] for atom in document["atoms"]] == ["S2 <= 300", "S3 >= 800"]
+    assert document["clauses"] == [{"rule": "situational", "atoms": [0, 1]}]
+
+
+def test_check_warns_about_an_equality_without_a_band(tmp_path: Path) -> None:
+    np.save(tmp_path / "map.npy", np.array([[1, 2]]))
+    path = tmp_path / "exact.toml"
+    path.write_text('[world]\nmap = "map.npy"\n[rules]\nsame = "S1 == S2"\n')
+    done = run("check", str(path))
+    assert done.returncode == 0
+    assert "equality without a band" in done.stderr
+
+
+def test_list_names_all_seven() -> None:
+    document = json.loads(run("list", "--json").stdout)
+    assert len(document["problems"]) == 7
+    assert "agri-multi" in run("list").stdout
+
+
+def test_new_then_check_then_eval(tmp_path: Path) -> None:
+    assert run("new", "my field", cwd=tmp_path).returncode == 0
+    assert run("check", "my field/problem.toml", cwd=tmp_path).returncode == 0
+    assert run("eval", "my field", "--policy", "full-speed", cwd=tmp_path).returncode == 1
+
+
+def test_demo_tells_its_story_and_leaves_a_picture(tmp_path: Path) -> None:
+    done = run("demo", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "adequacy" in done.stdout
+    assert (tmp_path / "runs/demo/agri-joint.png").stat().st_size > 10_000
+
+
+def test_a_pipe_gets_plain_text_and_no_colour_is_obeyed() -> None:
+    done = run("list")
+    assert "\x1b" not in done.stdout
+    forced = run("list", FORCE_COLOR="1")
+    assert "\x1b" in forced.stdout
+    assert "\x1b[3" not in run("list", FORCE_COLOR="1", NO_COLOR="1").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("eval", "agri-join", "--policy", "full-speed"), "did you mean 'agri-joint'?"),
+        (("eval", "agri-joint", "--policy", "fast"), "unknown policy 'fast'"),
+        (("eval", "agri-joint", "--policy", "full-speed", "--episodes", "0"), "episodes"),
+        (("check", "nowhere.toml"), "nowhere.toml"),
+        (("new", "here", "--map", "nowhere.png"), "nowhere.png"),
+        (("chek", "agri-joint"), "chek"),
+        (("eval", "agri-joint"), "--policy"),
+    ],
+)
+def test_wrong_input_ends_with_2_one_message_and_nothing_written(
+    tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    done = run(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broken_rule_shows_line_and_caret(tmp_path: Path) -> None:
+    np.save(tmp_path / "map.npy", np.array([[1, 2]]))
+    path = tmp_path / "broken.toml"
+    path.write_text('[world]\nmap = "map.npy"\n[rules]\nbad = "S1 >= 3 annd S2 <= 4"\n')
+    done = run("check", str(path))
+    assert done.returncode == 2
+    assert "broken.toml" in done.stderr
+    assert "did you mean 'and'?" in done.stderr
+    assert "^^^^" in done.stderr
+
+
+def test_ctrl_c_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
+    np.save(tmp_path / "map.npy", np.ones((1000, 1000), int))
+    path = tmp_path / "long.toml"
+    path.write_text(
+        '[world]\nmap = "map.npy"\nhorizon_steps = 10000000\n[wind]\nstrength = 0.1\n'
+        '[rules]\nleast = "S1 >= 2"\n'
+    )
+    arguments = [*SCRL, "eval", str(path), "--policy", "constant:0.03", "--episodes", "100"]
+    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(8)
+        process.send_signal(signal.SIGINT)
+        _, messages = process.communicate(timeout=30)
+    assert process.returncode == 130, messages
+    assert "interrupted" in messages
+    assert "Traceback" not in messages

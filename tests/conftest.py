@@ -1,0 +1,19 @@
+"""Shared by all tests: small worlds made by hand, and Hypothesis without deadlines."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+from scrl.worlds.regions import from_labels
+from scrl.worlds.spec import SweepSpec
+
+settings.register_profile("scrl", deadline=None)
+settings.load_profile("scrl")
+
+
+@pytest.fixture
+def strip() -> SweepSpec:
+    """One row of twelve cells: four of S1, four of none, four of S2."""
+    return SweepSpec(from_labels(np.array([[1] * 4 + [0] * 4 + [2] * 4])))

@@ -1,0 +1,176 @@
+"""Problem files: what is read, and what every mistake says."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scrl.errors import ScrlError
+from scrl.problems import builtin_names, load
+from scrl.problems.load import BUILTIN_FOLDER
+
+GOOD = """
+[problem]
+name = "farm"
+[world]
+kind = "sweep"
+map = "farm.npy"
+cell = 10.0
+step = 2.0
+unit = "litres"
+swath = 1
+[vehicle]
+max_speed = 2.0
+[wind]
+strength = 0.1
+[rules]
+least = "S1 >= 3"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    np.save(tmp_path / "farm.npy", np.array([[1, 1, 0], [2, 2, 0]]))
+    return tmp_path
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "farm.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_good_file_is_read_whole(folder: Path) -> None:
+    problem = load(written(folder, GOOD))
+    spec = problem.world_spec
+    assert problem.name == "farm"
+    assert spec.vehicle.max_speed == 2.0
+    assert spec.vehicle.rate == 2.25
+    assert spec.wind.strength == 0.1
+    assert spec.units.unit == "litres"
+    assert spec.regions.names == ("S1", "S2")
+    assert [rule.text for rule in problem.rules.rules] == ["S1 >= 3"]
+
+
+def test_the_seven_builtin_problems_have_the_papers_rules() -> None:
+    assert builtin_names() == [
+        "agri-situational", "agri-priority", "agri-joint", "agri-multi",
+        "med-situational", "med-priority", "med-joint",
+    ]  # fmt: skip
+    # not(S2 > 300) or S3 >= 800: one clause of two atoms; priority: 3 x 2 clauses; joint: 2 + 3.
+    sizes = {name: load(name).atoms.members.sum(axis=1).tolist() for name in builtin_names()}
+    assert sizes["agri-situational"] == sizes["med-situational"] == [2]
+    assert sizes["agri-priority"] == sizes["med-priority"] == [2] * 6
+    assert sizes["agri-joint"] == sizes["med-joint"] == [1] * 5
+    assert sizes["agri-multi"] == [4]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("[wind]", "[winds]"), "unknown table [winds]: did you mean 'wind'?"),
+        (("max_speed", "max_sped"), "[vehicle] has no key 'max_sped': did you mean 'max_speed'?"),
+        (("cell = 10.0", "cel = 10.0"), "[world] has no key 'cel': did you mean 'cell'?"),
+        (("2.0\n[wind]", "-2.0\n[wind]"), "[vehicle] max_speed = -2.0 must be above 0"),
+        (('"S1 >= 3"', "3"), "[rules] least must be a text"),
+        (('"S1 >= 3"', '"S1 >= "'), "rule 'least', line 1, column 6"),
+        (('"S1 >= 3"', '"S22 >= 3"'), "unknown region 'S22': did you mean 'S2'?"),
+        (('map = "farm.npy"', ""), '[world] needs map = "FILE"'),
+        (('"farm.npy"', '"../farm.npy"'), "leads out of the problem's folder"),
+        (('"farm.npy"', '"/etc/passwd"'), "leads out of the problem's folder"),
+        (('"farm.npy"', '"none.npy"'), "none.npy"),
+        (('"sweep"', '"drift"'), "kind = 'drift' is unknown"),
+        (("[problem]", "[problem"), "not a TOML file"),
+        (("swath = 1", "swath = 0"), "[world] swath = 0 must be at least 1"),
+        (("swath = 1", 'direction = "row"'), "did you mean 'rows'?"),
+        (("swath = 1", "grid = [0, 3]"), "grid must be [rows, columns]"),
+        (("swath = 1", 'forbidden = ["pond"]'), "pond"),
+    ],
+)
+def test_every_mistake_is_one_message_with_file_and_place(
+    folder: Path, change: tuple[str, str], message: str
+) -> None:
+    path = written(folder, GOOD.replace(*change, 1))
+    with pytest.raises(ScrlError) as caught:
+        load(path)
+    assert message in str(caught.value)
+    assert "farm" in str(caught.value)
+
+
+def test_a_missing_world_table(folder: Path) -> None:
+    with pytest.raises(ScrlError, match=r"the table \[world\] is missing"):
+        load(written(folder, '[rules]\na = "S1 >= 1"\n'))
+
+
+def test_a_table_that_is_no_table(folder: Path) -> None:
+    with pytest.raises(ScrlError, match="world must be a table"):
+        load(written(folder, "world = 3\n"))
+
+
+def test_no_such_problem_names_the_nearest() -> None:
+    with pytest.raises(ScrlError, match="did you mean 'agri-joint'"):
+        load("agri-join")
+
+
+def test_a_link_that_leads_out_is_refused(folder: Path, tmp_path_factory) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "secret.npy"
+    np.save(outside, np.array([[1]]))
+    (folder / "link.npy").symlink_to(outside)
+    with pytest.raises(ScrlError, match="leads out"):
+        load(written(folder, GOOD.replace("farm.npy", "link.npy")))
+
+
+def test_a_folder_with_a_problem_file_is_a_problem(folder: Path) -> None:
+    written(folder, GOOD).rename(folder / "problem.toml")
+    assert load(folder).name == "farm"
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_mutated_problem_files_give_a_problem_or_a_clean_error(tmp_path: Path, chunk: int) -> None:
+    """A quarter of 1,000 files: bytes changed, lines lost, doubled or swapped."""
+    rng = random.Random(chunk)
+    shutil.copyfile(BUILTIN_FOLDER / "agri.geojson", tmp_path / "agri.geojson")
+    shutil.copyfile(BUILTIN_FOLDER / "med.geojson", tmp_path / "med.geojson")
+    np.save(tmp_path / "farm.npy", np.array([[1, 1, 0], [2, 2, 0]]))
+    originals = [path.read_bytes() for path in sorted(BUILTIN_FOLDER.glob("*.toml"))]
+    originals += [GOOD.encode()] * 7
+    read = 0
+    for _ in range(250):
+        path = tmp_path / "mutated.toml"
+        path.write_bytes(_mutated(rng.choice(originals), rng))
+        try:
+            load(path)
+            read += 1
+        except ScrlError:
+            pass
+    assert 0 < read < 250
+
+
+def _mutated(original: bytes, rng: random.Random) -> bytes:
+    data = bytearray(original)
+    for _ in range(rng.randint(1, 4)):
+        place = rng.randrange(len(data))
+        match rng.randrange(6):
+            case 0:
+                data[place] = rng.randrange(256)
+            case 1:
+                del data[place : place + rng.randint(1, 20)]
+            case 2:
+                data[place:place] = bytes(rng.randrange(32, 127) for _ in range(rng.randint(1, 8)))
+            case 3:
+                data[place:place] = rng.choice(
+                    [b"[", b"]", b'"', b"\n", b"=", b"1e999", b"nan", b"-"]
+                )
+            case 4:
+                lines = bytes(data).split(b"\n")
+                rng.shuffle(lines)
+                data = bytearray(b"\n".join(lines))
+            case _:
+                data += data[place : place + 60]
+        if not data:
+            return b""
+    return bytes(data)

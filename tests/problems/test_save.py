@@ -1,0 +1,119 @@
+"""Saved problems read back to themselves; new problems start commented and valid."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import scrl
+from scrl.errors import ProblemError
+from scrl.problems import Problem, ProblemOptions, builtin_names, load, start_problem
+from scrl.worlds.maps import MapOptions
+from scrl.worlds.regions import RegionMap
+from scrl.worlds.spec import Route, SweepSpec
+from scrl.worlds.units import Units
+from scrl.worlds.vehicle import Vehicle, Wind
+
+
+def same(one: Problem, two: Problem) -> bool:
+    """Everything that decides what a problem means."""
+    parts = ("vehicle", "wind", "route", "units")
+    ours, theirs = one.world_spec, two.world_spec
+    return (
+        all(getattr(ours, part) == getattr(theirs, part) for part in parts)
+        and ours.regions.names == theirs.regions.names
+        and np.array_equal(
+            ours.regions.masks & ours.regions.enterable,
+            theirs.regions.masks & theirs.regions.enterable,
+        )
+        and np.array_equal(ours.regions.enterable, theirs.regions.enterable)
+        and one.rules == two.rules
+        and one.options == two.options
+    )
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_builtin_problems_survive_a_round_trip(tmp_path: Path, name: str) -> None:
+    problem = load(name)
+    again = load(scrl.save(problem, tmp_path / "copy.toml"))
+    assert same(problem, again)
+
+
+def test_a_problem_made_in_python_survives_a_round_trip(tmp_path: Path) -> None:
+    masks = np.zeros((2, 3, 4), bool)
+    masks[0, :, :2] = masks[1, :, 1:3] = True
+    field = np.ones((3, 4), bool)
+    field[0, 3] = False
+    forbidden = np.zeros((3, 4), bool)
+    forbidden[2, 0] = True
+    spec = SweepSpec(
+        RegionMap(("north field", "S2"), masks, field, forbidden),
+        vehicle=Vehicle(rate=1.0, start_noise=0.5),
+        wind=Wind(strength=0.1),
+        route=Route(direction="columns", start="bottom-right", swath=1, horizon_steps=77),
+        units=Units(cell=2.0, step=0.5, unit='"litres"\x7f'),
+    )
+    rule = scrl.implies(scrl.d["north field"] > 3, scrl.d["S2"] >= 2)
+    problem = Problem.create(spec, {"if it is": rule}, ProblemOptions(name="made", margin=0.5))
+    assert same(problem, load(scrl.save(problem, tmp_path / "new" / "made.toml")))
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    problem = load("agri-joint")
+    scrl.save(problem, tmp_path / "copy.toml")
+    with pytest.raises(ProblemError, match="exists already"):
+        scrl.save(problem, tmp_path / "copy.toml")
+
+
+def test_a_new_problem_is_commented_and_valid(tmp_path: Path) -> None:
+    problem = start_problem(tmp_path / "my-field")
+    text = (tmp_path / "my-field" / "problem.toml").read_text()
+    assert problem.rules.rules
+    for key in ("max_speed", "persistence", "horizon_steps", "tolerance", "unit", "forbidden"):
+        assert f"# {key} = " in text
+
+
+def test_every_commented_setting_can_be_switched_on(tmp_path: Path) -> None:
+    start_problem(tmp_path / "my-field")
+    path = tmp_path / "my-field" / "problem.toml"
+    lines = path.read_text().splitlines()
+    settings = [
+        line for line in lines if line.startswith("# ") and " = " in line and "#" in line[2:]
+    ]
+    assert len(settings) > 15
+    for line in settings:
+        if line.startswith(("# field", "# forbidden", "# coordinates")):
+            continue  # these name things that this map does not have
+        path.write_text("\n".join(line[2:] if each == line else each for each in lines))
+        load(path)
+
+
+def test_a_new_problem_from_an_own_map(tmp_path: Path) -> None:
+    np.save(tmp_path / "map.npy", np.array([[1, 1], [0, 7]]))
+    problem = start_problem(tmp_path / "own", tmp_path / "map.npy", MapOptions())
+    assert problem.world_spec.regions.names == ("S1", "S7")
+
+
+def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("precious")
+    with pytest.raises(ProblemError, match="not an empty folder"):
+        start_problem(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_bad_map_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "bad.npy").write_bytes(b"no")
+    with pytest.raises(scrl.ScrlError):
+        start_problem(tmp_path / "own", tmp_path / "bad.npy")
+    assert not (tmp_path / "own").exists()
+
+
+def test_other_rules_on_the_same_world() -> None:
+    problem = load("agri-joint")
+    changed = problem.with_rules("S1 >= 1")
+    assert changed.world_spec is problem.world_spec
+    with pytest.raises(ProblemError, match="other regions"):
+        dataclasses.replace(problem, rules=scrl.load("agri-joint").rules.of("A >= 1", ["A"]))

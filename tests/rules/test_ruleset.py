@@ -1,0 +1,137 @@
+"""Rule sets and their arrays, worked by hand."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from scrl.errors import RuleError, TooLargeError
+from scrl.rules import AtomTable, Conventions, Rule, RuleSet, d, parse
+
+REGIONS = ("S1", "S2", "S3", "S4")
+TEXTS = {
+    "adequacy": "S1 >= 300 and S3 >= 300",
+    "equity": "if not (S1 >= 300) then S1 + S4 == S3 within 6",
+}
+
+
+def test_clauses_keep_the_rule_they_come_from():
+    rules = RuleSet.from_texts(TEXTS, REGIONS)
+    shown = [(clause.rule, [atom.show() for atom in clause.atoms]) for clause in rules.clauses]
+    assert shown == [
+        (0, ["S1 >= 300"]),
+        (0, ["S3 >= 300"]),
+        (1, ["S1 >= 300", "S1 + S4 - S3 <= 6"]),
+        (1, ["S1 >= 300", "S3 - S1 - S4 <= 6"]),
+    ]
+    assert rules.clauses[2].atoms[1].origin.rule == "equity"
+    assert rules.clauses[2].atoms[1].origin.text == "S1 + S4 == S3 within 6"
+
+
+def test_equal_clauses_of_two_rules_are_both_kept():
+    rules = RuleSet.of(["S1 <= 3", "S1 <= 3"], REGIONS)
+    assert [clause.rule for clause in rules.clauses] == [0, 1]
+    assert AtomTable.of(rules).members.tolist() == [[True], [True]]
+
+
+def test_the_table_by_hand():
+    table = AtomTable.of(RuleSet.from_texts(TEXTS, REGIONS))
+    assert table.regions == REGIONS
+    assert table.rules == ("adequacy", "equity")
+    assert table.coefficients.tolist() == [
+        [-1, 0, 0, 0],
+        [0, 0, -1, 0],
+        [1, 0, -1, 1],
+        [-1, 0, 1, -1],
+    ]
+    assert table.bounds.tolist() == [-300, -300, 6, 6]
+    assert table.members.astype(int).tolist() == [
+        [1, 0, 0, 0],
+        [0, 1, 0, 0],
+        [1, 0, 1, 0],
+        [1, 0, 0, 1],
+    ]
+    assert table.clause_rule.tolist() == [0, 0, 1, 1]
+    with pytest.raises(ValueError, match="read-only"):
+        table.bounds[0] = 1
+
+
+def test_an_empty_rule_set_has_empty_arrays_and_always_holds():
+    rules = RuleSet((), REGIONS)
+    table = AtomTable.of(rules)
+    assert table.coefficients.shape == (0, 4)
+    assert table.members.shape == (0, 0)
+    assert table.bounds.shape == table.clause_rule.shape == (0,)
+    assert table.coefficients.dtype == table.bounds.dtype == np.float64
+    assert table.clause_rule.dtype == np.int64
+    assert rules.clauses == ()
+    assert rules.branches == ((),), "one way to keep no rules: doing nothing"
+    assert rules.holds({})
+
+
+def test_many_ways_to_give_rules():
+    text, formula = "S1 <= 3", d["S1"] <= 3
+    one = RuleSet.of(text, REGIONS)
+    assert one.rules == (Rule("rule-1", text, formula),)
+    assert RuleSet.of(formula, REGIONS) == one
+    assert RuleSet.of([text], REGIONS) == RuleSet.of((formula,), list(REGIONS)) == one
+    assert RuleSet.from_formulas({"rule-1": formula}, REGIONS) == one
+    assert RuleSet.from_texts({"rule-1": text}, REGIONS) == one
+
+
+def test_branches_are_the_ways_to_keep_all_rules():
+    rules = RuleSet.of(["S1 <= 1 or S2 <= 2", "S3 <= 3"], REGIONS)
+    shown = [[atom.show() for atom in branch] for branch in rules.branches]
+    assert shown == [["S1 <= 1", "S3 <= 3"], ["S2 <= 2", "S3 <= 3"]]
+    many = RuleSet.of([f"S1 <= {i} or S2 <= {i}" for i in range(40)], REGIONS)
+    with pytest.raises(TooLargeError, match=r"the rule set would have about 1.1e\+12 branches"):
+        _ = many.branches
+
+
+def test_holds_follows_the_conventions():
+    rules = RuleSet.from_texts({"a": "S1 > 3", "b": "S2 == 1"}, REGIONS, Conventions(1, 2))
+    assert rules.holds({"S1": 4, "S2": 3})
+    assert not rules.holds({"S1": 3.5, "S2": 3})
+    assert not rules.holds({"S1": 4, "S2": 3.5})
+
+
+def test_an_equality_without_a_band_is_warned_about():
+    texts = {"a": "S1 <= 3 and\n S1 == S2 ", "b": "S1 == S3 within 0"}
+    by_operator = RuleSet.of(d["S1"] == d["S2"], REGIONS)
+    message = (
+        "'S1 == S2' is an equality without a band, so it must be hit exactly: "
+        "add 'within 6' (in units), or set equality_band"
+    )
+    warnings = RuleSet.from_texts(texts, REGIONS).warnings()
+    assert warnings == (f"rule 'a', line 2, column 2: {message}",)
+    assert by_operator.warnings() == (f"rule 'rule-1': {message}",)
+    assert RuleSet.from_texts(texts, REGIONS, Conventions(equality_band=1)).warnings() == ()
+
+
+MISTAKES = {
+    "rule 'a', line 1, column 1: unknown region 'S9'": lambda: RuleSet.of(
+        {"a": "S9 <= 1"}, REGIONS
+    ),
+    "rule 'rule-1': unknown region 'S9'": lambda: RuleSet.of(d["S9"] <= 1, REGIONS),
+    "rule 'a': a rule is text, not int": lambda: RuleSet.of({"a": 3}, REGIONS),
+    "the region 'S1' is there twice": lambda: RuleSet((), ("S1", "S1")),
+    "the rule 'a' is there twice": lambda: RuleSet(
+        (Rule("a", "S1 <= 1", parse("S1 <= 1")),) * 2, REGIONS
+    ),
+    "a region's name is empty": lambda: RuleSet((), ("",)),
+}
+
+
+@pytest.mark.parametrize(("message", "build"), MISTAKES.items())
+def test_clean_errors(message, build):
+    with pytest.raises(RuleError, match=message):
+        build()
+
+
+def test_importing_the_rules_is_light():
+    code = "import sys, scrl.rules; print({'jax', 'scipy', 'matplotlib'} & set(sys.modules))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "set()"

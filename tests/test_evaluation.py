@@ -1,0 +1,92 @@
+"""What driving at full speed does to the paper's rules, and how random worlds are judged."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import scrl
+from scrl.errors import PolicyError
+from scrl.problems import Problem
+from scrl.worlds.spec import SweepSpec
+from scrl.worlds.vehicle import Vehicle, Wind
+
+
+@pytest.mark.parametrize(
+    ("name", "violation"),
+    [
+        ("agri-situational", 51.0),
+        ("agri-joint", 192.0),
+        ("med-situational", 48.0),
+        ("med-joint", 535.0),
+    ],
+)
+def test_full_speed_violates_as_the_papers_ddpg_does(name: str, violation: float) -> None:
+    result = scrl.evaluate(scrl.load(name), "full-speed")
+    assert result.cons_vio == pytest.approx(violation, abs=8.0)
+    assert result.return_ == pytest.approx(-20.92, abs=0.1)
+    assert result.steps == 835
+    assert not result.is_satisfied
+
+
+def test_slow_enough_keeps_the_adequacy_rule() -> None:
+    problem = scrl.load("agri-joint").with_rules({"adequacy": "S1 >= 300 and S4 >= 300"})
+    result = scrl.evaluate(problem, "constant:2")
+    assert result.is_satisfied
+    assert result.rules[0].margin > 0
+    assert "every rule holds" in str(result)
+
+
+def test_single_episodes_may_fail_where_the_mean_holds(strip: SweepSpec) -> None:
+    windy = dataclasses.replace(strip, wind=Wind(strength=0.5), vehicle=Vehicle(start_noise=1.0))
+    mean = scrl.evaluate(Problem.create(windy), "constant:1", episodes=400).density["S1"]
+    problem = Problem.create(windy, f"S1 >= {mean - 0.1:.3f}")
+    result = scrl.evaluate(problem, "constant:1", episodes=400)
+    assert result.is_satisfied
+    assert 50 < result.episodes_satisfied < 350
+    assert result.density_se["S1"] > 0
+
+
+def test_a_random_world_gets_many_episodes_and_a_fixed_one_a_single(strip: SweepSpec) -> None:
+    assert scrl.evaluate(Problem.create(strip), "full-speed").episodes == 1
+    windy = dataclasses.replace(strip, wind=Wind(strength=0.5))
+    assert scrl.evaluate(Problem.create(windy), "full-speed").episodes == 100
+
+
+def test_the_discount_reaches_return_and_density(strip: SweepSpec) -> None:
+    from scrl.problems import ProblemOptions
+
+    options = ProblemOptions(name="discounted", discount=0.5)
+    result = scrl.evaluate(Problem.create(strip, (), options), "full-speed")
+    # Full speed: cells 1, 3 (S1), 5 (none), 8, 11 (S2), then the end: p = 1.2, 3.12, 5.47, ...
+    # S1: 2.25 (1 + 0.5) = 3.375.
+    assert result.density["S1"] == pytest.approx(3.375)
+    speeds = 3.0 * (1.0 - 0.6 ** np.arange(1, 7))
+    expected = sum(-0.1 / (1 + v) * 0.5**t for t, v in enumerate(speeds))
+    assert result.return_ == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ("full-sped", "did you mean 'full-speed'?"),
+        ("constant:fast", "'fast' is not a number"),
+        ("constant:9", "must lie between 0.03 and 3"),
+        ("constant:nan", "must lie between"),
+    ],
+)
+def test_policies_that_do_not_exist(policy: str, message: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        scrl.evaluate(scrl.load("agri-joint"), policy)
+    assert message in str(caught.value)
+
+
+def test_the_json_fields_of_the_contract() -> None:
+    document = scrl.evaluate(scrl.load("agri-joint"), "full-speed").to_json()
+    assert {
+        "return", "density", "density_se", "cons_vio", "satisfied", "rules", "episodes",
+        "episodes_satisfied", "steps",
+    } <= document.keys()  # fmt: skip
+    assert {"name", "text", "satisfied", "margin"} == document["rules"][0].keys()
