@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -90,3 +91,23 @@ def test_the_json_fields_of_the_contract() -> None:
         "episodes_satisfied", "steps",
     } <= document.keys()  # fmt: skip
     assert {"name", "text", "satisfied", "margin"} == document["rules"][0].keys()
+
+
+def test_a_drive_that_the_horizon_cuts_off_is_said() -> None:
+    result = scrl.evaluate(scrl.load("agri-joint"), "constant:0.1")
+    assert result.episodes_truncated == 1
+    assert "cut off by horizon_steps" in str(result)
+    assert scrl.evaluate(scrl.load("agri-joint"), "full-speed").warnings() == []
+
+
+def test_a_plain_function_is_a_policy(strip: SweepSpec) -> None:
+    result = scrl.evaluate(
+        Problem.create(strip), lambda observation, *, key: jnp.ones(()), episodes=1
+    )
+    assert result.return_ == scrl.evaluate(Problem.create(strip), "full-speed").return_
+
+
+@pytest.mark.parametrize("episodes", [0, -1, 1.5])
+def test_episodes_that_make_no_sense(episodes) -> None:
+    with pytest.raises(PolicyError, match="must be a whole number of at least 1"):
+        scrl.evaluate(scrl.load("agri-joint"), "full-speed", episodes=episodes)

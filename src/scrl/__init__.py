@@ -15,12 +15,14 @@ from scrl._version import __version__
 
 if TYPE_CHECKING:
     from scrl import gym as gym
+    from scrl import reference as reference
     from scrl.errors import ScrlError as ScrlError
     from scrl.evaluation import Evaluation as Evaluation
     from scrl.evaluation import evaluate as evaluate
     from scrl.problems import Problem as Problem
     from scrl.problems import load as load
     from scrl.problems import save as save
+    from scrl.reference import solve as solve
     from scrl.rules import d as d
     from scrl.rules import implies as implies
 
@@ -33,7 +35,9 @@ _HOMES = {
     "implies": "scrl.rules",
     "load": "scrl.problems",
     "save": "scrl.problems",
+    "solve": "scrl.reference",
 }
+_ROOMS = ("gym", "reference")
 
 __all__ = [
     "Evaluation",
@@ -45,14 +49,16 @@ __all__ = [
     "gym",
     "implies",
     "load",
+    "reference",
     "save",
+    "solve",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: `import scrl` and `scrl --help` stay quick."""
-    if name == "gym":
-        return import_module("scrl.gym")
+    if name in _ROOMS:
+        return import_module(f"scrl.{name}")
     if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
         globals()[name] = value  # a module of the same name must not shadow the function

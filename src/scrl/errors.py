@@ -33,9 +33,11 @@ class PolicyError(ScrlError):
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """': did you mean X?' for the nearest known word, else ': known are ...'."""
     names = list(known)
+    lower = {name.lower(): name for name in reversed(names)}
     near = get_close_matches(word, names, n=1, cutoff=0.6)
+    near = near or get_close_matches(word.lower(), list(lower), n=1, cutoff=0.6)
     if near:
-        return f": did you mean '{near[0]}'?"
+        return f": did you mean '{lower.get(near[0], near[0])}'?"
     if not names:
         return ""
     listed = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")

@@ -7,12 +7,14 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Float
 
 from scrl import density as densities
+from scrl.errors import PolicyError
 from scrl.penalty import cons_vio, rule_margins
-from scrl.policies import Policy, fixed_policy
+from scrl.policies import Action, Policy, fixed_policy
 from scrl.problems import Problem
-from scrl.rollout import run_episodes
+from scrl.rollout import Episode, run_episodes
 
 DEFAULT_EPISODES = 100
 """Episodes behind an evaluation where chance plays a part; else one tells everything."""
@@ -43,6 +45,8 @@ class Evaluation:
     rules: tuple[RuleResult, ...]
     episodes: int
     episodes_satisfied: int
+    episodes_truncated: int
+    """Episodes that the horizon cut off before the end of the path."""
     steps: float
 
     def to_json(self) -> dict[str, Any]:
@@ -67,6 +71,7 @@ class Evaluation:
             ],
             "episodes": self.episodes,
             "episodes_satisfied": self.episodes_satisfied,
+            "episodes_truncated": self.episodes_truncated,
             "steps": self.steps,
         }
 
@@ -75,24 +80,39 @@ class Evaluation:
         amounts = ", ".join(f"{name} {amount:.1f}" for name, amount in self.density.items())
         head = f"{self.problem} with {self.policy}: return {self.return_:.2f}, {verdict}"
         rules = [f"  {rule.name}: {rule.text} (margin {rule.margin:+.1f})" for rule in self.rules]
-        return "\n".join([head, f"  {self.unit}: {amounts}", *rules])
+        return "\n".join([head, f"  {self.unit}: {amounts}", *rules, *self.warnings()])
+
+    def warnings(self) -> list[str]:
+        """What makes these numbers other than they look."""
+        if self.episodes_truncated == 0:
+            return []
+        return [
+            f"{self.episodes_truncated} of {self.episodes} episodes were cut off by horizon_steps "
+            "before the end of the path; raise it to see them whole"
+        ]
 
 
 def evaluate(
     problem: Problem,
-    policy: Policy | str,
+    policy: Policy | Action | str,
     *,
     episodes: int | None = None,
     seed: int = 0,
     name: str | None = None,
 ) -> Evaluation:
-    """Run whole episodes and hold their densities against the rules."""
+    """Run whole episodes and hold their densities against the rules.
+
+    A policy is a name (`full-speed`, `constant:V`) or a function of an observation and a key.
+    """
     label = name or (policy if isinstance(policy, str) else type(policy).__name__)
     if isinstance(policy, str):
         policy = fixed_policy(policy, problem)
     if episodes is None:
-        is_random = problem.world_spec.is_random or policy.is_random
+        # A function that does not say whether it is random is taken to be.
+        is_random = problem.world_spec.is_random or getattr(policy, "is_random", True)
         episodes = DEFAULT_EPISODES if is_random else 1
+    if not isinstance(episodes, int) or episodes < 1:
+        raise PolicyError(f"episodes = {episodes!r} must be a whole number of at least 1")
     ran = run_episodes(
         problem.world,
         policy,
@@ -100,11 +120,11 @@ def evaluate(
         discount=problem.discount,
     )
     amounts = problem.world_spec.vehicle.rate * np.asarray(ran.service, float)
-    return _judge(problem, label, amounts, np.asarray(ran.return_, float), np.asarray(ran.steps))
+    return _judge(problem, label, amounts, ran)
 
 
 def _judge(
-    problem: Problem, label: str, amounts: np.ndarray, returns: np.ndarray, steps: np.ndarray
+    problem: Problem, label: str, amounts: Float[np.ndarray, "episode region"], ran: Episode
 ) -> Evaluation:
     """Hold the densities of whole episodes against the rules."""
     table, rules = problem.atoms, problem.rules.rules
@@ -117,7 +137,7 @@ def _judge(
         problem=problem.name,
         policy=label,
         unit=problem.world_spec.units.unit,
-        return_=float(returns.mean()),
+        return_=float(np.asarray(ran.return_, float).mean()),
         density=dict(zip(names, density.mean.tolist(), strict=True)),
         density_se=dict(zip(names, density.standard_error.tolist(), strict=True)),
         cons_vio=violation,
@@ -128,5 +148,6 @@ def _judge(
         ),
         episodes=len(amounts),
         episodes_satisfied=int((single <= problem.tolerance).sum()),
-        steps=float(steps.mean()),
+        episodes_truncated=int((~np.asarray(ran.is_terminated)).sum()),
+        steps=float(np.asarray(ran.steps, float).mean()),
     )

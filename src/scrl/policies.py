@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import equinox as eqx
@@ -25,6 +26,10 @@ class Policy(Protocol):
     def __call__(
         self, observation: Float[Array, " feature"], *, key: PRNGKeyArray
     ) -> Float[Array, ""]: ...
+
+
+Action = Callable[..., Float[Array, ""]]
+"""Any function of an observation and a keyword `key` that gives a throttle in [0, 1]."""
 
 
 class Constant(eqx.Module):
@@ -51,8 +56,8 @@ def fixed_policy(name: str, problem: Problem) -> Policy:
     if kind != "constant" or not colon:
         hint = did_you_mean(name, ["full-speed", "constant:1.5"])
         raise PolicyError(
-            f"unknown policy '{name}'{hint} (a policy is a run folder, full-speed, or constant:V "
-            "with V the target speed)"
+            f"unknown policy '{name}'{hint} (a policy is full-speed, or constant:V with V the "
+            "target speed in cells per step)"
         )
     vehicle = problem.world_spec.vehicle
     try:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from scrl.policies import Policy
+from scrl.policies import Action
 from scrl.worlds.sweep import SweepState, SweepWorld
 
 
@@ -41,7 +41,7 @@ class Episode(NamedTuple):
 
 
 def take_step(
-    world: SweepWorld, policy: Policy, state: SweepState, *, key: PRNGKeyArray
+    world: SweepWorld, policy: Action, state: SweepState, *, key: PRNGKeyArray
 ) -> Transition:
     """Observe, act, move on."""
     act_key, world_key = jax.random.split(key)
@@ -76,7 +76,7 @@ def begin_episode(world: SweepWorld, *, key: PRNGKeyArray) -> RunningEpisode:
 
 def continue_episode(
     world: SweepWorld,
-    policy: Policy,
+    policy: Action,
     running: RunningEpisode,
     *,
     until_step: int | Int[Array, ""],
@@ -103,7 +103,7 @@ def continue_episode(
 
 
 def run_episode(
-    world: SweepWorld, policy: Policy, *, key: PRNGKeyArray, discount: float = 1.0
+    world: SweepWorld, policy: Action, *, key: PRNGKeyArray, discount: float = 1.0
 ) -> Episode:
     """One episode from start to end."""
     running = begin_episode(world, key=key)
@@ -116,7 +116,7 @@ CHUNK_EPISODES = 1_024
 
 
 def run_episodes(
-    world: SweepWorld, policy: Policy, *, keys: PRNGKeyArray, discount: float = 1.0
+    world: SweepWorld, policy: Action, *, keys: PRNGKeyArray, discount: float = 1.0
 ) -> Episode:
     """Many episodes side by side, one per key; in chunks, so that Ctrl-C is heard soon."""
     parts = [
@@ -126,7 +126,7 @@ def run_episodes(
     return jax.tree.map(lambda *sums: jnp.concatenate(sums), *parts)
 
 
-def _run_chunk(world: SweepWorld, policy: Policy, keys: PRNGKeyArray, discount: float) -> Episode:
+def _run_chunk(world: SweepWorld, policy: Action, keys: PRNGKeyArray, discount: float) -> Episode:
     running = _begin_all(world, keys)
     for until in range(CHUNK_STEPS, world.horizon_steps + CHUNK_STEPS, CHUNK_STEPS):
         running = _continue_all(world, policy, running, jnp.asarray(until), jnp.asarray(discount))
@@ -143,7 +143,7 @@ def _begin_all(world: SweepWorld, keys: PRNGKeyArray) -> RunningEpisode:
 @eqx.filter_jit
 def _continue_all(
     world: SweepWorld,
-    policy: Policy,
+    policy: Action,
     running: RunningEpisode,
     until: Int[Array, ""],
     discount: Float[Array, ""],
@@ -155,7 +155,7 @@ def _continue_all(
 
 
 def run_trajectory(
-    world: SweepWorld, policy: Policy, *, key: PRNGKeyArray, steps: int
+    world: SweepWorld, policy: Action, *, key: PRNGKeyArray, steps: int
 ) -> Trajectory:
     """The first `steps` steps of one episode, every step kept."""
     start_key, loop_key = jax.random.split(key)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from scrl.errors import ScrlError
-from scrl.problems import builtin_names, load
+from scrl.problems import builtin_names, load, load_world
 from scrl.problems.load import BUILTIN_FOLDER
 
 GOOD = """
@@ -174,3 +174,21 @@ def _mutated(original: bytes, rng: random.Random) -> bytes:
         if not data:
             return b""
     return bytes(data)
+
+
+def test_worlds_by_name_by_problem_and_by_map(folder: Path) -> None:
+    assert load_world("agri") == load("agri-joint").world_spec
+    assert load_world("med-joint") == load_world("med")
+    assert load_world(folder / "farm.npy").regions.names == ("S1", "S2")
+    assert load_world(written(folder, GOOD)).vehicle.max_speed == 2.0
+
+
+def test_a_folder_without_a_problem_says_so(folder: Path) -> None:
+    with pytest.raises(ScrlError, match=r"this folder holds no problem.toml"):
+        load(folder)
+
+
+def test_a_path_that_full_speed_cannot_finish_is_warned_about(folder: Path) -> None:
+    np.save(folder / "farm.npy", np.ones((200, 200), int))
+    problem = load(written(folder, GOOD))
+    assert any("even at full speed the path takes 20,000 steps" in w for w in problem.warnings())

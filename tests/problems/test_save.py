@@ -11,7 +11,6 @@ import pytest
 import scrl
 from scrl.errors import ProblemError
 from scrl.problems import Problem, ProblemOptions, builtin_names, load, start_problem
-from scrl.worlds.maps import MapOptions
 from scrl.worlds.regions import RegionMap
 from scrl.worlds.spec import Route, SweepSpec
 from scrl.worlds.units import Units
@@ -93,7 +92,7 @@ def test_every_commented_setting_can_be_switched_on(tmp_path: Path) -> None:
 
 def test_a_new_problem_from_an_own_map(tmp_path: Path) -> None:
     np.save(tmp_path / "map.npy", np.array([[1, 1], [0, 7]]))
-    problem = start_problem(tmp_path / "own", tmp_path / "map.npy", MapOptions())
+    problem = start_problem(tmp_path / "own", tmp_path / "map.npy")
     assert problem.world_spec.regions.names == ("S1", "S7")
 
 
@@ -117,3 +116,32 @@ def test_other_rules_on_the_same_world() -> None:
     assert changed.world_spec is problem.world_spec
     with pytest.raises(ProblemError, match="other regions"):
         dataclasses.replace(problem, rules=scrl.load("agri-joint").rules.of("A >= 1", ["A"]))
+
+
+def test_options_change_the_sample_map_and_keep_the_rest(tmp_path: Path) -> None:
+    problem = start_problem(tmp_path / "fine", grid=(100, 100))
+    assert problem.world_spec.regions.shape == (100, 100)
+    assert problem.world_spec.units.cell is None  # still plain coordinates, not degrees
+
+
+def test_a_large_map_gets_a_horizon_that_fits(tmp_path: Path) -> None:
+    problem = start_problem(tmp_path / "large", grid=(200, 200))
+    assert problem.world_spec.route.horizon_steps == 80_000
+    assert not any("horizon" in warning for warning in problem.warnings())
+
+
+def test_problems_over_one_map_share_its_file_and_keep_their_source(tmp_path: Path) -> None:
+    problem = load("agri-joint")
+    scrl.save(problem, tmp_path / "one.toml")
+    scrl.save(problem.with_rules("S1 >= 1"), tmp_path / "two.toml")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "agri.geojson",
+        "one.toml",
+        "two.toml",
+    ]
+
+
+def test_equal_problems_are_equal() -> None:
+    assert load("agri-joint") == load("agri-joint")
+    assert load("agri-joint") != load("agri-multi")
+    assert len(repr(load("agri-joint").world_spec)) < 600

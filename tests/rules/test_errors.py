@@ -15,11 +15,11 @@ rule 'equity', line 1, column 4: unknown region 'S22': did you mean 'S2'?
   if S22 > 300 then S3 >= 800
      ^^^""",
     '"north feild" <= 3': """\
-rule 'equity', line 1, column 1: unknown region 'north feild': did you mean 'north field'?
+rule 'equity', line 1, column 1: unknown region 'north feild': did you mean '"north field"'?
   "north feild" <= 3
   ^^^^^^^^^^^^^""",
     "clinic <= 3": """\
-rule 'equity', line 1, column 1: unknown region 'clinic': known are S1, S2, S3, S4, north field
+rule 'equity', line 1, column 1: unknown region 'clinic': known are S1, S2, S3, S4, "north field"
   clinic <= 3
   ^^^^^^""",
     "IF S1 <= 3 then S2 <= 3": """\
@@ -151,3 +151,22 @@ def test_carets_stand_under_wide_and_odd_characters():
 def test_a_rule_is_text(text):
     with pytest.raises(RuleError, match="a rule is text, not"):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("2 S4 >= 3", "between a number and a region write '*', as in 2*S4"),
+        ("S1 + 2 S4 >= 3", "between a number and a region write '*', as in 2*S4"),
+        ("S1 >= 1_000", "write a number without separators, as in 1000"),
+        ("S1 >= 1,000", "write a number without separators, as in 1000"),
+        ("S1 != 4", "write 'not (... == ...)'"),
+        ("North fields <= 3", "unknown region 'North': known are"),
+        ("s1 <= 3", "did you mean 'S1'?"),
+        ('"NORTH FIELD" <= 3', "did you mean '\"north field\"'?"),
+    ],
+)
+def test_likely_slips_get_a_hint(text: str, hint: str) -> None:
+    with pytest.raises(RuleError) as caught:
+        parse(text, regions=["S1", "S4", "north field"])
+    assert hint in str(caught.value)

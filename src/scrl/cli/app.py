@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from scrl._version import __version__
-from scrl.cli import check, demo, evaluate, listing, new
+from scrl.cli import check, demo, evaluate, listing, new, solve
 from scrl.errors import ScrlError
 
 EXIT_WRONG_INPUT = 2
@@ -38,8 +38,12 @@ def _ends_cleanly(command: Callable[..., None]) -> Callable[..., None]:
             print(f"scrl: {error}", file=sys.stderr)
             raise typer.Exit(EXIT_WRONG_INPUT) from None
         except KeyboardInterrupt:
-            print("\nscrl: interrupted; nothing was lost", file=sys.stderr)
-            raise typer.Exit(EXIT_INTERRUPTED) from None
+            print("\nscrl: interrupted", file=sys.stderr)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            # Compiled code may still be running in other threads: leave without tearing down
+            # what it works on.
+            os._exit(EXIT_INTERRUPTED)
 
     return run
 
@@ -49,6 +53,7 @@ for _name, _command in {
     "list": listing.list_all,
     "new": new.new,
     "check": check.check,
+    "solve": solve.solve,
     "eval": evaluate.evaluate,
 }.items():
     app.command(_name)(_ends_cleanly(_command))

@@ -51,13 +51,19 @@ def _document(problem: Problem) -> dict[str, Any]:
     }
 
 
+def heading(problem: Problem) -> str:
+    """The name, and what the problem is about where that is known."""
+    about = problem.options.description
+    return f"[bold]{escape(problem.name)}[/bold]" + (f": {escape(about)}" if about else "")
+
+
 def _print(problem: Problem) -> None:
     from scrl.rules import show
 
     spec, units = problem.world_spec, problem.world_spec.units
     out = console()
     rows, columns = spec.regions.shape
-    out.print(f"[bold]{escape(problem.name)}[/bold] {escape(problem.options.description)}")
+    out.print(heading(problem))
     out.print(
         f"map {rows} x {columns} cells; path {units.length(len(spec.path.cells))}; top speed "
         f"{units.speed(spec.vehicle.max_speed)}; {spec.vehicle.rate:g} {escape(units.unit)} a step"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from scrl.cli.check import heading
 from scrl.cli.output import JsonFlag, console, print_json, working
 
 if TYPE_CHECKING:
@@ -50,7 +51,10 @@ def _tell(problem: Problem) -> None:
     from scrl.report.terminal import map_lines
 
     out = console()
-    out.print(f"[bold]{escape(problem.name)}[/bold]: {escape(problem.options.description)}")
+    out.print(heading(problem))
     for line in map_lines(problem.world_spec.regions, is_coloured=sys.stdout.isatty()):
         out.print(line)
-    out.print("The vehicle sweeps the map row by row and chooses its speed; slow gives more.")
+    line = problem.world_spec.route.direction.removesuffix("s")
+    out.print(
+        f"The vehicle sweeps the map {line} by {line} and chooses its speed; slow gives more."
+    )

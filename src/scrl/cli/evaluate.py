@@ -15,6 +15,7 @@ from scrl.cli.output import (
     print_json,
     table,
     verdict,
+    warn,
     working,
 )
 
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
 
 def evaluate(
     problem: ProblemArgument,
-    policy: Annotated[
-        str, typer.Option(help="A run folder, full-speed, or constant:V (V: the target speed).")
-    ],
+    policy: Annotated[str, typer.Option(help="full-speed, or constant:V (V: the target speed).")],
     episodes: Annotated[
         int | None,
         typer.Option(
@@ -49,6 +48,7 @@ def evaluate(
         print_json(result.to_json())
     else:
         print_evaluation(loaded, result, console())
+    warn(result.warnings())
     if not result.is_satisfied:
         raise typer.Exit(1)
 

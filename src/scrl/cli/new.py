@@ -29,12 +29,10 @@ def new(
 ) -> None:
     """Write a commented problem file, with a map, to start from."""
     from scrl.problems import start_problem
-    from scrl.worlds.maps import MapOptions
 
     given = {"grid": grid, "coordinates": coordinates, "region_property": region_property}
     chosen = {key: value for key, value in given.items() if value is not None}
-    options = MapOptions(**chosen) if chosen else None
-    problem = start_problem(folder, map_path, options)
+    problem = start_problem(folder, map_path, **chosen)
     path = folder / "problem.toml"
     names = problem.world_spec.regions.names
     if as_json:

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from scrl.errors import MapError, ProblemError, RuleError, ScrlError, did_you_mean
+from scrl.errors import ProblemError, ScrlError, did_you_mean
 from scrl.problems.problem import MapSource, Problem, ProblemOptions
 from scrl.rules import RuleSet
-from scrl.worlds.maps import MapOptions, load_map
+from scrl.worlds.maps import SUFFIXES, MapOptions, load_map
 from scrl.worlds.regions import RegionMap
 from scrl.worlds.spec import Route, SweepSpec
 from scrl.worlds.units import Units
@@ -40,8 +40,10 @@ def load(name: str | Path) -> Problem:
     if isinstance(name, str) and name in builtin_names():
         return load_file(BUILTIN_FOLDER / f"{name}.toml")
     path = Path(name)
-    if path.is_dir() and (path / "problem.toml").is_file():
+    if path.is_dir():
         path = path / "problem.toml"
+        if not path.is_file():
+            raise ProblemError(f"{name}: this folder holds no problem.toml; name the problem file")
     if not path.is_file():
         hint = did_you_mean(str(name), builtin_names())
         raise ProblemError(
@@ -55,8 +57,8 @@ def load_file(path: Path) -> Problem:
     tables = read_toml(path)
     try:
         return _problem(tables, path)
-    except (ProblemError, RuleError) as error:
-        raise type(error)(f"{path}: {error}") from None
+    except ScrlError as error:
+        raise ProblemError(f"{path}: {error}") from None
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -175,11 +177,10 @@ def _rule_texts(table: Mapping[str, Any]) -> dict[str, str]:
     return dict(table)
 
 
-def load_world(path: str | Path) -> SweepSpec:
-    """The world of a problem, or of a map file with the default vehicle."""
-    if Path(path).suffix.lower() == ".toml" or str(path) in builtin_names():
-        return load(path).world_spec
-    try:
-        return SweepSpec(load_map(Path(path)))
-    except MapError as error:
-        raise ProblemError(str(error)) from None
+def load_world(name: str | Path) -> SweepSpec:
+    """The world called `agri` or `med`, that of a problem, or a map with the default vehicle."""
+    for problem in builtin_names():
+        if problem.startswith(f"{name}-"):
+            return load(problem).world_spec
+    is_map = Path(name).suffix.lower() in SUFFIXES
+    return SweepSpec(load_map(Path(name))) if is_map else load(name).world_spec

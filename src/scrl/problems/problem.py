@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,10 +115,17 @@ class Problem:
                 f"{missed} cells of the field are not covered: no pass of the swath fits between "
                 "cells that must not be entered (a smaller swath would reach them)"
             )
+        spec = self.world_spec
+        fastest = len(spec.path.cells) / spec.vehicle.max_speed
+        if fastest > spec.route.horizon_steps:
+            found.append(
+                f"even at full speed the path takes {fastest:,.0f} steps, and horizon_steps cuts "
+                f"it off at {spec.route.horizon_steps:,}; raise horizon_steps in [world]"
+            )
         if not self.rules.rules:
             found.append("there are no rules: every policy satisfies this problem")
         return found
 
     def with_rules(self, rules: RuleInput) -> Problem:
         """The same world with other rules."""
-        return Problem.create(self.world_spec, rules, self.options)
+        return replace(Problem.create(self.world_spec, rules, self.options), source=self.source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import filecmp
 import shutil
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,9 @@ def save(problem: Problem, path: Path | str) -> Path:
     spec = problem.world_spec
     options = problem.source.options if problem.source else _options_of_masks(problem)
     map_path = path.parent / _map_name(problem, path)
-    for target in (path, map_path):
-        if target.exists():
-            raise ProblemError(f"{target} exists already; choose another name or remove it")
+    if path.exists() or (map_path.exists() and not _is_same_map(problem, map_path)):
+        taken = path if path.exists() else map_path
+        raise ProblemError(f"{taken} exists already; choose another name or folder")
     sections = {
         "problem": dict(changed_fields(problem.options, ProblemOptions())),
         "world": {
@@ -89,7 +90,14 @@ def _map_name(problem: Problem, path: Path) -> str:
     return problem.source.path.name if problem.source else f"{path.stem}.npy"
 
 
+def _is_same_map(problem: Problem, target: Path) -> bool:
+    """Problems over one map may share its file."""
+    return problem.source is not None and filecmp.cmp(problem.source.path, target, shallow=False)
+
+
 def _write_map(problem: Problem, target: Path) -> None:
+    if target.exists():
+        return
     if problem.source:
         shutil.copyfile(problem.source.path, target)
         return

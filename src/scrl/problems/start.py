@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -23,22 +24,30 @@ SAMPLE_MAP = BUILTIN_FOLDER / "agri.geojson"
 SAMPLE_OPTIONS = MapOptions(coordinates="plain", extent=(0.0, 0.0, 50.0, 50.0))
 
 
-def start_problem(
-    folder: Path, map_path: Path | None = None, options: MapOptions | None = None
-) -> Problem:
-    """Copy the map into a new folder, write `problem.toml` beside it, and read it back."""
+def start_problem(folder: Path, map_path: Path | None = None, **options: Any) -> Problem:
+    """Copy the map into a new folder, write `problem.toml` beside it, and read it back.
+
+    Without a map of the user's own, a copy of the Agri map is taken; options are `MapOptions`.
+    """
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ProblemError(f"{folder} exists already and is not an empty folder; name a new one")
     source = map_path or SAMPLE_MAP
-    options = options or (MapOptions() if map_path else SAMPLE_OPTIONS)
-    spec = SweepSpec(load_map(source, options))
-    text = problem_text(folder.name, source.name, spec, options)
+    chosen = dataclasses.replace(MapOptions() if map_path else SAMPLE_OPTIONS, **options)
+    spec = _with_room(SweepSpec(load_map(source, chosen)))
+    text = problem_text(folder.name, source.name, spec, chosen)
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, folder / source.name)
     path = folder / "problem.toml"
     path.write_text(text, encoding="utf-8")
     return load_file(path)
+
+
+def _with_room(spec: SweepSpec) -> SweepSpec:
+    """A horizon of six times full speed, as on the built-in maps, if the default is shorter."""
+    needed = math.ceil(6 * len(spec.path.cells) / spec.vehicle.max_speed)
+    steps = max(spec.route.horizon_steps, min(needed, 10_000_000))
+    return dataclasses.replace(spec, route=dataclasses.replace(spec.route, horizon_steps=steps))
 
 
 def problem_text(name: str, map_name: str, spec: SweepSpec, options: MapOptions) -> str:
@@ -87,7 +96,7 @@ def _world_table(map_name: str, spec: SweepSpec, options: MapOptions) -> str:
         f"map = {value_text(map_name)}  # in this folder: GeoJSON, PNG, TIFF, or .npy",
         *(f"{key} = {value_text(value)}{_MAP_COMMENTS.get(key, '')}" for key, value in changed),
         *(f"# {line}" for line in _MAP_HINTS if line.split(" =")[0] not in dict(changed)),
-        *_lines(Route()),
+        *_lines(spec.route, shown={key for key, _ in changed_fields(spec.route, Route())}),
         *_lines(Units()),
     ]
     return "\n".join(lines)

@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any
 
+_LITERAL = re.compile(r"[^'\\\x00-\x1f\x7f]*")
+"""Texts that single quotes can hold as they are; easier to read around double quotes."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -14,6 +16,8 @@ def value_text(value: Any) -> str:
     match value:
         case bool():
             return "true" if value else "false"
+        case str() if '"' in value and _LITERAL.fullmatch(value):
+            return f"'{value}'"
         case str():
             # JSON's escapes are TOML's, except that TOML also wants DEL escaped.
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from scrl.evaluation import Evaluation
 from scrl.problems import Problem
+from scrl.reference import Trade
 from scrl.worlds.palette import colour_of, region_colours
 from scrl.worlds.regions import RegionMap
 
@@ -82,3 +83,23 @@ def single_region_bounds(problem: Problem) -> list[tuple[int, float, bool]]:
             region = int(named[0])
             found.append((region, float(bound / row[region]), bool(row[region] < 0)))
     return found
+
+
+def trade_figure(trade: Trade) -> Figure:
+    """The best return against the rule's bound; red where the rules cannot be kept."""
+    figure = Figure(figsize=(6.5, 4.0), layout="constrained")
+    axes = figure.subplots()
+    bounds = trade.bounds
+    across = trade.shift if bounds is None else bounds
+    is_impossible = np.isnan(trade.return_)
+    axes.plot(across, trade.return_, marker="o", ms=3, color=colour_of(0))
+    here = 0.0 if bounds is None or trade.bound is None else trade.bound
+    axes.axvline(here, color="black", lw=1, ls=":")
+    for place in across[is_impossible]:
+        axes.axvline(place, color=colour_of(3), alpha=0.25, lw=4)
+    label = "bounds loosened by" if bounds is None else "bound"
+    axes.set_xlabel(f"{label}, {trade.unit} (dotted: as written; red: impossible)")
+    axes.set_ylabel("best return")
+    axes.set_title(f"{trade.problem}, {trade.rule}: {trade.text}", fontsize=10)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure

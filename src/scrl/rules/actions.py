@@ -16,7 +16,7 @@ from scrl.rules.exact import bounded, read_number
 from scrl.rules.linear import Linear, combine, reciprocal, region
 from scrl.rules.place import Misplaced, printable
 from scrl.rules.syntax import And, Formula, Implies, Not, Or, Relation, Span
-from scrl.rules.words import KEYWORDS, read_quoted
+from scrl.rules.words import KEYWORDS, read_quoted, show_name
 
 known_regions: ContextVar[Collection[str] | None] = ContextVar("known_regions", default=None)
 """The regions that the rule being parsed may name; None: any. (The parser is shared by threads.)"""
@@ -159,7 +159,9 @@ def _known(name: str) -> Linear:
         return linear
     if name.lower() in KEYWORDS:
         raise RuleError(f"unknown region '{name}': did you mean '{name.lower()}'?")
-    raise RuleError(f"unknown region '{printable(name)}'{did_you_mean(name, known)}")
+    raise RuleError(
+        f"unknown region '{printable(name)}'{did_you_mean(name, map(show_name, known))}"
+    )
 
 
 def _side(child: Child) -> Linear | Extremum:

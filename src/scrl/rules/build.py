@@ -9,6 +9,7 @@ from typing import NoReturn, TypeAlias
 from scrl.errors import RuleError
 from scrl.rules.exact import Number
 from scrl.rules.linear import Linear, combine, product, quotient, region
+from scrl.rules.show import show_linear
 from scrl.rules.syntax import Compare, Formula, Implies, Relation
 
 
@@ -21,6 +22,9 @@ class Expression:
     # numpy must leave `np.float64(2) * d["S1"]` to us instead of making an array of objects.
     __array_ufunc__ = None
     __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __str__(self) -> str:
+        return show_linear(self.linear)
 
     def __add__(self, other: Operand) -> Expression:
         return _weighted((1, self), (1, other))

@@ -21,6 +21,7 @@ _SPELLINGS = {
     "=>": "write '->' for implies, or '>='",
     "=<": "write '<='",
     "<>": "write 'not (... == ...)'",
+    "!=": "write 'not (... == ...)'",
     "**": "a rule is linear, without powers",
 }
 _ORPHANS = {"THEN": "there is no 'if' before it", "RPAR": "there is no '(' before it"}
@@ -35,6 +36,9 @@ _CHOICES = (
     ("RPAR", "')'"),
     (_END, "the end of the rule"),
 )
+_SEPARATOR = re.compile(r"[_,]\d\d\d")
+_FACTOR = re.compile(r"(?:\d|(?:^|[-+(,]|\b(?:and|or|not|if|then))\s*[\d.]+\s+)\Z")
+"""A number right before, or one that begins a sum: 2S4, or S1 + 2 S4 (but not S1 <= 3 S4)."""
 _LAST_WORD = re.compile(r"([^\W\d]\w*)\s*\Z")
 
 
@@ -53,7 +57,8 @@ def mistake(error: UnexpectedInput, text: str) -> Misplaced:
 
 def _bad_character(text: str, start: int) -> Misplaced:
     char = text[start]
-    hint = _SPELLINGS.get(char, "it has no meaning in a rule")
+    hint = _SPELLINGS.get(text[start : start + 2]) or _SPELLINGS.get(char)
+    hint = hint or "it has no meaning in a rule"
     shown = char if char.isprintable() else f"U+{ord(char):04X}"
     return Misplaced(f"unexpected character '{shown}': {hint}", Span(start, start + 1))
 
@@ -65,7 +70,7 @@ def _bad_token(token: Token, accepted: Collection[str], text: str) -> Misplaced:
         word = text[slip.start : slip.end]
         return Misplaced(f"unexpected '{word}': did you mean '{word.lower()}'?", slip)
     shown = printable(token if len(token) <= 40 else token[:37] + "...")
-    hint = _hint(token, accepted, text[max(0, start - 1) : start])
+    hint = _hint(token, accepted, text[max(0, start - 60) : start], text[start : start + 5])
     return Misplaced(f"unexpected '{shown}': {hint}", Span(start, end))
 
 
@@ -78,12 +83,14 @@ def _slip_before(text: str, start: int) -> Span | None:
     return Span(window + found.start(1), window + found.end(1))
 
 
-def _hint(token: Token, accepted: Collection[str], before: str) -> str:
-    if before + token[:1] in _SPELLINGS:
-        return _SPELLINGS[before + token[:1]]
+def _hint(token: Token, accepted: Collection[str], before: str, here: str) -> str:
+    if before[-1:].isdigit() and _SEPARATOR.match(here):
+        return "write a number without separators, as in 1000"
+    if before[-1:] + token[:1] in _SPELLINGS:
+        return _SPELLINGS[before[-1:] + token[:1]]
     if token.type in _ORPHANS and _END in accepted:
         return _ORPHANS[token.type]
-    if before.isdigit() and token.type in ("NAME", "QUOTED", "LPAR"):
+    if _FACTOR.search(before) and token.type in ("NAME", "QUOTED", "LPAR"):
         return "between a number and a region write '*', as in 2*S4"
     if token.type == "NAME":
         words = [word for word in KEYWORDS if word.upper() in accepted]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
 from scrl.rules.conventions import DEFAULT, Conventions
-from scrl.rules.exact import bounded, show_number
+from scrl.rules.exact import Number, bounded, exact, show_number
 from scrl.rules.linear import Linear, combine
 from scrl.rules.show import show, show_sum
 from scrl.rules.syntax import And, Compare, Formula, Implies, Not, Or, Span
@@ -30,6 +30,10 @@ class Atom:
     coefficients: tuple[tuple[str, Fraction], ...]
     bound: Fraction
     origin: Origin = field(compare=False)
+
+    def loosened(self, by: Number) -> Atom:
+        """The same atom with its bound moved by so many units."""
+        return replace(self, bound=self.bound + exact(by))
 
     def show(self) -> str:
         """Readable text of the rule language: S3 >= 800 rather than -S3 <= -800."""

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from scrl.errors import RuleError, did_you_mean
 from scrl.rules import groups
+from scrl.rules.build import Expression
 from scrl.rules.conventions import DEFAULT, Conventions
 from scrl.rules.exact import Number
 from scrl.rules.linear import checked_name
@@ -68,8 +69,14 @@ class RuleSet:
         cls, source: Source, regions: Iterable[str], conventions: Conventions = DEFAULT
     ) -> RuleSet:
         """Rules from a text, a formula, a list of them (rule-1, rule-2, ...) or a named mapping."""
+        if isinstance(source, Expression):
+            raise RuleError(f"{source} is an amount and no rule: compare it, as in {source} >= 300")
         if isinstance(source, str | Formula):
             source = [source]
+        if not isinstance(source, Iterable):
+            raise RuleError(
+                f"rules are texts, formulas, lists of them or a mapping, not {source!r}"
+            )
         if not isinstance(source, Mapping):
             source = {f"rule-{number}": each for number, each in enumerate(source, start=1)}
         known = tuple(regions)

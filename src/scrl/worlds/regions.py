@@ -19,7 +19,7 @@ MOST_REGIONS = 2_000
 MOST_CELLS_TIMES_REGIONS = 200_000_000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RegionMap:
     """Named regions on a grid of cells; row 0 is the top, and regions may overlap."""
 
@@ -39,6 +39,22 @@ class RegionMap:
         check_names(self.names)
         _check_shapes(self)
         _check_not_empty(self)
+
+    def __eq__(self, other: object) -> bool:
+        """Maps are equal if every cell is."""
+        if not isinstance(other, RegionMap):
+            return NotImplemented
+        same_place = self.names == other.names and self.georeference == other.georeference
+        arrays = ("masks", "field", "forbidden")
+        pairs = ((getattr(self, name), getattr(other, name)) for name in arrays)
+        return same_place and all(np.array_equal(mine, theirs) for mine, theirs in pairs)
+
+    def __hash__(self) -> int:
+        return hash((self.names, self.shape, self.georeference))
+
+    def __repr__(self) -> str:
+        rows, columns = self.shape
+        return f"<RegionMap {rows} x {columns}: {', '.join(self.names[:12])}>"
 
     @property
     def shape(self) -> tuple[int, int]:

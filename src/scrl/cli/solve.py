@@ -1,0 +1,153 @@
+"""`scrl solve`: the best possible, or which rules conflict."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from scrl.cli.output import (
+    JsonFlag,
+    ProblemArgument,
+    console,
+    print_json,
+    table,
+    working,
+)
+
+if TYPE_CHECKING:
+    from scrl.problems import Problem
+    from scrl.reference import Reference, Trade
+
+
+def solve(
+    problem: ProblemArgument,
+    sweep: Annotated[
+        str | None,
+        typer.Option(metavar="RULE", help="Move this rule's bounds and show what that costs."),
+    ] = None,
+    points: Annotated[int, typer.Option(min=2, max=1001, help="Points of the sweep.")] = 21,
+    span: Annotated[
+        float | None, typer.Option(min=0.0, help="How far to move the bounds, in units.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Picture of the sweep (default: runs/PROBLEM-RULE.png).")
+    ] = None,
+    time_limit: Annotated[float, typer.Option(min=0.001, help="Seconds for the search.")] = 60.0,
+    drives: Annotated[
+        int,
+        typer.Option(min=0, max=100, help="Rounds of drives in the true world (0: none)."),
+    ] = 6,
+    as_json: JsonFlag = False,
+) -> None:
+    """Find the best possible return without learning, or why there is none (exit 1: impossible)."""
+    from scrl.problems import load
+    from scrl.reference import solve as find
+
+    loaded = load(problem)
+    if sweep is not None:
+        _sweep(loaded, sweep, points, span, plot, as_json)
+        return
+    with working("solving ..."):
+        found = find(loaded, time_limit_s=time_limit, drives=drives)
+    if as_json:
+        print_json(found.to_json())
+    elif found.conflict:
+        print_conflict(found, console())
+    else:
+        print_reference(loaded, found, console())
+    if not found.is_optimal:
+        raise typer.Exit(1)
+
+
+def print_reference(problem: Problem, found: Reference, out: Console) -> None:
+    """What each region receives at best, the disjuncts taken, and the price list."""
+    units = problem.world_spec.units
+    if found.return_ is None:
+        out.print(f"nothing found within the time limit; no return is above {found.bound:.3f}")
+        return
+    received = table("region", f">{units.unit}, best", f">{units.unit}, driven", title="Received")
+    driven = found.stepwise.density if found.stepwise else {}
+    for name, amount in found.density.items():
+        second = f"{driven[name]:,.2f}" if name in driven else ""
+        received.add_row(escape(name), f"{amount:,.2f}", second)
+    out.print(received)
+    branch = table("rule", "rests on", "instead of", title="Disjuncts taken")
+    for each in found.branch:
+        branch.add_row(escape(each.rule), escape(each.taken), escape(", ".join(each.others)))
+    out.print(branch)
+    prices = table("rule", "bound", ">return for one unit less", title="Price list")
+    for each in found.duals:
+        if each.dual > 1e-9:
+            prices.add_row(escape(each.rule), escape(each.atom), f"{each.dual:+.5f}")
+    out.print(prices)
+    word = "best return" if found.is_optimal else "best found within the time limit"
+    out.print(
+        f"[bold]{word} {found.return_:.3f}[/bold] (fluid; proven: none above {found.bound:.3f}) in "
+        f"{units.duration(found.steps or 0)}"
+    )
+    if found.stepwise:
+        drive = found.stepwise
+        kept = "" if drive.violation == 0 else f", still {drive.violation:.1f} off its rules"
+        out.print(
+            f"driven in the true world: {drive.return_:.3f} by {drive.plans} mixed plans{kept}; "
+            f"estimated limit {drive.estimate_above:.3f}"
+        )
+
+
+def print_conflict(found: Reference, out: Console) -> None:
+    """Which rules cannot hold together, and what would mend it."""
+    out.print("[bold red]impossible[/bold red]: these rules cannot hold together")
+    for name, text in found.conflict:
+        out.print(f"  {escape(name)}: {escape(text)}")
+    out.print("the least loosening that helps:")
+    for each in found.relax:
+        out.print(f"  {escape(str(each))}")
+    for way in found.alternatives:
+        if way != found.relax:
+            out.print("or: " + escape("; ".join(str(each) for each in way)))
+    for hint in found.vehicle_hints:
+        out.print(f"or: {hint}")
+
+
+def _sweep(
+    problem: Problem,
+    rule: str,
+    points: int,
+    span: float | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    from scrl.reference import trade_off
+    from scrl.report.figures import save_figure, trade_figure
+
+    with working("solving along the sweep ..."):
+        trade = trade_off(problem, rule, points=points, span=span)
+        target = plot or Path("runs") / f"{problem.name}-{rule}.png"
+        picture = save_figure(trade_figure(trade), target)
+    if as_json:
+        print_json({**trade.to_json(), "picture": str(picture)})
+        return
+    print_trade(trade, console())
+    console().print(f"picture: {escape(str(picture))}", soft_wrap=True)
+
+
+def print_trade(trade: Trade, out: Console) -> None:
+    """The trade-off as a table."""
+    bounds = trade.bounds
+    shown = table(
+        f">loosened by, {trade.unit}",
+        *([] if bounds is None else [f">bound, {trade.unit}"]),
+        ">best return",
+    )
+    out.print(f"[bold]{escape(trade.rule)}[/bold]: {escape(trade.text)}", soft_wrap=True)
+    for index, (shift, value) in enumerate(zip(trade.shift, trade.return_, strict=True)):
+        cells = [] if bounds is None else [f"{bounds[index]:,.1f}"]
+        shown.add_row(
+            f"{shift:+,.1f}", *cells, "impossible" if math.isnan(value) else f"{value:.3f}"
+        )
+    out.print(shown)

@@ -1,0 +1,147 @@
+"""What a reference says, in the user's own rules and regions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from scrl.reference.certificate import Certificate
+from scrl.reference.linear import Status
+from scrl.rules import Atom
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One clause: the disjunct it rests on, and those it does not need."""
+
+    rule: str
+    taken: str
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Dual:
+    """What one unit of an atom's bound is worth: loosened by one, the return rises by this."""
+
+    rule: str
+    atom: str
+    dual: float
+
+
+@dataclass(frozen=True)
+class Loosened:
+    """One atom that gives way."""
+
+    rule: str
+    atom: str
+    to: str
+    by: float
+
+    @classmethod
+    def of(cls, atom: Atom, by: float) -> Loosened:
+        """The atom with its bound moved by so many units, rounded up to hundredths."""
+        by = math.ceil(by * 100 - 1e-6) / 100
+        return cls(atom.origin.rule or "", atom.show(), atom.loosened(by).show(), by)
+
+    def __str__(self) -> str:
+        return f"'{self.rule}': {self.atom} becomes {self.to} (by {self.by:,.2f})"
+
+
+@dataclass(frozen=True)
+class Stepwise:
+    """The best drive found in the true step-by-step world, as a mixture of plans."""
+
+    return_: float
+    density: dict[str, float]
+    plans: int
+    steps: float
+    violation: float
+    estimate_above: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "return": self.return_,
+            "density": self.density,
+            "plans": self.plans,
+            "steps": self.steps,
+            "violation": self.violation,
+            "estimate_above": self.estimate_above,
+        }
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The best possible, or why it is impossible; amounts in raw units, return raw."""
+
+    problem: str
+    status: Status
+    return_: float | None = None
+    bound: float | None = None
+    """No fluid that keeps the rules returns more than this: proven by multipliers."""
+    density: dict[str, float] = field(default_factory=dict)
+    branch: tuple[Taken, ...] = ()
+    duals: tuple[Dual, ...] = ()
+    steps: float | None = None
+    certificate: Certificate | None = None
+    stepwise: Stepwise | None = None
+    conflict: tuple[tuple[str, str], ...] = ()
+    """A smallest set of rules that cannot hold together: name and text."""
+    relax: tuple[Loosened, ...] = ()
+    """The least loosening, in total units, that makes the rules possible."""
+    alternatives: tuple[tuple[Loosened, ...], ...] = ()
+    """For each rule of the conflict: what it alone would have to give, where that is enough."""
+    vehicle_hints: tuple[str, ...] = ()
+    wall_s: float = 0.0
+
+    @property
+    def is_optimal(self) -> bool:
+        return self.status is Status.OPTIMAL
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields of the command contract."""
+        certificate = self.certificate
+        return {
+            "problem": self.problem,
+            "status": self.status.value,
+            "return": self.return_,
+            "bound": self.bound,
+            "density": self.density,
+            "branch": [
+                {"rule": each.rule, "taken": each.taken, "others": list(each.others)}
+                for each in self.branch
+            ],
+            "duals": [
+                {"rule": each.rule, "atom": each.atom, "dual": each.dual} for each in self.duals
+            ],
+            "steps": self.steps,
+            "certificate": None
+            if certificate is None
+            else {
+                "primal": certificate.primal,
+                "dual": certificate.dual,
+                "gap": certificate.gap,
+                "bound": certificate.bound,
+            },
+            "stepwise": self.stepwise.to_json() if self.stepwise else None,
+            "conflict": [{"rule": name, "text": text} for name, text in self.conflict],
+            "relax": [_loosened(each) for each in self.relax],
+            "alternatives": [[_loosened(each) for each in way] for way in self.alternatives],
+            "vehicle_hints": list(self.vehicle_hints),
+            "wall_s": self.wall_s,
+        }
+
+    def __str__(self) -> str:
+        if self.status is Status.INFEASIBLE:
+            rules = ", ".join(f"'{name}'" for name, _ in self.conflict)
+            ways = "; ".join(str(each) for each in self.relax)
+            return f"{self.problem}: impossible; in conflict: {rules}; least loosening: {ways}"
+        if self.return_ is None:
+            return f"{self.problem}: nothing found in the time limit; return at most {self.bound}"
+        amounts = ", ".join(f"{name} {amount:.1f}" for name, amount in self.density.items())
+        return f"{self.problem}: best return {self.return_:.3f} ({self.status.value}); {amounts}"
+
+
+def _loosened(each: Loosened) -> dict[str, Any]:
+    return {"rule": each.rule, "atom": each.atom, "to": each.to, "by": each.by}

@@ -1,0 +1,216 @@
+"""The true step-by-step sweep on a lattice of positions and speeds, by dynamic programming.
+
+Speeds are multiples of one small length, and so are positions, half a length off, so that no drive
+hangs on landing exactly on the edge of a cell. From speed v the vehicle reaches speed w if
+w lies between what the crawl and the full throttle give (rounded outwards), so with
+G(p, w) = r(w) + price(p + w) + V(p + w, w) the value is V(p, v) = max over those w of G(p, w):
+a window maximum along the diagonal, swept once from the end of the path to its start. Where the
+vehicle never goes slower than m lengths a step, m positions do not depend on each other and are
+computed together.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from scrl.worlds import dynamics
+from scrl.worlds.spec import SweepSpec
+
+SPEED_LEVELS = 48
+
+
+@dataclass(frozen=True)
+class SpeedLattice:
+    """Positions and speeds of one world in multiples of `unit` cells."""
+
+    spec: SweepSpec
+    levels: int = SPEED_LEVELS
+    slowest: int = 1
+    """The smallest speed that is tried, in multiples of the unit; at least 1."""
+
+    @property
+    def unit(self) -> float:
+        """The lattice's length: the top speed has index `levels`."""
+        return self.spec.vehicle.max_speed / self.levels
+
+    @property
+    def positions(self) -> int:
+        """Lattice points on the path, filled up to whole blocks."""
+        return self.slowest * math.ceil(len(self.spec.path.cells) / self.unit / self.slowest)
+
+    @cached_property
+    def speeds(self) -> Float[np.ndarray, " level"]:
+        """0, unit, ..., top speed."""
+        return np.arange(self.levels + 1) * self.unit
+
+    @cached_property
+    def kind_of_position(self) -> Int[np.ndarray, " position_and_beyond"]:
+        """Kind of cell at each position; as far past the end as one step reaches."""
+        cells = len(self.spec.path.cells)
+        place = (np.arange(self.positions + self.levels + 1) + 0.5) * self.unit
+        return self.spec.service.kind_of_cell[np.minimum(place.astype(int), cells)]
+
+    @cached_property
+    def reach(self) -> tuple[Int[np.ndarray, " level"], Int[np.ndarray, " level"]]:
+        """The slowest and the fastest speed that one step can lead to from each speed."""
+        vehicle, unit = self.spec.vehicle, self.unit
+        slowest = dynamics.next_speed(vehicle, self.speeds, 0.0, np) / unit
+        fastest = dynamics.next_speed(vehicle, self.speeds, 1.0, np) / unit
+        # At full throttle the top speed is reached in the limit, never in a rounded step.
+        high = np.where(fastest > self.levels - 1, self.levels, np.round(fastest)).astype(int)
+        return np.clip(np.round(slowest).astype(int), self.slowest, high), high
+
+    def values(
+        self, prices: Float[np.ndarray, "plan region"]
+    ) -> Float[np.ndarray, "plan position level"]:
+        """V for each vector of prices (return per step in a region), side by side."""
+        kinds = self.spec.service.kinds.astype(float)
+        gains = (prices @ kinds.T)[:, self.kind_of_position]
+        rewards = dynamics.step_reward(self.spec.vehicle, self.speeds)
+        low, high = self.reach
+        swept = _sweep(
+            jnp.asarray(gains, jnp.float32),
+            jnp.asarray(rewards, jnp.float32),
+            jnp.asarray(low),
+            jnp.asarray(high),
+            block=self.slowest,
+        )
+        return np.asarray(swept)
+
+
+@partial(jax.jit, static_argnames="block")
+def _sweep(
+    gains: Float[Array, "plan position_and_beyond"],
+    rewards: Float[Array, " level"],
+    low: Int[Array, " level"],
+    high: Int[Array, " level"],
+    *,
+    block: int,
+) -> Float[Array, "plan position level"]:
+    """Backwards over the path, a block of positions at a time; V past its end is 0."""
+    plans, levels = gains.shape[0], rewards.shape[0] - 1
+    positions = gains.shape[1] - levels - 1
+    target = jnp.arange(block, levels + 1)
+    ahead = jnp.arange(block)[:, None] + target
+    window = _Windows.of(low - block, high - block, len(target))
+
+    def body(back: Array, values: Array) -> Array:
+        first = positions - block * (back + 1)
+        best = values[:, first + ahead, target] + gains[:, first + ahead] + rewards[target]
+        value = window.maxima(best.reshape(plans * block, -1)).reshape(plans, block, -1)
+        return jax.lax.dynamic_update_slice_in_dim(values, value, first, axis=1)
+
+    nothing = jnp.zeros((plans, positions + levels + 1, levels + 1), gains.dtype)
+    return jax.lax.fori_loop(0, positions // block, body, nothing)
+
+
+class _Windows(NamedTuple):
+    """Maxima over windows low..high of a row: two blocks of length 2^k cover each window."""
+
+    first: Int[Array, " window"]
+    second: Int[Array, " window"]
+    doublings: int
+
+    @classmethod
+    def of(cls, low: Int[Array, " window"], high: Int[Array, " window"], levels: int) -> _Windows:
+        doublings = max(1, levels.bit_length())
+        power = jnp.floor(jnp.log2(high - low + 1.5)).astype(int)
+        row = power * levels
+        return cls(row + low, row + high + 1 - 2**power, doublings)
+
+    def maxima(self, row: Float[Array, "plan target"]) -> Float[Array, "plan window"]:
+        blocks = [row]
+        for doubling in range(self.doublings - 1):
+            shift = 2**doubling
+            padded = jnp.pad(blocks[-1][:, shift:], ((0, 0), (0, shift)), constant_values=-jnp.inf)
+            blocks.append(jnp.maximum(blocks[-1], padded))
+        table = jnp.concatenate(blocks, axis=1)
+        return jnp.maximum(table[:, self.first], table[:, self.second])
+
+
+@dataclass(frozen=True)
+class Drives:
+    """What following the values does in the true world, one drive per plan."""
+
+    returns: Float[np.ndarray, " plan"]
+    density: Float[np.ndarray, "plan region"]
+    steps: Int[np.ndarray, " plan"]
+    is_finished: Bool[np.ndarray, " plan"]
+    speeds: Float[np.ndarray, "time plan"]
+    """The speed of every step, if they were asked for; else empty."""
+
+
+def drive(
+    lattice: SpeedLattice,
+    prices: Float[np.ndarray, "plan region"],
+    values: Float[np.ndarray, "plan position level"],
+    *,
+    keep_speeds: bool = False,
+) -> Drives:
+    """Follow the values greedily with exact positions and speeds: no lattice, no rounding."""
+    spec, plans = lattice.spec, len(prices)
+    vehicle, cells = spec.vehicle, len(spec.path.cells)
+    kinds = spec.service.kinds.astype(float)
+    place, speed = np.zeros(plans), np.zeros(plans)
+    returns, amount = np.zeros(plans), np.zeros((plans, kinds.shape[1]))
+    steps, running = np.zeros(plans, int), np.ones(plans, bool)
+    gains = prices @ kinds.T
+    speeds: list[np.ndarray] = []
+    while running.any() and steps.max() < spec.route.horizon_steps:
+        reached = _speeds_to_try(lattice, place, speed)
+        ahead = place[:, None] + reached
+        kind = spec.service.kind_of_cell[np.minimum(ahead.astype(int), cells)]
+        score = dynamics.step_reward(vehicle, reached) + np.take_along_axis(gains, kind, axis=1)
+        score += _between(lattice, values, ahead, reached)
+        choice = score.argmax(axis=1)[:, None]
+        speed = np.where(running, np.take_along_axis(reached, choice, axis=1)[:, 0], speed)
+        place = np.where(running, place + speed, place)
+        returns += running * dynamics.step_reward(vehicle, speed)
+        served = spec.service.kind_of_cell[np.minimum(place.astype(int), cells)]
+        amount += running[:, None] * kinds[served]
+        steps += running
+        running &= place < cells
+        if keep_speeds:
+            speeds.append(speed)
+    kept = np.array(speeds).reshape(-1, plans)
+    return Drives(returns, vehicle.rate * amount, steps, ~running, kept)
+
+
+def _speeds_to_try(
+    lattice: SpeedLattice, place: Float[np.ndarray, " plan"], speed: Float[np.ndarray, " plan"]
+) -> Float[np.ndarray, "plan choice"]:
+    """The speeds that land on lattice points, where V is exact, and the two ends of the reach."""
+    vehicle, unit = lattice.spec.vehicle, lattice.unit
+    slowest = dynamics.next_speed(vehicle, speed, 0.0, np)[:, None]
+    fastest = dynamics.next_speed(vehicle, speed, 1.0, np)[:, None]
+    next_point = np.floor(place / unit)[:, None] + np.arange(lattice.levels + 2) + 0.5
+    landing = next_point * unit - place[:, None]
+    # A landing out of reach becomes an end of the reach: tried twice, harmless.
+    return np.concatenate([np.clip(landing, slowest, fastest), slowest, fastest], axis=1)
+
+
+def _between(
+    lattice: SpeedLattice, values: np.ndarray, place: np.ndarray, speed: np.ndarray
+) -> Float[np.ndarray, "plan throttle"]:
+    """V between lattice points, linear in position and in speed."""
+    row = np.clip(place / lattice.unit - 0.5, 0.0, values.shape[1] - 1.001)
+    level = np.minimum(speed / lattice.unit, lattice.levels - 0.001)
+    low_row, low_level = row.astype(int), level.astype(int)
+    share_row, share_level = row - low_row, level - low_level
+    plan = np.arange(len(values))[:, None]
+
+    def at(row: np.ndarray, level: np.ndarray) -> np.ndarray:
+        return values[plan, row, level]
+
+    near = (1 - share_level) * at(low_row, low_level) + share_level * at(low_row, low_level + 1)
+    far_low, far_high = at(low_row + 1, low_level), at(low_row + 1, low_level + 1)
+    far = (1 - share_level) * far_low + share_level * far_high
+    return (1 - share_row) * near + share_row * far

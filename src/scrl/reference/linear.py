@@ -1,0 +1,128 @@
+"""Linear programs by HiGHS: one branch of the rules, its optimum and its multipliers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from time import monotonic
+
+import numpy as np
+from jaxtyping import Float
+from scipy import sparse
+from scipy.optimize import OptimizeResult, linprog
+
+from scrl.errors import ScrlError
+from scrl.reference.model import LinearModel, stack_rows
+
+INTERIOR_POINT_FROM = 3_000
+"""Models with more variables are solved by interior points with crossover, else by simplex."""
+
+
+class NumericalTroubleError(ScrlError):
+    """A solver's answer failed its certificate, or it gave up: there is no trusted optimum."""
+
+
+class OutOfTimeError(ScrlError):
+    """A linear program did not end within its time limit; it leaves no point behind."""
+
+
+class Status(Enum):
+    """How a search ended."""
+
+    OPTIMAL = "optimal"
+    INFEASIBLE = "infeasible"
+    TIME_LIMIT = "time limit"
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The best point of a model under atoms that must all hold, with its multipliers.
+
+    Multipliers are at least 0 and per unit: `of_atom` for a . density <= b, `of_equal` (any sign)
+    and `of_below` for the rows of the model.
+    """
+
+    point: Float[np.ndarray, " variable"]
+    return_: float
+    density: Float[np.ndarray, " region"]
+    of_atom: Float[np.ndarray, " atom"]
+    of_equal: Float[np.ndarray, " equality"]
+    of_below: Float[np.ndarray, " inequality"]
+
+
+def best_point(
+    model: LinearModel,
+    coefficients: Float[np.ndarray, "atom region"],
+    bounds: Float[np.ndarray, " atom"],
+    *,
+    time_limit_s: float = float("inf"),
+) -> Optimum | None:
+    """The optimum with every one of these atoms in force; None if they cannot all hold."""
+    below, below_at, atom_scale = rows_of(model, coefficients, bounds)
+    reward_scale = float(np.abs(model.reward).max(initial=0.0)) or 1.0
+    result = _solve(model, model.reward / reward_scale, below, below_at, time_limit_s)
+    if result is None:
+        return None
+    own = len(below_at) - len(bounds)
+    multipliers = -np.asarray(result.ineqlin.marginals) * reward_scale
+    equal = -np.asarray(result.eqlin.marginals) * reward_scale
+    return Optimum(
+        point=result.x,
+        return_=float(model.reward @ result.x),
+        density=model.density @ result.x,
+        of_atom=multipliers[own:] / atom_scale,
+        of_equal=equal if model.equal is not None else np.zeros(0),
+        of_below=multipliers[:own],
+    )
+
+
+def rows_of(
+    model: LinearModel,
+    coefficients: Float[np.ndarray, "atom region"],
+    bounds: Float[np.ndarray, " atom"],
+) -> tuple[sparse.csr_array, np.ndarray, Float[np.ndarray, " atom"]]:
+    """The inequalities of model and atoms; each atom is divided by the scale that comes third.
+
+    HiGHS allows each row 1e-7, whatever its units: scaled, that is relative to the row.
+    """
+    rows = sparse.csr_array(sparse.csr_array(coefficients) @ model.density)
+    largest = np.zeros(len(bounds))
+    np.maximum.at(largest, np.repeat(np.arange(len(bounds)), np.diff(rows.indptr)), abs(rows.data))
+    scale = np.where(largest > 0, largest, 1.0)
+    scaled = sparse.csr_array(sparse.diags_array(1 / scale) @ rows)
+    below, below_at = stack_rows(model.below, model.below_at, scaled, bounds / scale)
+    return below, below_at, scale
+
+
+def _solve(
+    model: LinearModel,
+    reward: np.ndarray,
+    below: sparse.csr_array,
+    below_at: np.ndarray,
+    time_limit_s: float,
+) -> OptimizeResult | None:
+    """Run HiGHS, a second time without presolve if the first run ends undecided."""
+    deadline = monotonic() + time_limit_s
+    is_large = model.variables > INTERIOR_POINT_FROM
+    result = OptimizeResult(message="not started")
+    for method, presolve in (("highs-ipm" if is_large else "highs-ds", True), ("highs-ds", False)):
+        options: dict[str, bool | float] = {"presolve": presolve}
+        if np.isfinite(deadline):
+            options["time_limit"] = max(deadline - monotonic(), 1e-3)
+        result = linprog(
+            -reward,
+            A_ub=below,
+            b_ub=below_at,
+            A_eq=model.equal,
+            b_eq=model.equal_to,
+            bounds=np.column_stack([model.lower, model.upper]),
+            method=method,
+            options=options,
+        )
+        if result.status == 0 and np.isfinite(result.x).all():
+            return result
+        if result.status == 2:
+            return None
+        if result.status == 1 and monotonic() >= deadline:
+            raise OutOfTimeError(f"the linear program needs more than {time_limit_s:g} s")
+    raise NumericalTroubleError(f"the linear program was not solved: {result.message}")

@@ -1,0 +1,62 @@
+"""The master programs of column generation: mix a few policies, by small linear programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import OptimizeResult, linprog
+
+from scrl.reference.linear import NumericalTroubleError
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """Weights of the columns, what they give, and the multiplier of each atom."""
+
+    weights: Float[np.ndarray, " column"]
+    value: float
+    of_atom: Float[np.ndarray, " atom"]
+
+
+def best_mixture(
+    returns: Float[np.ndarray, " column"],
+    over: Float[np.ndarray, "column atom"],
+    slack: Float[np.ndarray, " atom"],
+) -> Mixed:
+    """max returns . w over distributions w with over' w <= slack."""
+    scale = float(np.abs(returns).max()) or 1.0
+    result = _solve(-returns / scale, over.T, slack, np.ones(len(returns)))
+    prices = -np.asarray(result.ineqlin.marginals) * scale
+    return Mixed(result.x, float(returns @ result.x), np.maximum(prices, 0.0))
+
+
+def least_violation(over: Float[np.ndarray, "column atom"]) -> Mixed:
+    """min sum_j t_j over distributions w and t >= 0 with over' w <= t: how badly the atoms miss."""
+    columns, atoms = over.shape
+    result = _solve(
+        np.concatenate([np.zeros(columns), np.ones(atoms)]),
+        np.hstack([over.T, -np.eye(atoms)]),
+        np.zeros(atoms),
+        np.concatenate([np.ones(columns), np.zeros(atoms)]),
+    )
+    weights = result.x[:columns]
+    missed = np.maximum(over.T @ weights, 0.0).sum()
+    # a price above 1 would be no bound: t_j costs 1
+    prices = np.clip(-np.asarray(result.ineqlin.marginals), 0.0, 1.0)
+    return Mixed(weights, float(missed), prices)
+
+
+def _solve(
+    cost: np.ndarray, rows: np.ndarray, at_most: np.ndarray, is_weight: np.ndarray
+) -> OptimizeResult:
+    """min cost . x over x >= 0, rows x <= at_most, weights that sum to 1."""
+    result = linprog(
+        cost, A_ub=rows, b_ub=at_most, A_eq=is_weight[None, :], b_eq=[1.0], method="highs-ds"
+    )
+    if result.status != 0:
+        raise NumericalTroubleError(f"a mixture of policies was not found: {result.message}")
+    result.x = np.maximum(result.x, 0.0)
+    result.x[is_weight > 0] /= result.x[is_weight > 0].sum()
+    return result

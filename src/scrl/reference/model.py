@@ -1,0 +1,56 @@
+"""A linear model of a world: everything that policies can do, as a polytope.
+
+For a finite MDP its points are occupancy measures, for a sweep the time spent per cell. Return and
+densities are linear in them, so rules become linear constraints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+from scipy import sparse
+
+Vector = Float[np.ndarray, " variable"]
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """Maximise reward . x over {equal x = equal_to, below x <= below_at, lower <= x <= upper}."""
+
+    reward: Vector
+    density: sparse.csr_array
+    """[region variable]: what each region receives is `density @ x`, in units."""
+    lower: Vector
+    upper: Vector
+    equal: sparse.csr_array | None = None
+    equal_to: Float[np.ndarray, " equality"] | None = None
+    below: sparse.csr_array | None = None
+    below_at: Float[np.ndarray, " inequality"] | None = None
+    total: float = float("inf")
+    """Known of every point x >= 0 of the model: its entries sum to at most this."""
+
+    @property
+    def variables(self) -> int:
+        return len(self.reward)
+
+    def with_rows(
+        self, rows: sparse.csr_array, at_most: Float[np.ndarray, " inequality"]
+    ) -> LinearModel:
+        """The model with further inequalities."""
+        below, below_at = stack_rows(self.below, self.below_at, rows, at_most)
+        return replace(self, below=below, below_at=below_at)
+
+
+def stack_rows(
+    upper: sparse.csr_array | None,
+    upper_at: Float[np.ndarray, " inequality"] | None,
+    lower: sparse.csr_array,
+    lower_at: Float[np.ndarray, " inequality"],
+) -> tuple[sparse.csr_array, Float[np.ndarray, " inequality"]]:
+    """Two blocks of inequalities, one above the other; the first may be empty."""
+    if upper is None or upper_at is None:
+        return sparse.csr_array(lower), np.asarray(lower_at, float)
+    rows = sparse.csr_array(sparse.vstack([upper, lower], format="csr"))
+    return rows, np.concatenate([upper_at, lower_at])

@@ -1,0 +1,100 @@
+"""`scrl.solve(problem)`: the best possible, or why it is impossible."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from scrl.problems import Problem
+from scrl.reference.answer import Dual, Reference, Stepwise, Taken
+from scrl.reference.explain import explain
+from scrl.reference.linear import Status
+from scrl.reference.question import Question
+from scrl.reference.sweep import FluidOptimum, best_fluid
+from scrl.rules import AtomTable
+
+DEFAULT_DRIVES = 6
+"""Rounds of drives in the true world: each takes some tenths of a second on the built-in maps."""
+
+
+def solve(
+    problem: Problem, *, time_limit_s: float = 60.0, drives: int = DEFAULT_DRIVES
+) -> Reference:
+    """The fluid optimum with its multipliers; or a conflict, and what would mend it.
+
+    `drives` is how many rounds the search in the true step-by-step world takes; 0 leaves it out.
+    """
+    started = time.monotonic()
+    question = Question.of(problem)
+    found = best_fluid(question.fluid, question.atoms, time_limit_s=time_limit_s)
+    if found.status is Status.INFEASIBLE:
+        answer = explain(question)
+    else:
+        answer = _answer(question, found)
+        if drives > 0 and found.best is not None:
+            answer = replace(answer, stepwise=_stepwise(question, found, drives))
+    return replace(answer, wall_s=time.monotonic() - started)
+
+
+def _answer(question: Question, found: FluidOptimum) -> Reference:
+    """What was found, in the user's words."""
+    name, best = question.problem.name, found.best
+    if best is None:
+        return Reference(name, found.status, bound=found.bound)
+    table = question.problem.atoms
+    return Reference(
+        problem=name,
+        status=found.status,
+        return_=best.return_,
+        bound=found.bound,
+        density=question.named(best.density),
+        branch=_taken(table, best.branch),
+        duals=tuple(
+            Dual(atom.origin.rule or "", atom.show(), float(dual))
+            for atom, dual in zip(table.atoms, best.multipliers, strict=True)
+        ),
+        steps=float(question.fluid.weight @ best.times),
+        certificate=best.certificate,
+    )
+
+
+def _taken(table: AtomTable, branch: np.ndarray) -> tuple[Taken, ...]:
+    """The disjunct of each clause, and its other disjuncts."""
+    texts = [atom.show() for atom in table.atoms]
+    return tuple(
+        Taken(
+            table.rules[rule],
+            texts[atom],
+            tuple(texts[other] for other in np.flatnonzero(members) if other != atom),
+        )
+        for rule, members, atom in zip(table.clause_rule, table.members, branch, strict=True)
+    )
+
+
+def _stepwise(question: Question, found: FluidOptimum, rounds: int) -> Stepwise | None:
+    """The best drive in the true world under the atoms of the branch."""
+    from scrl.reference.stepwise import best_drive  # brings JAX, which the fluid does not need
+
+    if found.best is None:
+        return None
+    table, used = question.problem.atoms, np.unique(found.best.branch)
+    driven = best_drive(
+        question.problem.world_spec,
+        table.coefficients[used],
+        table.bounds[used],
+        found.best.multipliers[used],
+        slowest_speed=1.0 / float(found.best.times.max()),
+        rounds=rounds,
+    )
+    if driven is None:
+        return None
+    return Stepwise(
+        return_=driven.return_,
+        density=question.named(driven.density),
+        plans=len(driven.weights),
+        steps=driven.steps,
+        violation=driven.violation,
+        estimate_above=driven.estimate_above,
+    )

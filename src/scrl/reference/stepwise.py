@@ -1,0 +1,171 @@
+"""The best drive in the true step-by-step world, to see what the fluid leaves out.
+
+Drives are made by dynamic programming for vectors of multipliers near the fluid's and simulated
+exactly; a small linear program mixes them so that the rules of the branch hold, and its multipliers
+price the next drives (column generation). What comes out is achievable: it was driven. The lattice
+values also give an estimate from above, min over lambda of V(lambda) + lambda . b: weak duality up
+to the rounding of the lattice, so an estimate and no proof.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import linprog
+
+from scrl.reference.lattice import SpeedLattice, drive
+from scrl.reference.linear import NumericalTroubleError
+from scrl.worlds.spec import SweepSpec
+
+LEVELS = 64
+LONGEST_PATH_CELLS = 20_000
+DEFAULT_ROUNDS = 6
+CLOSE = 2e-4
+"""The search ends when new drives promise less than this share of the return."""
+PLANS_PER_ROUND = 4
+BOX = 1.1
+LARGE_PENALTY = 1e3
+"""Return per unit of violation: no mixture prefers a violation to a longer drive."""
+SPREAD = 0.04
+"""How far, as a share, the multipliers of a round are scattered around their middle."""
+
+
+@dataclass(frozen=True)
+class StepwiseOptimum:
+    """A mixture of driven plans that keeps the rules of a branch in expectation."""
+
+    return_: float
+    """What the mixture returns; achieved by simulation."""
+    density: Float[np.ndarray, " region"]
+    weights: Float[np.ndarray, " plan"]
+    prices: Float[np.ndarray, "plan region"]
+    """Return per step in each region that each plan was made for."""
+    steps: float
+    violation: float
+    """The largest excess over an atom's bound; 0 if a mixture of the drives keeps the rules."""
+    estimate_above: float
+    """What no policy should beat, up to the rounding of the lattice."""
+
+
+def best_drive(
+    spec: SweepSpec,
+    coefficients: Float[np.ndarray, "atom region"],
+    bounds: Float[np.ndarray, " atom"],
+    multipliers: Float[np.ndarray, " atom"],
+    *,
+    slowest_speed: float,
+    rounds: int = DEFAULT_ROUNDS,
+) -> StepwiseOptimum | None:
+    """The best mixture of drives for atoms that must all hold; None where the path is too long.
+
+    `slowest_speed` is the fluid's; drives are tried down to half of it.
+    """
+    if len(spec.path.cells) > LONGEST_PATH_CELLS:
+        return None
+    lattice = SpeedLattice(spec, LEVELS, _block(slowest_speed * LEVELS / spec.vehicle.max_speed))
+    search = _Search(lattice, coefficients, bounds)
+    # A penalty just above the fluid's multipliers keeps the search near them (a trust region); it
+    # grows for atoms that no mixture keeps at that price.
+    cheapest = 0.01 * spec.vehicle.effort / spec.vehicle.rate
+    penalties = np.maximum(BOX * multipliers, cheapest)
+    search.add(_scattered(multipliers, 1))
+    mixed = search.master(penalties)
+    for round_ in range(2, rounds + 1):
+        search.add(_scattered(mixed.multipliers, round_))
+        gain = search.best_at(mixed.multipliers) - mixed.value
+        if gain <= CLOSE * (1 + abs(mixed.value)) and not mixed.slack.any():
+            break
+        penalties = np.where(mixed.slack > 0, BOX * penalties, penalties)
+        mixed = search.master(penalties)
+    final = search.master(np.full(len(bounds), LARGE_PENALTY))
+    return search.result(final)
+
+
+def _block(slowest_level: float) -> int:
+    """The largest power of two up to half the slowest level, at most 16: few sizes to compile."""
+    return 2 ** int(np.clip(np.floor(np.log2(max(slowest_level / 2, 1.0))), 0, 4))
+
+
+def _scattered(middle: Float[np.ndarray, " atom"], round_: int) -> Float[np.ndarray, "plan atom"]:
+    """The multipliers themselves and a few near them, always the same ones."""
+    rng = np.random.default_rng(round_)
+    factors = 1.0 + SPREAD * rng.uniform(-1.0, 1.0, (PLANS_PER_ROUND, len(middle)))
+    factors[0] = 1.0
+    return factors * middle
+
+
+@dataclass(frozen=True)
+class _Mixed:
+    """An answer of the master program."""
+
+    value: float
+    weights: Float[np.ndarray, " plan"]
+    multipliers: Float[np.ndarray, " atom"]
+    slack: Float[np.ndarray, " atom"]
+
+
+class _Search:
+    """The drives so far, and the program that mixes them."""
+
+    def __init__(self, lattice: SpeedLattice, coefficients: np.ndarray, bounds: np.ndarray) -> None:
+        self.lattice = lattice
+        self.coefficients, self.bounds = coefficients, bounds
+        self.rate = lattice.spec.vehicle.rate
+        regions = coefficients.shape[1]
+        self.returns = np.zeros(0)
+        self.density = np.zeros((0, regions))
+        self.prices = np.zeros((0, regions))
+        self.steps = np.zeros(0)
+        self.estimate_above = np.inf
+
+    def add(self, multipliers: Float[np.ndarray, "plan atom"]) -> None:
+        """Make and drive one plan per vector of multipliers."""
+        prices = -self.rate * multipliers @ self.coefficients
+        values = self.lattice.values(prices)
+        driven = drive(self.lattice, prices, values)
+        above = values[:, 0, 0] + multipliers @ self.bounds
+        self.estimate_above = min(self.estimate_above, float(above.min()))
+        kept = driven.is_finished
+        self.returns = np.concatenate([self.returns, driven.returns[kept]])
+        self.density = np.concatenate([self.density, driven.density[kept]])
+        self.prices = np.concatenate([self.prices, prices[kept]])
+        self.steps = np.concatenate([self.steps, driven.steps[kept]])
+
+    def best_at(self, multipliers: Float[np.ndarray, " atom"]) -> float:
+        """The best Lagrangian value among the drives so far."""
+        over = self.density @ self.coefficients.T - self.bounds
+        return float((self.returns - over @ multipliers).max(initial=-np.inf))
+
+    def master(self, penalties: Float[np.ndarray, " atom"]) -> _Mixed:
+        """max sum w R - penalties . slack  over  sum w (A rho - b) <= slack, sum w = 1."""
+        plans, atoms = len(self.returns), len(self.bounds)
+        if plans == 0:
+            raise NumericalTroubleError("no drive finished its path within the horizon")
+        over = (self.density @ self.coefficients.T - self.bounds).T
+        result = linprog(
+            np.concatenate([-self.returns, penalties]),
+            A_ub=np.hstack([over, -np.eye(atoms)]) if atoms else None,
+            b_ub=np.zeros(atoms) if atoms else None,
+            A_eq=np.concatenate([np.ones(plans), np.zeros(atoms)])[None, :],
+            b_eq=[1.0],
+            method="highs",
+        )
+        if result.status != 0:
+            raise NumericalTroubleError(f"the drives could not be mixed: {result.message}")
+        multipliers = -np.asarray(result.ineqlin.marginals) if atoms else np.zeros(0)
+        return _Mixed(-float(result.fun), result.x[:plans], multipliers, result.x[plans:])
+
+    def result(self, mixed: _Mixed) -> StepwiseOptimum:
+        """The mixture as it stands."""
+        used = mixed.weights > 1e-9
+        return StepwiseOptimum(
+            return_=float(mixed.weights @ self.returns),
+            density=mixed.weights @ self.density,
+            weights=mixed.weights[used],
+            prices=self.prices[used],
+            steps=float(mixed.weights @ self.steps),
+            violation=float(mixed.slack.max(initial=0.0)),
+            estimate_above=self.estimate_above,
+        )

@@ -1,0 +1,109 @@
+"""Impossible rules: the smallest conflict, the least loosening, and hints that really help."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import scrl
+from scrl.problems import Problem
+from scrl.reference import Status
+from scrl.reference.conflict import smallest_conflict
+from scrl.worlds.spec import SweepSpec
+
+AGRI = scrl.load("agri-joint")
+
+
+@given(
+    st.integers(1, 6).flatmap(
+        lambda rules: st.tuples(
+            st.just(rules),
+            st.lists(st.sets(st.integers(0, rules - 1), min_size=1), min_size=0, max_size=4),
+        )
+    )
+)
+@settings(max_examples=200)
+def test_the_smallest_conflict_is_the_smallest(case: tuple[int, list[set[int]]]) -> None:
+    """Invent the conflicts; then the smallest of them must come back."""
+    rules, conflicts = case
+
+    def is_possible(subset) -> bool:
+        return not any(conflict <= set(subset) for conflict in conflicts)
+
+    found = smallest_conflict(rules, is_possible)
+    if not conflicts:
+        assert found is None
+    else:
+        assert found is not None
+        assert not is_possible(found)
+        assert len(found) == min(len(conflict) for conflict in conflicts)
+
+
+def test_two_rules_that_exclude_each_other() -> None:
+    rules = {
+        "fine": "S5 >= 100",
+        "much": "S1 >= 400",
+        "little": "S1 + S2 <= 700",
+        "also fine": "S3 >= 500 or S4 >= 9",
+    }
+    found = scrl.solve(AGRI.with_rules(rules))
+    # S2 receives at least 351, so S1 <= 349 once 'little' holds: 51 short of 400.
+    assert found.status is Status.INFEASIBLE
+    assert {name for name, _ in found.conflict} == {"much", "little"}
+    assert sum(each.by for each in found.relax) == pytest.approx(51.0, abs=0.02)
+    assert {way[0].rule for way in found.alternatives} == {"much", "little"}
+
+
+def test_a_rule_that_is_impossible_alone() -> None:
+    found = scrl.solve(AGRI.with_rules({"fine": "S1 >= 300", "too little": "S2 <= 300"}))
+    assert found.conflict == (("too little", "S2 <= 300"),)
+    assert [str(each) for each in found.relax] == [
+        "'too little': S2 <= 300 becomes S2 <= 351 (by 51.00)"
+    ]
+    assert "impossible; in conflict: 'too little'" in str(found)
+
+
+def test_the_loosened_rules_can_be_kept() -> None:
+    rules = {"a": "S2 <= 300", "b": "S1 >= 300", "c": "S1 + S2 <= 500"}
+    found = scrl.solve(AGRI.with_rules(rules))
+    for each in found.relax:
+        rules[each.rule] = rules[each.rule].replace(each.atom, each.to)
+    assert scrl.solve(AGRI.with_rules(rules), drives=0).status is Status.OPTIMAL
+
+
+def test_a_higher_speed_limit_is_suggested_and_helps() -> None:
+    problem = AGRI.with_rules("S2 <= 300")
+    (hint,) = scrl.solve(problem).vehicle_hints
+    # 468 cells times 2.25 units over v steps: 300 at v = 3.51.
+    speed = float(re.findall(r"to ([\d.]+) cells", hint)[0])
+    assert speed == pytest.approx(3.51, abs=0.01)
+    spec = problem.world_spec
+    vehicle = dataclasses.replace(spec.vehicle, max_speed=speed + 0.005)
+    faster = Problem.create(dataclasses.replace(spec, vehicle=vehicle), "S2 <= 300")
+    assert scrl.solve(faster, drives=0).status is Status.OPTIMAL
+
+
+def test_a_longer_horizon_is_suggested() -> None:
+    found = scrl.solve(AGRI.with_rules("S2 >= 15000"))
+    assert any("horizon_steps" in hint for hint in found.vehicle_hints)
+
+
+def test_no_way_out_is_said_plainly(strip: SweepSpec) -> None:
+    found = scrl.solve(Problem.create(strip, {"both": "S1 >= 5 and S1 <= 4"}))
+    assert found.conflict[0][0] == "both"
+    assert sum(each.by for each in found.relax) == pytest.approx(1.0, abs=0.02)
+    assert found.vehicle_hints == ()
+
+
+def test_every_subset_of_a_conflict_is_possible() -> None:
+    rules = {"a": "S1 >= 400", "b": "S2 <= 360", "c": "S1 + S2 <= 700", "d": "S5 >= 210"}
+    found = scrl.solve(AGRI.with_rules(rules))
+    names = [name for name, _ in found.conflict]
+    for subset in itertools.combinations(names, len(names) - 1):
+        kept = AGRI.with_rules({name: rules[name] for name in subset})
+        assert scrl.solve(kept, drives=0).status is Status.OPTIMAL

@@ -1,0 +1,200 @@
+"""The fluid sweep by hand, and its optimum against certificates and brute force."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+import scrl
+from scrl.errors import ScrlError
+from scrl.problems import Problem, builtin_names
+from scrl.reference import Status
+from scrl.reference.fluid import FluidSweep
+from scrl.reference.question import Question
+from scrl.reference.sweep import best_fluid
+from scrl.worlds.regions import from_labels, from_masks
+from scrl.worlds.spec import Route, SweepSpec
+from scrl.worlds.vehicle import Vehicle
+
+
+def test_full_speed_costs_what_the_formula_says(strip: SweepSpec) -> None:
+    fluid = FluidSweep.of(strip)
+    # 12 cells at v = 3: tau = 1/3, cost 0.1 / (3 (1 + 3)) = 1/120 each: 0.1 in all.
+    assert fluid.return_of(np.full(fluid.groups, 1 / 3)) == pytest.approx(-0.1)
+    # Each region has four cells; a third of a step each at 2.25: 3 units.
+    assert fluid.amount @ np.full(fluid.groups, 1 / 3) == pytest.approx([3.0, 3.0])
+
+
+def test_cells_that_no_rule_tells_apart_are_one_group(strip: SweepSpec) -> None:
+    assert FluidSweep.of(strip).groups == 3
+    assert FluidSweep.of(strip, np.array([True, False])).groups == 2
+    assert FluidSweep.of(strip, np.array([False, False])).groups == 1
+
+
+def test_overlaps_form_groups_of_their_own() -> None:
+    masks = np.zeros((2, 1, 5), bool)
+    masks[0, 0, :3] = masks[1, 0, 2:4] = True
+    fluid = FluidSweep.of(SweepSpec(from_masks(masks)))
+    assert sorted(fluid.weight) == [1, 1, 1, 2]
+    assert fluid.amount.sum(axis=1) == pytest.approx([3 * 2.25, 2 * 2.25])
+
+
+def test_the_slope_is_the_derivative_of_the_cost(strip: SweepSpec) -> None:
+    fluid, time, small = FluidSweep.of(strip), np.linspace(0.3, 30, 50), 1e-6
+    numeric = (fluid.cost(time + small) - fluid.cost(time - small)) / (2 * small)
+    assert fluid.slope(time) == pytest.approx(numeric, rel=1e-6)
+
+
+def test_a_noisy_start_skips_part_of_the_first_cells(strip: SweepSpec) -> None:
+    noisy = dataclasses.replace(strip, vehicle=Vehicle(start_noise=4.0))
+    # Starts are even on [0, 4): half of these four cells lie ahead, on average.
+    assert FluidSweep.of(noisy).weight.sum() == pytest.approx(10.0)
+
+
+def test_ranges_by_hand(strip: SweepSpec) -> None:
+    fluid = FluidSweep.of(strip)
+    low, high = fluid.ranges(np.array([[1.0, 0.0], [1.0, -1.0]])).T
+    # S1 least: 3. Most: four cells at 1/0.03 steps: 4 * 33.33 * 2.25 = 300 (the horizon is far).
+    assert low == pytest.approx([3.0, 3.0 - 300.0])
+    assert high == pytest.approx([300.0, 297.0])
+
+
+def test_ranges_know_the_horizon(strip: SweepSpec) -> None:
+    short = dataclasses.replace(strip, route=Route(horizon_steps=10))
+    # Eight cells at full speed take 8/3 steps; 10 - 8/3 are left for S1: 16.5 units.
+    assert FluidSweep.of(short).ranges(np.array([[1.0, 0.0]]))[0, 1] == pytest.approx(16.5)
+
+
+def test_a_horizon_shorter_than_full_speed_is_refused(strip: SweepSpec) -> None:
+    with pytest.raises(ScrlError, match="too short to finish the path"):
+        FluidSweep.of(dataclasses.replace(strip, route=Route(horizon_steps=3)))
+
+
+def test_one_rule_by_hand(strip: SweepSpec) -> None:
+    found = scrl.solve(Problem.create(strip, "S1 >= 9"), drives=0)
+    # tau = 1 on four cells: cost 4 * 0.1 / 2 = 0.2; the other eight: 8/120.
+    assert found.return_ == pytest.approx(-0.2 - 8 / 120, abs=1e-6)
+    # One unit less of S1: d cost / d tau per unit = 0.1 * 3/4 / 2.25.
+    assert found.duals[0].dual == pytest.approx(0.1 * 0.75 / 2.25, rel=1e-3)
+
+
+PUBLISHED = {
+    "agri-situational": (-29.9, ["S3 >= 800"]),
+    "agri-priority": (-22.0, ["S1 >= 300", "S3 >= 300", "S4 >= 300"]),
+    "agri-joint": (-26.2, None),
+    "agri-multi": (-22.7, ["S1 >= 329"]),
+    "med-situational": (-29.9, ["S3 + S4 + S5 >= 1200"]),
+    "med-priority": (-21.8, ["S1 + S2 - S3 - S4 - S5 <= 6", "S3 + S4 + S5 - S1 - S2 <= 6"]),
+    "med-joint": (-34.7, None),
+}
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_the_seven_builtin_problems(name: str) -> None:
+    found = scrl.solve(scrl.load(name), drives=0)
+    best, disjuncts = PUBLISHED[name]
+    assert found.status is Status.OPTIMAL
+    assert found.return_ == pytest.approx(best, rel=5e-3)
+    assert found.bound is not None
+    assert 0 <= found.bound - found.return_ < 1e-4
+    assert found.certificate is not None
+    assert found.certificate.worst < 1e-6
+    if disjuncts:
+        assert {each.taken for each in found.branch} == set(disjuncts)
+    problem = scrl.load(name)
+    density = {region: round(amount, 4) for region, amount in found.density.items()}
+    assert problem.atoms.bounds.size == 0 or _nearly_holds(problem, density)
+
+
+def _nearly_holds(problem: Problem, density: dict[str, float]) -> bool:
+    from scrl.penalty import cons_vio
+
+    return cons_vio(problem.atoms, np.array(list(density.values()))) < 1e-3
+
+
+@st.composite
+def small_problems(draw: st.DrawFn) -> Problem:
+    """A strip of up to twelve cells, one to three regions, one or two simple rules."""
+    labels = draw(st.lists(st.integers(0, 3), min_size=3, max_size=12).filter(any))
+    spec = SweepSpec(from_labels(np.array([labels])))
+    names = spec.regions.names
+    bound = st.integers(1, 30)
+    atoms = st.builds(
+        lambda name, sign, b: f"{name} {sign} {b}",
+        st.sampled_from(names),
+        st.sampled_from(["<=", ">="]),
+        bound,
+    )
+    rules = draw(st.lists(st.lists(atoms, min_size=1, max_size=3), min_size=1, max_size=2))
+    return Problem.create(spec, [" or ".join(parts) for parts in rules])
+
+
+@given(small_problems())
+@settings(max_examples=60)
+def test_the_optimum_equals_a_smooth_solver_over_every_branch(problem: Problem) -> None:
+    """SLSQP on the true curve, one branch at a time, is the obvious twin."""
+    found = scrl.solve(problem, drives=0)
+    fluid = Question.of(problem).fluid
+    best = -np.inf
+    for branch in problem.rules.branches:
+        best = max(best, _by_slsqp(problem, fluid, branch))
+    if found.status is Status.INFEASIBLE:
+        assert best == -np.inf
+    else:
+        assert found.return_ == pytest.approx(best, rel=1e-4, abs=1e-5)
+
+
+def _by_slsqp(problem: Problem, fluid: FluidSweep, branch) -> float:
+    index = {name: place for place, name in enumerate(problem.rules.regions)}
+    rows = np.zeros((len(branch), len(index)))
+    for row, atom in enumerate(branch):
+        for name, coefficient in atom.coefficients:
+            rows[row, index[name]] = float(coefficient)
+    bounds = np.array([float(atom.bound) for atom in branch])
+    start = np.full(fluid.groups, 1.0)
+    done = minimize(
+        lambda time: -fluid.return_of(time),
+        start,
+        jac=lambda time: fluid.weight * fluid.slope(time),
+        bounds=[(fluid.fastest, fluid.slowest)] * fluid.groups,
+        constraints={
+            "type": "ineq",
+            "fun": lambda time: bounds - rows @ fluid.amount @ time,
+            "jac": lambda _: -rows @ fluid.amount,
+        },
+        method="SLSQP",
+        options={"maxiter": 500, "ftol": 1e-12},
+    )
+    is_kept = np.all(rows @ fluid.amount @ done.x <= bounds + 1e-6)
+    return -float(done.fun) if is_kept else -np.inf
+
+
+@given(small_problems(), st.floats(0, 5))
+@settings(max_examples=40)
+def test_a_looser_bound_never_lowers_the_optimum(problem: Problem, looser: float) -> None:
+    question = Question.of(problem)
+    tight = best_fluid(question.fluid, question.atoms)
+    atoms = dataclasses.replace(question.atoms, bounds=question.atoms.bounds + looser)
+    loose = best_fluid(question.fluid, atoms)
+    if tight.best is not None:
+        assert loose.best is not None
+        assert loose.best.return_ >= tight.best.return_ - 1e-5
+
+
+@given(small_problems(), st.sampled_from(["S1 >= 5", "S2 <= 4 or S1 >= 9"]))
+@settings(max_examples=40)
+def test_another_rule_never_raises_the_optimum(problem: Problem, extra: str) -> None:
+    names = problem.world_spec.regions.names
+    if not {"S1", "S2"} <= set(names):
+        return
+    texts = [rule.text for rule in problem.rules.rules]
+    before = scrl.solve(problem, drives=0)
+    after = scrl.solve(problem.with_rules([*texts, extra]), drives=0)
+    if after.return_ is not None:
+        assert before.return_ is not None
+        assert after.return_ <= before.return_ + 1e-5

@@ -1,0 +1,102 @@
+"""The true world from both sides: the lattice by hand, the drives against the world itself."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import scrl
+from scrl.penalty import cons_vio
+from scrl.problems import Problem
+from scrl.reference.lattice import SpeedLattice, drive
+from scrl.worlds.regions import from_labels
+from scrl.worlds.spec import SweepSpec
+
+
+def test_the_reach_of_a_speed_by_hand(strip: SweepSpec) -> None:
+    low, high = SpeedLattice(strip, levels=48).reach
+    # From rest: 0.4 * 48 * 0.01 = 0.19, at least 1; 0.4 * 48 = 19.2 -> 19.
+    assert (low[0], high[0]) == (1, 19)
+    # From the top: 0.6 * 48 + 0.19 = 28.99 -> 29; top stays top.
+    assert (low[48], high[48]) == (29, 48)
+    # From 47: 0.6 * 47 + 19.2 = 47.4 counts as the top.
+    assert high[47] == 48
+
+
+@pytest.mark.parametrize("slowest", [1, 2])
+def test_the_lattice_equals_brute_force_on_a_tiny_path(slowest: int) -> None:
+    """Every sequence of lattice speeds, by recursion without tables."""
+    spec = SweepSpec(from_labels(np.array([[1, 0, 2]])))
+    lattice = SpeedLattice(spec, 6, slowest)
+    prices = np.array([[0.06, -0.02]])
+    low, high = lattice.reach
+    kinds = spec.service.kinds
+
+    def best(position: int, level: int) -> float:
+        if (position + 0.5) * lattice.unit >= 3:
+            return 0.0
+        options = []
+        for target in range(low[level], high[level] + 1):
+            place = (position + target + 0.5) * lattice.unit
+            gain = 0.0
+            if place < 3:
+                gain = float(prices[0] @ kinds[spec.service.kind_of_cell[int(place)]])
+            cost = -0.1 / (1 + target * lattice.unit)
+            options.append(cost + gain + best(position + target, target))
+        return max(options)
+
+    values = lattice.values(prices)[0]
+    assert values[0, 0] == pytest.approx(best(0, 0), abs=1e-5)
+    assert values[2, 4] == pytest.approx(best(2, 4), abs=1e-5)
+
+
+def test_without_prices_the_drive_is_full_speed() -> None:
+    problem = scrl.load("agri-joint")
+    lattice = SpeedLattice(problem.world_spec, levels=48)
+    prices = np.zeros((1, 5))
+    driven = drive(lattice, prices, lattice.values(prices))
+    full = scrl.evaluate(problem, "full-speed")
+    assert driven.steps[0] == full.steps
+    assert driven.returns[0] == pytest.approx(full.return_, abs=1e-3)
+    assert driven.density[0] == pytest.approx(list(full.density.values()), abs=5)
+
+
+def test_a_drive_is_what_the_environment_would_do() -> None:
+    """Replay the drive's speeds as throttles in the Gymnasium environment."""
+    spec = scrl.load("agri-joint").world_spec
+    lattice = SpeedLattice(spec, levels=48)
+    prices = np.array([[0.0, 0.0, 0.06, 0.0, 0.0]])
+    driven = drive(lattice, prices, lattice.values(prices), keep_speeds=True)
+    env = scrl.gym.SweepEnv(spec)
+    env.reset(seed=0)
+    total, amount, speed, terminated = 0.0, np.zeros(5), 0.0, False
+    for target in driven.speeds[:, 0]:
+        throttle = (target - 0.6 * speed) / (0.4 * 3.0)
+        assert -1e-9 <= throttle <= 1 + 1e-9
+        _, reward, terminated, _, info = env.step(np.array([throttle]))
+        total, amount, speed = total + reward, amount + 2.25 * info["labels"], target
+    assert terminated
+    assert total == pytest.approx(driven.returns[0], abs=1e-6)
+    assert amount == pytest.approx(driven.density[0])
+
+
+@pytest.mark.parametrize("name", ["agri-situational", "agri-multi"])
+def test_the_driven_mixture_keeps_the_rules_near_the_fluid(name: str) -> None:
+    problem = scrl.load(name)
+    found = scrl.solve(problem)
+    drive = found.stepwise
+    assert drive is not None
+    assert found.return_ is not None
+    assert drive.violation == pytest.approx(0.0, abs=1e-6)
+    assert cons_vio(problem.atoms, np.array(list(drive.density.values()))) < 1e-4
+    assert drive.return_ == pytest.approx(found.return_, rel=0.04)
+    assert drive.return_ <= drive.estimate_above + 0.05
+
+
+def test_a_long_path_has_no_stepwise_answer() -> None:
+    spec = SweepSpec(from_labels(np.ones((200, 200), int)))
+    route = dataclasses.replace(spec.route, horizon_steps=100_000)
+    problem = Problem.create(dataclasses.replace(spec, route=route), "S1 >= 40000")
+    assert scrl.solve(problem).stepwise is None

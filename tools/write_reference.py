@@ -1,0 +1,116 @@
+"""Writes the tables of docs/problems.md from the settings classes, so that they cannot go stale.
+
+`python tools/write_reference.py` rewrites what stands between the two marks; a test checks it.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from scrl.problems import ProblemOptions
+from scrl.problems.toml_text import value_text
+from scrl.worlds.maps import MapOptions
+from scrl.worlds.settings import Setting, settings_of
+from scrl.worlds.spec import Route
+from scrl.worlds.units import Units
+from scrl.worlds.vehicle import Vehicle, Wind
+
+PAGE = Path(__file__).parents[1] / "docs" / "problems.md"
+BEGIN = "<!-- settings: written by tools/write_reference.py -->"
+END = "<!-- end of settings -->"
+
+Row = tuple[str, str, str, str, str]
+HEAD: Row = ("key", "default", "unit", "allowed", "meaning")
+FILE_ROWS: tuple[Row, ...] = (
+    ("`kind`", '`"sweep"`', "", "`sweep`", "The kind of world; there is one so far."),
+    ("`map`", "(needed)", "", "a file in the same folder", "The map: GeoJSON, image or `.npy`."),
+)
+
+
+def main() -> None:
+    """Rewrite the page."""
+    PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def renewed(page: str) -> str:
+    """The page with its marked block written anew."""
+    before, _, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError(f"{PAGE} needs the marks {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n\n{reference()}\n\n{END}{after}"
+
+
+def reference() -> str:
+    """One section for each table of a problem file."""
+    sections = {
+        "problem": setting_rows(ProblemOptions),
+        "world": [*FILE_ROWS, *map_rows(), *setting_rows(Route), *setting_rows(Units)],
+        "vehicle": setting_rows(Vehicle),
+        "wind": setting_rows(Wind),
+    }
+    return "\n\n".join(f"### `[{name}]`\n\n{table(rows)}" for name, rows in sections.items())
+
+
+def table(rows: Iterable[Row]) -> str:
+    """A Markdown table."""
+    cells = [HEAD, ("---",) * len(HEAD), *rows]
+    return "\n".join("| " + " | ".join(row) + " |" for row in cells)
+
+
+def setting_rows(part: type[Any]) -> list[Row]:
+    """The keys of a settings class, with the unit, range and sentence that it knows of each."""
+    return [
+        (f"`{field.name}`", default(field), known.unit, allowed(known), escaped(known.sentence))
+        for field, known in settings_of(part)
+    ]
+
+
+def map_rows() -> list[Row]:
+    """The map's keys, whose meaning stands under each field of `MapOptions`."""
+    sentences = field_docstrings(MapOptions)
+    return [
+        (f"`{field.name}`", default(field), "", "", escaped(sentences[field.name]))
+        for field in dataclasses.fields(MapOptions)
+    ]
+
+
+def default(field: dataclasses.Field[Any]) -> str:
+    """The default as a problem file would write it."""
+    return "(none)" if field.default is None else f"`{value_text(field.default)}`"
+
+
+def allowed(known: Setting) -> str:
+    """The range or the choices; a plain text has neither."""
+    if known.choices:
+        return ", ".join(f"`{choice}`" for choice in known.choices)
+    text = known.range_text()
+    return "" if text == "a finite number" else text
+
+
+def escaped(sentence: str) -> str:
+    """A sentence that a table cell can hold."""
+    return " ".join(sentence.replace("|", "\\|").split())
+
+
+def field_docstrings(part: type[Any]) -> dict[str, str]:
+    """The text that stands under each field in the class's source."""
+    body = ast.parse(inspect.getsource(part)).body[0]
+    if not isinstance(body, ast.ClassDef):
+        raise TypeError(f"{part.__name__} is not a class")
+    found = {}
+    for field, text in zip(body.body, body.body[1:], strict=False):
+        if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
+            continue
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            found[field.target.id] = str(text.value.value)
+    return found
+
+
+if __name__ == "__main__":
+    main()
