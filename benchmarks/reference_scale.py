@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -16,21 +17,21 @@ from scrl.worlds.regions import RegionMap, from_masks
 from scrl.worlds.spec import Route, SweepSpec
 
 
-def many_clauses(clauses: int = 200, atoms: int = 4, seed: int = 0) -> Problem:
-    """Random clauses over twenty regions, each atom about a third to keep at a random speed."""
+def many_clauses(clauses: int = 200, seed: int = 0) -> Problem:
+    """Rules `if A > x then B >= y or C >= z or D >= w` over twenty overlapping regions.
+
+    x is 0.9 to 3 times what full speed gives, y, z and w are 1 to 2 times that.
+    """
     rng = np.random.default_rng(seed)
     spec = SweepSpec(overlapping_map(100, 20, seed), route=Route(horizon_steps=50_000))
     names = spec.regions.names
-    typical = spec.path.service.sum(axis=0) * spec.vehicle.rate * 0.6
+    received = spec.path.service.sum(axis=0) * spec.vehicle.rate / spec.vehicle.max_speed
     rules = []
     for _ in range(clauses):
-        parts = []
-        for _ in range(atoms):
-            chosen = rng.choice(len(names), size=rng.integers(1, 4), replace=False)
-            bound = float(typical[chosen].sum() * rng.uniform(0.6, 1.6))
-            sign = ">=" if rng.random() < 0.7 else "<="
-            parts.append(f"{' + '.join(names[index] for index in chosen)} {sign} {bound:.1f}")
-        rules.append(" or ".join(parts))
+        a, *rest = rng.choice(len(names), size=4, replace=False)
+        ways = [f"{names[i]} >= {received[i] * rng.uniform(1.0, 2.0):.1f}" for i in rest]
+        premise = f"{names[a]} > {received[a] * rng.uniform(0.9, 3.0):.1f}"
+        rules.append(f"if {premise} then {' or '.join(ways)}")
     return Problem.create(spec, rules)
 
 
@@ -49,17 +50,16 @@ def overlapping_map(side: int, regions: int, seed: int) -> RegionMap:
 def large_map(side: int = 1000, regions: int = 50, seed: int = 0) -> Problem:
     """A large map where every region is asked for half as much again as full speed gives."""
     spec = SweepSpec(overlapping_map(side, regions, seed), route=Route(horizon_steps=3_000_000))
+    names = spec.regions.names
     received = spec.path.service.sum(axis=0) * spec.vehicle.rate / spec.vehicle.max_speed
     rules = [
         f"{name} >= {1.5 * amount:.1f} or {other} >= {1.8 * amount:.1f}"
-        for name, other, amount in zip(
-            spec.regions.names, spec.regions.names[1:] + spec.regions.names[:1], received, strict=True
-        )
+        for name, other, amount in zip(names, names[1:] + names[:1], received, strict=True)
     ]
     return Problem.create(spec, rules)
 
 
-def measure(name: str, build) -> None:  # noqa: ANN001
+def measure(name: str, build: Callable[[], Problem]) -> None:
     """One row: seconds to build the problem, seconds to solve it, what came out."""
     started = time.perf_counter()
     problem = build()

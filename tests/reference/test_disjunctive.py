@@ -140,4 +140,4 @@ def test_a_solver_cannot_print_into_the_answer(capfd):
     print("answer")
     seen = capfd.readouterr()
     assert seen.out == "answer\n"
-    assert "chatter" in seen.err
+    assert "chatter" not in seen.err

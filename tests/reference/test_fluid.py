@@ -174,6 +174,59 @@ def _by_slsqp(problem: Problem, fluid: FluidSweep, branch) -> float:
     return -float(done.fun) if is_kept else -np.inf
 
 
+@given(small_problems())
+@settings(max_examples=60)
+def test_the_search_equals_the_mixed_integer_program(problem: Problem) -> None:
+    quick, slow = (scrl.solve(problem, drives=0, method=each) for each in ("search", "milp"))
+    assert quick.status is slow.status
+    if quick.return_ is not None:
+        assert quick.return_ == pytest.approx(slow.return_, rel=2e-6, abs=1e-6)
+        assert quick.bound == pytest.approx(slow.bound, rel=2e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_many_clauses_are_proven_as_the_mixed_integer_program_proves_them(seed: int) -> None:
+    """Twelve if-then rules over overlapping regions: small enough for both."""
+    problem = many_rules(seed, rules=12)
+    quick, slow = (scrl.solve(problem, drives=0, method=each) for each in ("search", "milp"))
+    assert quick.status is slow.status is Status.OPTIMAL
+    assert quick.return_ == pytest.approx(slow.return_, rel=1e-5)
+    assert quick.certificate is not None
+    assert quick.certificate.worst < 1e-6
+
+
+def test_out_of_time_says_so_and_keeps_a_proven_bound() -> None:
+    problem = many_rules(1, rules=60)
+    found = scrl.solve(problem, drives=0, time_limit_s=0.05)
+    whole = scrl.solve(problem, drives=0)
+    assert found.status is Status.TIME_LIMIT
+    assert whole.return_ is not None
+    assert found.bound is not None
+    assert found.bound >= whole.return_ - 1e-6
+    if found.return_ is not None:
+        assert found.return_ <= whole.return_ + 1e-6
+
+
+def many_rules(seed: int, rules: int) -> Problem:
+    """Rules `if A > x then B >= y or C >= z` over eight overlapping squares."""
+    rng = np.random.default_rng(seed)
+    masks = np.zeros((8, 20, 20), bool)
+    for mask in masks:
+        row, column = rng.integers(0, 14, 2)
+        mask[row : row + 6, column : column + 6] = True
+    spec = SweepSpec(from_masks(masks))
+    names, sizes = spec.regions.names, spec.regions.sizes * 0.75
+    texts = []
+    for _ in range(rules):
+        a, b, c = rng.choice(8, 3, replace=False)
+        texts.append(
+            f"if {names[a]} > {sizes[a] * rng.uniform(0.9, 2.0):.1f} then "
+            f"{names[b]} >= {sizes[b] * rng.uniform(1.0, 2.0):.1f} or "
+            f"{names[c]} >= {sizes[c] * rng.uniform(1.0, 2.0):.1f}"
+        )
+    return Problem.create(spec, texts)
+
+
 @given(small_problems(), st.floats(0, 5))
 @settings(max_examples=40)
 def test_a_looser_bound_never_lowers_the_optimum(problem: Problem, looser: float) -> None:

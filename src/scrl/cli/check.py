@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from scrl.cli.output import JsonFlag, ProblemArgument, console, print_json, table, warn
+from scrl.errors import ScrlError
 
 if TYPE_CHECKING:
     from scrl.problems import Problem
@@ -17,12 +18,24 @@ def check(problem: ProblemArgument, as_json: JsonFlag = False) -> None:
     from scrl.problems import load
 
     loaded = load(problem)
-    warnings = loaded.warnings()
+    warnings = [*loaded.warnings(), *_impossible(loaded)]
     if as_json:
         print_json({**_document(loaded), "warnings": warnings})
     else:
         _print(loaded)
     warn(warnings)
+
+
+def _impossible(problem: Problem) -> list[str]:
+    """A warning where no policy can keep the rules; nothing where the reference cannot tell."""
+    from scrl.reference.question import Question
+
+    try:
+        is_possible = Question.of(problem).is_possible()
+    except ScrlError:
+        return []
+    text = "no policy can keep these rules: `scrl solve` says which of them conflict"
+    return [] if is_possible else [text]
 
 
 def _document(problem: Problem) -> dict[str, Any]:

@@ -25,24 +25,31 @@ def demo(
     ),
     as_json: JsonFlag = False,
 ) -> None:
-    """Show a problem: its map, its rules, and what driving at full speed does to them."""
+    """Show a problem: its map, its rules, full speed against them, and the best possible."""
     from scrl.problems import load
 
     loaded = load(problem)
-    with working("driving at full speed ..."):
+    with working("driving at full speed, and solving ..."):
         from scrl.evaluation import evaluate
+        from scrl.reference import solve
         from scrl.report.figures import overview, save_figure
 
         result = evaluate(loaded, "full-speed")
+        best = solve(loaded)
         picture = save_figure(overview(loaded, result), out_dir / f"{loaded.name}.png")
     if as_json:
-        print_json({**result.to_json(), "picture": str(picture)})
+        document = {"reference": best.to_json(), "picture": str(picture)}
+        print_json({**result.to_json(), **document})
         return
     _tell(loaded)
     from scrl.cli.evaluate import print_evaluation
+    from scrl.cli.solve import print_answer
 
-    print_evaluation(loaded, result, console())
     out = console()
+    out.print("\n[bold]At full speed[/bold]")
+    print_evaluation(loaded, result, out)
+    out.print("\n[bold]The best possible[/bold], computed without learning")
+    print_answer(loaded, best, out)
     out.print(f"picture: {escape(str(picture))}", soft_wrap=True)
     out.print("next: scrl list, scrl new my-field, scrl check my-field/problem.toml")
 

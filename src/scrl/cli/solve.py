@@ -18,10 +18,11 @@ from scrl.cli.output import (
     table,
     working,
 )
+from scrl.errors import ScrlError
 
 if TYPE_CHECKING:
     from scrl.problems import Problem
-    from scrl.reference import Reference, Trade
+    from scrl.reference import Method, Reference, Trade
 
 
 def solve(
@@ -42,6 +43,9 @@ def solve(
         int,
         typer.Option(min=0, max=100, help="Rounds of drives in the true world (0: none)."),
     ] = 6,
+    method: Annotated[
+        str, typer.Option(help="search (quick) or milp (slow, independent): the same answer.")
+    ] = "search",
     as_json: JsonFlag = False,
 ) -> None:
     """Find the best possible return without learning, or why there is none (exit 1: impossible)."""
@@ -53,15 +57,27 @@ def solve(
         _sweep(loaded, sweep, points, span, plot, as_json)
         return
     with working("solving ..."):
-        found = find(loaded, time_limit_s=time_limit, drives=drives)
+        found = find(loaded, time_limit_s=time_limit, drives=drives, method=_method(method))
     if as_json:
         print_json(found.to_json())
-    elif found.conflict:
-        print_conflict(found, console())
     else:
-        print_reference(loaded, found, console())
+        print_answer(loaded, found, console())
     if not found.is_optimal:
         raise typer.Exit(1)
+
+
+def _method(name: str) -> Method:
+    if name not in ("search", "milp"):
+        raise ScrlError(f"unknown method '{name}': the methods are search and milp")
+    return name
+
+
+def print_answer(problem: Problem, found: Reference, out: Console) -> None:
+    """The best possible, or why there is none."""
+    if found.conflict:
+        print_conflict(found, out)
+    else:
+        print_reference(problem, found, out)
 
 
 def print_reference(problem: Problem, found: Reference, out: Console) -> None:

@@ -23,6 +23,8 @@ FORGETS = 0.97
 """Below this discount plain iteration is quick and sure."""
 CHEAP_FACTORS = 2e9
 """Other systems with states * bandwidth^2 below this are factorised at once."""
+ROUND = 16
+"""Steps of plain iteration between two looks at the residual."""
 MOST_STARTS = 25
 """Restarts of the iteration before the system is factorised after all."""
 MOST_ROUNDS = 1_000
@@ -137,9 +139,12 @@ class Core:
             return gmres(matrix, right, guess, rtol=RESIDUAL, restart=40, maxiter=MOST_STARTS)[0]
         found = right.copy() if guess is None else guess.copy()
         enough = RESIDUAL * float(np.linalg.norm(right))
-        for _ in range(2 * ceil(log(RESIDUAL) / log(self.discount))):
-            rest = right - matrix @ found
-            found += rest
+        for _ in range(2 * ceil(log(RESIDUAL) / log(self.discount)) // ROUND + 1):
+            rest = right
+            for _ in range(ROUND):
+                rest = right - matrix @ found
+                found += rest
+            # seldom: a norm is threaded, and threads cost more than the step where cores are busy
             if float(np.linalg.norm(rest)) <= enough:
                 break
         return found

@@ -3,7 +3,8 @@
 At speed v a cell takes tau = 1/v steps and costs f(tau) = effort tau / (1 + 1/tau), which is
 convex; a region receives rate tau from each of its cells. Cells that serve the same regions get
 the same tau (Jensen), so a map of any size has as many unknowns as it has kinds of cell. The cost
-is kept as the largest of its tangents; more are added where the optimum lies until they touch.
+is replaced by the largest of its tangents, which never lies above it; tangents are added where the
+optimum lies until they touch, so the bound is a bound of the curve too.
 
 What is left out: inertia (speed may change at once), whole steps (a cell may take part of a step),
 and wind. The stepwise program measures what that is worth.
@@ -82,37 +83,62 @@ class FluidSweep:
         """f'(tau) = effort (tau^2 + 2 tau) / (1 + tau)^2."""
         return self.effort * (time**2 + 2.0 * time) / (1.0 + time) ** 2
 
-    def tangents(
-        self, groups: np.ndarray, times: Float[np.ndarray, " tangent"]
-    ) -> tuple[sparse.csr_array, Float[np.ndarray, " tangent"]]:
-        """Rows that keep the cost t_g of a group above the tangent of its curve at tau:
-        n f'(tau) tau_g - t_g <= n (f'(tau) tau - f(tau))."""
-        count, weight = len(groups), self.weight[groups]
-        slope = self.slope(times)
-        rows = np.tile(np.arange(count), 2)
-        columns = np.concatenate([groups, self.groups + groups])
-        values = np.concatenate([weight * slope, -np.ones(count)])
-        matrix = sparse.csr_array((values, (rows, columns)), shape=(count, 2 * self.groups))
-        return matrix, weight * (slope * times - self.cost(times))
+    def best_times(self, price: Float[np.ndarray, " group"]) -> Float[np.ndarray, " group"]:
+        """argmin f(tau) + price tau: where f'(tau) = effort (1 - (1 + tau)^-2) equals -price."""
+        share = np.clip(-price / self.effort, 0.0, 1.0 - 1e-15)
+        return np.clip(1.0 / np.sqrt(1.0 - share) - 1.0, self.fastest, self.slowest)
 
-    @cached_property
-    def first_model(self) -> LinearModel:
-        """Times and costs of the groups, with a first fan of tangents."""
+    def response(self, times: Float[np.ndarray, " group"]) -> Float[np.ndarray, " group"]:
+        """-d tau / d price = 1 / f''(tau) = (1 + tau)^3 / (2 effort); 0 where a limit holds."""
+        is_inside = (times > self.fastest) & (times < self.slowest)
+        return np.where(is_inside, (1.0 + times) ** 3 / (2.0 * self.effort), 0.0)
+
+    @property
+    def first_touch(self) -> Float[np.ndarray, "group tangent"]:
+        """Where a first fan of tangents touches the curve."""
         fan = np.geomspace(self.fastest, self.slowest, FIRST_TANGENTS)
-        groups = np.repeat(np.arange(self.groups), FIRST_TANGENTS)
-        rows, at_most = self.tangents(groups, np.tile(fan, self.groups))
-        nothing = np.zeros(self.groups)
-        one = np.ones(self.groups)
-        model = LinearModel(
-            reward=np.concatenate([nothing, -one]),
-            density=sparse.csr_array(np.hstack([self.amount, np.zeros_like(self.amount)])),
-            lower=np.concatenate([self.fastest * one, nothing]),
-            upper=np.concatenate([self.slowest * one, self.weight * self.cost(self.slowest * one)]),
-            below=rows,
-            below_at=at_most,
+        return np.tile(fan, (self.groups, 1))
+
+    def model(self, touch: Float[np.ndarray, "group tangent"]) -> LinearModel:
+        """The fluid with the largest of these tangents as its cost.
+
+        Between the corners where one tangent takes over from the next the cost is straight, so a
+        time is the fastest plus a part of each piece; dearer pieces come later and need no order.
+        The first variable is always 1 and carries what full speed costs and gives.
+        """
+        slope = self.slope(touch)
+        corner = self._corners(touch, slope)
+        base = np.full(self.groups, self.fastest)
+        pieces = touch.shape[1]
+
+        def rows(of_group: Float[np.ndarray, "row group"]) -> sparse.csr_array:
+            spread = np.repeat(of_group, pieces, axis=1)
+            return sparse.csr_array(np.column_stack([of_group @ base, spread]))
+
+        return LinearModel(
+            reward=np.append(self.return_of(base), -(self.weight[:, None] * slope).ravel()),
+            density=rows(self.amount),
+            lower=np.append(1.0, np.zeros(slope.size)),
+            upper=np.append(1.0, np.diff(corner, axis=1).ravel()),
+            below=rows(self.weight[None, :]),
+            below_at=np.array([float(self.horizon_steps)]),
         )
-        horizon = sparse.csr_array(np.concatenate([self.weight, nothing])[None, :])
-        return model.with_rows(horizon, np.array([float(self.horizon_steps)]))
+
+    def _corners(
+        self, touch: Float[np.ndarray, "group tangent"], slope: Float[np.ndarray, "group tangent"]
+    ) -> Float[np.ndarray, "group corner"]:
+        """From the fastest to the slowest time, where each tangent meets the next."""
+        at_zero = self.cost(touch) - slope * touch
+        steeper = np.diff(slope, axis=1)
+        meet = -np.diff(at_zero, axis=1) / np.where(steeper > 0, steeper, 1.0)
+        # Two tangents at one point meet there.
+        meet = np.where(steeper > 0, np.clip(meet, touch[:, :-1], touch[:, 1:]), touch[:, 1:])
+        ends = np.ones((self.groups, 1))
+        return np.concatenate([self.fastest * ends, meet, self.slowest * ends], axis=1)
+
+    def times(self, point: Float[np.ndarray, " variable"]) -> Float[np.ndarray, " group"]:
+        """The time per cell that a point of the model stands for."""
+        return self.fastest + point[1:].reshape(self.groups, -1).sum(axis=1)
 
     @cached_property
     def times_only(self) -> LinearModel:
@@ -125,15 +151,6 @@ class FluidSweep:
             below=sparse.csr_array(self.weight[None, :]),
             below_at=np.array([float(self.horizon_steps)]),
         )
-
-    def with_tangents_at(
-        self, model: LinearModel, point: Float[np.ndarray, " variable"]
-    ) -> LinearModel:
-        """The model with tangents where the optimum lies now, for groups they do not touch yet."""
-        times, costs = point[: self.groups], point[self.groups :]
-        below_curve = np.maximum(self.weight * self.cost(times) - costs, 0.0)
-        groups = np.flatnonzero(below_curve > 1e-3 * below_curve.max())
-        return model.with_rows(*self.tangents(groups, times[groups]))
 
     def return_of(self, times: Float[np.ndarray, " group"]) -> float:
         """The true fluid return of these times."""

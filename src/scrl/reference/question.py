@@ -11,8 +11,9 @@ from jaxtyping import Bool
 
 from scrl.errors import ScrlError
 from scrl.problems import Problem
-from scrl.reference.disjunctive import Atoms, choose_branch
+from scrl.reference.disjunctive import Atoms
 from scrl.reference.fluid import FluidSweep
+from scrl.reference.sweep import is_possible
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Question:
         atoms = self.atoms
         if rules is not None:
             atoms = replace(atoms, members=atoms.members[self.clauses_of(rules)])
-        return choose_branch(self.fluid.times_only, atoms).optimum is not None
+        return is_possible(self.fluid, atoms)
 
     def named(self, density: np.ndarray) -> dict[str, float]:
         """Amounts by the names of the regions."""

@@ -8,20 +8,22 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-OUTPUT, ERRORS = 1, 2
-"""The numbers of standard output and standard error."""
+OUTPUT = 1
+"""The number of standard output."""
 
 
 @contextmanager
 def stdout_closed_to_c() -> Iterator[None]:
-    """What compiled code prints goes to standard error; HiGHS has a line that no option silences.
+    """What compiled code prints goes nowhere; HiGHS has a line that no option silences.
 
     It turns the whole process's output, so nothing else may print meanwhile.
     """
     try:
         sys.stdout.flush()
         kept = os.dup(OUTPUT)
-        os.dup2(ERRORS, OUTPUT)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, OUTPUT)
+        os.close(nowhere)
     except (AttributeError, OSError, ValueError):  # no such output: nothing to protect
         yield
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -13,14 +14,24 @@ from scrl.reference.explain import explain
 from scrl.reference.linear import Status
 from scrl.reference.question import Question
 from scrl.reference.sweep import FluidOptimum, best_fluid
+from scrl.reference.tangents import best_fluid_by_tangents
 from scrl.rules import AtomTable
 
 DEFAULT_DRIVES = 6
 """Rounds of drives in the true world: each takes some tenths of a second on the built-in maps."""
 
 
+Method = Literal["search", "milp"]
+METHODS = {"search": best_fluid, "milp": best_fluid_by_tangents}
+"""Two ways to the same optimum: a search over duals, and a mixed-integer program."""
+
+
 def solve(
-    problem: Problem, *, time_limit_s: float = 60.0, drives: int = DEFAULT_DRIVES
+    problem: Problem,
+    *,
+    time_limit_s: float = 60.0,
+    drives: int = DEFAULT_DRIVES,
+    method: Method = "search",
 ) -> Reference:
     """The fluid optimum with its multipliers; or a conflict, and what would mend it.
 
@@ -28,7 +39,7 @@ def solve(
     """
     started = time.monotonic()
     question = Question.of(problem)
-    found = best_fluid(question.fluid, question.atoms, time_limit_s=time_limit_s)
+    found = METHODS[method](question.fluid, question.atoms, time_limit_s=time_limit_s)
     if found.status is Status.INFEASIBLE:
         answer = explain(question)
     else:

@@ -1,22 +1,33 @@
-"""The best fluid sweep under rules: branches by a mixed-integer program, curves by tangents."""
+"""The best fluid sweep under rules: a best-first search over branches, one smooth dual each.
+
+A node puts some atoms in force and ignores every clause that is still open; its dual is a proven
+bound for all that can come of it. If its times break no clause they are a candidate; else a broken
+clause is taken and one child made for each of its atoms. Most clauses hold by themselves and are
+never branched on: hundreds of clauses need hundreds of nodes, not 4^200.
+"""
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
-from scrl.reference.certificate import Certificate, certify, require
-from scrl.reference.disjunctive import Atoms, choose_branch
+from scrl.reference.certificate import Certificate, require
+from scrl.reference.disjunctive import Atoms
+from scrl.reference.dual import BranchDual, DualPoint
 from scrl.reference.fluid import FluidSweep
-from scrl.reference.linear import NumericalTroubleError, Status, best_point
-from scrl.reference.model import LinearModel
+from scrl.reference.linear import NumericalTroubleError, Status
 
-CURVE_TOLERANCE = 1e-7
-"""The tangents touch the curve to this share of the return."""
-MOST_ROUNDS = 60
+TOLERANCE = 1e-7
+"""A clause counts as kept if an atom's excess is within this share of its bound."""
+CLOSE = 1e-6
+"""The search ends when no open node can be better by more than this share of the cost."""
+CLAUSES_TRIED = 2
+"""Broken clauses whose children are compared before one of them is branched on."""
 
 
 @dataclass(frozen=True)
@@ -43,58 +54,178 @@ class FluidOptimum:
 
 
 def best_fluid(fluid: FluidSweep, atoms: Atoms, *, time_limit_s: float = 60.0) -> FluidOptimum:
-    """Alternate: the best branch for the tangents so far, then exact tangents for that branch."""
-    model = fluid.first_model
-    deadline = time.monotonic() + time_limit_s
-    found = FluidOptimum(Status.TIME_LIMIT)
-    for _ in range(MOST_ROUNDS):
-        left = deadline - time.monotonic()
-        if left <= 0:
-            break
-        choice = choose_branch(model, atoms, time_limit_s=left)
-        if choice.optimum is None or choice.in_force is None or choice.branch is None:
-            return replace(found, status=choice.status, bound=min(found.bound, choice.bound))
-        model, times = _touch_curve(fluid, model, atoms, choice.in_force, choice.branch)
-        best = times if found.best is None or times.return_ > found.best.return_ else found.best
-        bound = min(found.bound, max(choice.bound, best.return_))
-        found = FluidOptimum(choice.status, best, bound)
-        if choice.status is not Status.OPTIMAL or bound - best.return_ <= _slack(best.return_):
-            return found
-    return replace(found, status=Status.TIME_LIMIT)
+    """The best times under the rules, with a proof; or a proof that there are none."""
+    search = _Search(fluid, atoms)
+    is_done = search.run(time.monotonic() + time_limit_s)
+    best = None if search.best is None else search.answer(search.best)
+    if best is None:
+        status = Status.INFEASIBLE if is_done else Status.TIME_LIMIT
+        return FluidOptimum(status, bound=-search.least_open_cost)
+    status = Status.OPTIMAL if is_done else Status.TIME_LIMIT
+    # The times keep the atoms up to rounding, so their return may be a hair above the dual.
+    bound = max(-search.least_open_cost, best.certificate.bound, best.return_)
+    return FluidOptimum(status, best, bound)
 
 
-def _slack(return_: float) -> float:
-    """A millionth of the return: far below what the fluid leaves out."""
-    return 1e-6 * (1.0 + abs(return_))
+def is_possible(fluid: FluidSweep, atoms: Atoms) -> bool:
+    """Whether any times keep the rules."""
+    search = _Search(fluid, atoms)
+    search.run(float("inf"), is_one_enough=True)
+    return search.best is not None
 
 
-def _touch_curve(
-    fluid: FluidSweep,
-    model: LinearModel,
-    atoms: Atoms,
-    in_force: Int[np.ndarray, " chosen"],
-    branch: Int[np.ndarray, " clause"],
-) -> tuple[LinearModel, BestTimes]:
-    """Add tangents where the optimum of the branch lies until they touch the curve there."""
-    coefficients, bounds = atoms.coefficients[in_force], atoms.bounds[in_force]
-    for _ in range(MOST_ROUNDS):
-        optimum = best_point(model, coefficients, bounds)
-        if optimum is None:
-            raise NumericalTroubleError("a branch stopped being feasible when tangents were added")
-        times = optimum.point[: fluid.groups]
-        if optimum.return_ - fluid.return_of(times) <= CURVE_TOLERANCE * (1 + abs(optimum.return_)):
-            break
-        model = fluid.with_tangents_at(model, optimum.point)
-    else:
-        raise NumericalTroubleError("the tangents do not close in on the curve")
-    multipliers = np.zeros(len(atoms.bounds))
-    multipliers[in_force] = optimum.of_atom
-    best = BestTimes(
-        return_=fluid.return_of(times),
-        times=times,
-        density=fluid.amount @ times,
-        branch=branch,
-        multipliers=multipliers,
-        certificate=require(certify(model, coefficients, bounds, optimum)),
-    )
-    return model, best
+@dataclass(frozen=True)
+class _Node:
+    """Atoms in force, in order, and the maximum of their dual (the horizon's multiplier first)."""
+
+    in_force: tuple[int, ...]
+    point: DualPoint
+
+
+@dataclass
+class _Search:
+    """The open nodes, cheapest bound first, and the best candidate so far."""
+
+    fluid: FluidSweep
+    atoms: Atoms
+    best: _Node | None = None
+    open_nodes: list[tuple[float, int, _Node]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rows = self.atoms.coefficients @ self.fluid.amount
+        self.possible: Bool[np.ndarray, "clause atom"] = (
+            self.atoms.members & ~self.atoms.is_impossible
+        )
+        self.allowance = TOLERANCE * (1.0 + np.abs(self.atoms.bounds))
+        # A dual above the dearest cost of all proves that the atoms cannot hold together.
+        slowest = np.full(self.fluid.groups, self.fluid.slowest)
+        self.ceiling = -1.001 * self.fluid.return_of(slowest)
+        self._number = itertools.count()
+        self._seen: set[tuple[int, ...]] = set()
+
+    @property
+    def best_cost(self) -> float:
+        """What a node must beat."""
+        return self.ceiling if self.best is None else -self.fluid.return_of(self.best.point.times)
+
+    @property
+    def least_open_cost(self) -> float:
+        """No way to keep the rules costs less than this."""
+        return self.open_nodes[0][0] if self.open_nodes else float("inf")
+
+    def run(self, deadline: float, *, is_one_enough: bool = False) -> bool:
+        """Search until nothing better can be open; False if time ran out before."""
+        if not self.possible.any(axis=1).all():
+            return True
+        root = self._node((), None)
+        self._keep(root)
+        self._dive(root, deadline)
+        while self.open_nodes:
+            if self.best is not None and is_one_enough:
+                return True
+            if self.least_open_cost >= self.best_cost - CLOSE * (1.0 + self.best_cost):
+                return True
+            if time.monotonic() > deadline:
+                return False
+            _, _, node = heapq.heappop(self.open_nodes)
+            for child in self._children(node):
+                self._keep(child)
+        return True
+
+    def _dive(self, node: _Node, deadline: float) -> None:
+        """A first candidate: always on to the cheapest child."""
+        while self.best is None and time.monotonic() < deadline:
+            children = self._children(node)
+            for child in children:
+                self._keep(child)
+            if not children:
+                return
+            node = min(children, key=lambda child: child.point.proven_cost)
+
+    def _keep(self, node: _Node) -> None:
+        """A node that breaks no clause is a candidate; any other stays open."""
+        if self._broken(node).size == 0:
+            if -self.fluid.return_of(node.point.times) < self.best_cost:
+                self.best = node
+        elif node.in_force not in self._seen:
+            self._seen.add(node.in_force)
+            entry = (node.point.proven_cost, next(self._number), node)
+            heapq.heappush(self.open_nodes, entry)
+
+    def _node(self, in_force: tuple[int, ...], parent: _Node | None) -> _Node:
+        """Solve the dual of a branch, starting from its parent's multipliers."""
+        chosen = list(in_force)
+        horizon = self.fluid.weight[None, :]
+        dual = BranchDual(
+            self.fluid,
+            np.concatenate([horizon, self.rows[chosen]]),
+            np.concatenate([[float(self.fluid.horizon_steps)], self.atoms.bounds[chosen]]),
+        )
+        start = np.zeros(1 + len(chosen))
+        if parent is not None:
+            start[: len(parent.point.multipliers)] = parent.point.multipliers
+        return _Node(in_force, dual.maximise(start, enough_cost=self.best_cost))
+
+    def _children(self, node: _Node) -> list[_Node]:
+        """One child per atom of a broken clause: of the clauses tried, that of the best bound."""
+        broken = self._broken(node)
+        families = [self._family(node, clause) for clause in broken[:CLAUSES_TRIED]]
+        return max(families, key=_cheapest) if families else []
+
+    def _family(self, node: _Node, clause: int) -> list[_Node]:
+        atoms = np.flatnonzero(self.possible[clause]).tolist()
+        if set(atoms) & set(node.in_force):
+            raise NumericalTroubleError(
+                "an atom in force is not kept, and no dual proves it impossible: rescale the rules"
+            )
+        children = [self._node((*node.in_force, atom), node) for atom in atoms]
+        return [child for child in children if child.point.proven_cost < self.best_cost]
+
+    def _broken(self, node: _Node) -> Int[np.ndarray, " clause"]:
+        """The clauses that the node's times break, those that need most time first."""
+        excess = self.rows @ node.point.times - self.atoms.bounds
+        over = np.where(excess > self.allowance, excess, 0.0)
+        need = over / (1e-12 + np.abs(self.rows).sum(axis=1))
+        least = np.where(self.possible, need, np.inf).min(axis=1, initial=np.inf)
+        order = np.argsort(-least, kind="stable")
+        return order[least[order] > 0]
+
+    def answer(self, node: _Node) -> BestTimes:
+        """A candidate with its multipliers, its branch and its certificate."""
+        times, chosen = node.point.times, list(node.in_force)
+        multipliers = np.zeros(len(self.atoms.bounds))
+        multipliers[chosen] = node.point.multipliers[1:]
+        return_ = self.fluid.return_of(times)
+        return BestTimes(
+            return_=return_,
+            times=times,
+            density=self.fluid.amount @ times,
+            branch=self._branch(node),
+            multipliers=multipliers,
+            certificate=require(self._certificate(node, return_)),
+        )
+
+    def _branch(self, node: _Node) -> Int[np.ndarray, " clause"]:
+        """The atom each clause rests on: of those that hold, one that is needed anyway if it can.
+
+        Needed are the atoms in force and those that alone keep a clause; else most room decides.
+        """
+        room = self.allowance - (self.rows @ node.point.times - self.atoms.bounds)
+        kept = self.atoms.members & (room >= 0)
+        needed = kept[kept.sum(axis=1) == 1].any(axis=0)
+        score = room / (1.0 + np.abs(room).max(initial=0.0)) + 2.0 * needed
+        score[list(node.in_force)] += 4.0
+        return np.where(kept, score, -np.inf).argmax(axis=1)
+
+    def _certificate(self, node: _Node, return_: float) -> Certificate:
+        """Excess over the atoms, multipliers below 0, and the distance from the proven bound."""
+        point = node.point
+        bounds = np.append(float(self.fluid.horizon_steps), self.atoms.bounds[list(node.in_force)])
+        primal = np.maximum(point.excess, 0.0) / (1.0 + np.abs(bounds))
+        gap = abs(point.proven_cost + return_) / (1.0 + abs(return_))
+        dual = -float(point.multipliers.min(initial=0.0))
+        return Certificate(float(primal.max()), dual, gap, -point.proven_cost)
+
+
+def _cheapest(children: list[_Node]) -> float:
+    return min((child.point.proven_cost for child in children), default=float("inf"))
