@@ -14,7 +14,10 @@ from scrl.errors import PolicyError
 from scrl.penalty import cons_vio, rule_margins
 from scrl.policies import Action, Policy, fixed_policy
 from scrl.problems import Problem
-from scrl.rollout import Episode, run_episodes
+from scrl.reference import FiniteMDP
+from scrl.rollout import run_episodes
+from scrl.rules import AtomTable, RuleSet
+from scrl.rules.ruleset import Source
 
 DEFAULT_EPISODES = 100
 """Episodes behind an evaluation where chance plays a part; else one tells everything."""
@@ -111,43 +114,72 @@ def evaluate(
         # A function that does not say whether it is random is taken to be.
         is_random = problem.world_spec.is_random or getattr(policy, "is_random", True)
         episodes = DEFAULT_EPISODES if is_random else 1
-    if not isinstance(episodes, int) or episodes < 1:
-        raise PolicyError(f"episodes = {episodes!r} must be a whole number of at least 1")
-    ran = run_episodes(
-        problem.world,
-        policy,
-        keys=jax.random.split(jax.random.key(seed), episodes),
-        discount=problem.discount,
-    )
+    keys = jax.random.split(jax.random.key(seed), _checked(episodes))
+    ran = run_episodes(problem.world, policy, keys=keys, discount=problem.discount)
     amounts = problem.world_spec.vehicle.rate * np.asarray(ran.service, float)
-    return _judge(problem, label, amounts, ran)
-
-
-def _judge(
-    problem: Problem, label: str, amounts: Float[np.ndarray, "episode region"], ran: Episode
-) -> Evaluation:
-    """Hold the densities of whole episodes against the rules."""
-    table, rules = problem.atoms, problem.rules.rules
-    density = densities.from_episodes(amounts)
-    violation = float(cons_vio(table, density.mean))
-    margins = rule_margins(table, density.mean, len(rules))
-    single = np.asarray(cons_vio(table, amounts))
-    names = problem.rules.regions
     return Evaluation(
         problem=problem.name,
         policy=label,
         unit=problem.world_spec.units.unit,
         return_=float(np.asarray(ran.return_, float).mean()),
-        density=dict(zip(names, density.mean.tolist(), strict=True)),
-        density_se=dict(zip(names, density.standard_error.tolist(), strict=True)),
-        cons_vio=violation,
-        is_satisfied=violation <= problem.tolerance,
-        rules=tuple(
-            RuleResult(rule.name, rule.text, bool(margin >= -problem.tolerance), float(margin))
-            for rule, margin in zip(rules, margins, strict=True)
-        ),
-        episodes=len(amounts),
-        episodes_satisfied=int((single <= problem.tolerance).sum()),
+        episodes=episodes,
         episodes_truncated=int((~np.asarray(ran.is_terminated)).sum()),
         steps=float(np.asarray(ran.steps, float).mean()),
+        **_judge(problem.rules, densities.from_episodes(amounts), amounts, problem.tolerance),
     )
+
+
+def evaluate_mdp(
+    mdp: FiniteMDP,
+    policy: Float[np.ndarray, "state action"],
+    rules: RuleSet | Source,
+    *,
+    episodes: int = 1000,
+    seed: int = 0,
+    tolerance: float = 1e-6,
+) -> Evaluation:
+    """The same for a policy of a finite MDP: exact in expectation, sampled for single episodes."""
+    rule_set = rules if isinstance(rules, RuleSet) else RuleSet.of(rules, mdp.regions)
+    exact = mdp.values(policy)
+    sampled = mdp.sample(policy, _checked(episodes), seed)
+    density = densities.Density(exact.density, np.zeros_like(exact.density), episodes)
+    return Evaluation(
+        problem="finite MDP",
+        policy="policy",
+        unit="units",
+        return_=exact.return_,
+        episodes=episodes,
+        episodes_truncated=0,
+        steps=float(sampled.steps.mean()),
+        **_judge(rule_set, density, sampled.amounts, tolerance),
+    )
+
+
+def _checked(episodes: int) -> int:
+    if not isinstance(episodes, int) or episodes < 1:
+        raise PolicyError(f"episodes = {episodes!r} must be a whole number of at least 1")
+    return episodes
+
+
+def _judge(
+    rule_set: RuleSet,
+    density: densities.Density,
+    amounts: Float[np.ndarray, "episode region"],
+    tolerance: float,
+) -> dict[str, Any]:
+    """What the rules say of densities and of single episodes: half of an evaluation."""
+    table, names = AtomTable.of(rule_set), rule_set.regions
+    violation = float(cons_vio(table, density.mean))
+    margins = rule_margins(table, density.mean, len(rule_set.rules))
+    single = np.asarray(cons_vio(table, amounts))
+    return {
+        "density": dict(zip(names, density.mean.tolist(), strict=True)),
+        "density_se": dict(zip(names, density.standard_error.tolist(), strict=True)),
+        "cons_vio": violation,
+        "is_satisfied": violation <= tolerance,
+        "rules": tuple(
+            RuleResult(rule.name, rule.text, bool(margin >= -tolerance), float(margin))
+            for rule, margin in zip(rule_set.rules, margins, strict=True)
+        ),
+        "episodes_satisfied": int((single <= tolerance).sum()),
+    }

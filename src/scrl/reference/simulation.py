@@ -24,6 +24,9 @@ class Sampled:
     return_se: float
     density: Float[np.ndarray, " region"]
     density_se: Float[np.ndarray, " region"]
+    amounts: Float[np.ndarray, "episode region"]
+    """What each region received in each episode."""
+    steps: Float[np.ndarray, " episode"]
 
 
 def sample(
@@ -37,6 +40,7 @@ def sample(
     state = random.choice(len(core.start), size=episodes, p=core.start)
     alive = np.arange(episodes)
     sums = np.zeros((episodes, 1 + core.labels.shape[1]))
+    length = np.zeros(episodes)
     steps = MOST_STEPS
     if core.discount < 1:
         steps = ceil(log(FORGOTTEN) / log(core.discount))
@@ -46,6 +50,7 @@ def sample(
         row = state * width + np.minimum((ladder <= draw[:, None]).sum(axis=1), width - 1)
         gained = np.column_stack([core.rewards[row], core.labels[row]])
         sums[alive] += core.discount**step * gained
+        length[alive] += 1
         place = np.searchsorted(upto, before[row] + random.random(len(alive)), side="right")
         goes_on = place < core.transitions.indptr[row + 1]
         alive, state = alive[goes_on], core.transitions.indices[place[goes_on]]
@@ -53,5 +58,6 @@ def sample(
             break
     if len(alive) and core.discount == 1:
         raise NumericalTroubleError(f"{len(alive)} episodes did not end within {steps} steps")
-    mean, error = sums.mean(axis=0), sums.std(axis=0, ddof=1) / np.sqrt(episodes)
-    return Sampled(float(mean[0]), float(error[0]), mean[1:], error[1:])
+    mean = sums.mean(axis=0)
+    error = sums.std(axis=0, ddof=min(episodes - 1, 1)) / np.sqrt(episodes)
+    return Sampled(float(mean[0]), float(error[0]), mean[1:], error[1:], sums[:, 1:], length)
