@@ -1,6 +1,7 @@
 """How far densities are from the rules: violations of atoms, clauses and the whole rule set.
 
-Written for numpy and for JAX alike: the arrays bring their namespace with them.
+Written for numpy and for JAX alike: the arrays bring their namespace with them. What a learner is
+made to pay for violations is the business of `punish`.
 """
 
 from __future__ import annotations

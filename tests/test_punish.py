@@ -1,0 +1,110 @@
+"""The punitive mechanism against numbers worked by hand, and against the paper's own examples."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from scrl.punish import MECHANISMS, Atoms, drawn_sigma, next_kappa, smallest_sigma, weights
+from scrl.rules import AtomTable, RuleSet
+
+
+def atoms_of(*rules: str, regions: tuple[str, ...] = ("A", "B")) -> Atoms:
+    return Atoms.of(AtomTable.of(RuleSet.of(list(rules), regions)))
+
+
+def test_kappa_by_hand() -> None:
+    # 0.5 + 0.1 * 3 = 0.8; 0.2 - 0.1 * 5 < 0 becomes 0.
+    kappa = next_kappa(jnp.array([0.5, 0.2]), jnp.array([3.0, -5.0]), 0.1)
+    assert np.allclose(kappa, [0.8, 0.0])
+
+
+def test_the_papers_example_1() -> None:
+    """rho(i) - rho(j) <= 0: a step in i weighs 1/2, in j -1/2, in both or neither 0."""
+    atoms = atoms_of("A - B <= 0")
+    for labels, expected in [((1, 0), 0.5), ((0, 1), -0.5), ((1, 1), 0.0), ((0, 0), 0.0)]:
+        assert float(weights(atoms, jnp.array(labels, float))[0]) == pytest.approx(expected)
+    charge = MECHANISMS["scrl"].charge
+    key = jax.random.key(0)
+    # kappa 4: sigma is 2 in i (a punishment), -2 in j (a reward).
+    assert float(charge(atoms, jnp.array([4.0]), jnp.array([1.0, 0.0]), key)) == pytest.approx(2.0)
+    assert float(charge(atoms, jnp.array([4.0]), jnp.array([0.0, 1.0]), key)) == pytest.approx(-2.0)
+
+
+def test_the_papers_tree_has_the_value_4() -> None:
+    """min(5, 1) + min(3, 4) + min(0, 2) = 4, all kappa above 0."""
+    members = jnp.repeat(jnp.eye(3, dtype=bool), 2, axis=1)
+    sigma = jnp.array([5.0, 1.0, 3.0, 4.0, 0.0, 2.0])
+    assert float(smallest_sigma(members, jnp.ones(6), sigma)) == 4.0
+
+
+def test_a_clause_with_a_kappa_of_0_charges_nothing() -> None:
+    members = jnp.ones((1, 2), bool)
+    kappa, sigma = jnp.array([0.0, 3.0]), jnp.array([0.0, -9.0])
+    # Without the guard the smallest would be -9: a gift for an atom that need not be kept.
+    assert float(smallest_sigma(members, kappa, sigma)) == 0.0
+    assert float(drawn_sigma(members, kappa, sigma, key=jax.random.key(0))) == 0.0
+
+
+def test_the_draw_has_the_papers_probabilities() -> None:
+    """kappa 1, 2, 4: p proportional to 1, 1/2, 1/4, so 4/7, 2/7, 1/7."""
+    members, kappa = jnp.ones((1, 3), bool), jnp.array([1.0, 2.0, 4.0])
+    sigma = jnp.array([1.0, 10.0, 100.0])
+    keys = jax.random.split(jax.random.key(0), 70_000)
+    drawn = jax.vmap(lambda key: drawn_sigma(members, kappa, sigma, key=key))(keys)
+    counts = [int((drawn == value).sum()) for value in (1.0, 10.0, 100.0)]
+    # Standard deviations of the counts: sqrt(70,000 p (1 - p)) = 131, 120, 93; four of them.
+    assert counts[0] == pytest.approx(40_000, abs=524)
+    assert counts[1] == pytest.approx(20_000, abs=480)
+    assert counts[2] == pytest.approx(10_000, abs=372)
+
+
+def test_clauses_draw_on_their_own_and_add_up() -> None:
+    atoms = atoms_of("A <= 1 or B <= 1", "A + B <= 3")
+    kappa = jnp.array([1.0, 1.0, 6.0])
+    labels = jnp.array([1.0, 0.0])
+    keys = jax.random.split(jax.random.key(1), 4000)
+    charge = MECHANISMS["scrl"].charge
+    seen = np.asarray(jax.vmap(lambda key: charge(atoms, kappa, labels, key))(keys))
+    # The first clause charges 1 (A) or 0 (B), evenly; the second always 6 * 1/2 = 3.
+    assert set(np.round(seen, 6)) == {3.0, 4.0}
+    assert (seen == 4.0).mean() == pytest.approx(0.5, abs=0.04)
+
+
+def test_an_atom_shared_by_two_clauses_has_one_kappa() -> None:
+    atoms = atoms_of("A <= 1 or B <= 1", "A <= 1 or A + B <= 3")
+    assert atoms.members.shape == (2, 3)
+
+
+@pytest.mark.parametrize("rule", ["2*A - 3*B <= 4", "A >= 7", "A + B <= 5"])
+def test_with_one_atom_scrl_is_the_lagrangian_method(rule: str) -> None:
+    """The proposition: lambda = kappa / d with rate beta / d; the same charges, step for step."""
+    atoms, beta = atoms_of(rule), 0.05
+    scrl, lagrangian = MECHANISMS["scrl"], MECHANISMS["lagrangian"]
+    kappa = multiplier = jnp.zeros(1)
+    rng = np.random.default_rng(0)
+    for step in range(50):
+        density = jnp.asarray(rng.uniform(0, 10, 2), float)
+        kappa = scrl.update(atoms, kappa, density, beta)
+        multiplier = lagrangian.update(atoms, multiplier, density, beta)
+        labels = jnp.asarray(rng.integers(0, 2, 2), float)
+        key = jax.random.key(step)
+        ours = float(scrl.charge(atoms, kappa, labels, key))
+        theirs = float(lagrangian.charge(atoms, multiplier, labels, key))
+        assert ours == pytest.approx(theirs, abs=1e-6)
+        assert float(multiplier[0]) == pytest.approx(float(kappa[0] / atoms.size[0]), abs=1e-6)
+
+
+def test_no_penalty_charges_nothing_and_learns_nothing() -> None:
+    atoms, none = atoms_of("A <= 1"), MECHANISMS["none"]
+    assert float(none.update(atoms, jnp.zeros(1), jnp.array([9.0, 9.0]), 1.0)[0]) == 0.0
+    assert float(none.charge(atoms, jnp.ones(1), jnp.ones(2), jax.random.key(0))) == 0.0
+
+
+def test_no_rules_no_charge() -> None:
+    atoms = Atoms.of(AtomTable.of(RuleSet((), ("A", "B"))))
+    for mechanism in MECHANISMS.values():
+        kappa = mechanism.update(atoms, jnp.zeros(0), jnp.ones(2), 0.1)
+        assert float(mechanism.charge(atoms, kappa, jnp.ones(2), jax.random.key(0))) == 0.0
