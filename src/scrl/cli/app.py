@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -75,8 +76,16 @@ def _common(
     del version
 
 
+def _keep_compiled_code() -> None:
+    """Let JAX keep what it compiles on disk, so that the next command starts at once."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(home) / "scrl" / "compiled"))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+
 def main() -> None:
     """Run a command."""
+    _keep_compiled_code()
     try:
         app(prog_name="scrl")
     except BrokenPipeError:

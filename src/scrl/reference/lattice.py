@@ -191,8 +191,9 @@ def _speeds_to_try(
     vehicle, unit = lattice.spec.vehicle, lattice.unit
     slowest = dynamics.next_speed(vehicle, speed, 0.0, np)[:, None]
     fastest = dynamics.next_speed(vehicle, speed, 1.0, np)[:, None]
-    next_point = np.floor(place / unit)[:, None] + np.arange(lattice.levels + 2) + 0.5
-    landing = next_point * unit - place[:, None]
+    nearest = np.ceil((place[:, None] + slowest) / unit - 0.5)
+    widest = math.ceil((1.0 - vehicle.inertia) * lattice.levels) + 1
+    landing = (nearest + np.arange(widest) + 0.5) * unit - place[:, None]
     # A landing out of reach becomes an end of the reach: tried twice, harmless.
     return np.concatenate([np.clip(landing, slowest, fastest), slowest, fastest], axis=1)
 
