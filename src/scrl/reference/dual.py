@@ -17,7 +17,15 @@ from jaxtyping import Float
 from scrl.reference.fluid import FluidSweep
 
 MOST_STEPS = 200
-CLOSE = 1e-9
+CLOSE = 1e-10
+"""Atoms are kept to this share of the numbers in them."""
+
+
+def atom_size(
+    rows: Float[np.ndarray, "atom group"], bounds: Float[np.ndarray, " atom"]
+) -> Float[np.ndarray, " atom"]:
+    """The size of the numbers in an atom, whatever its units: one step more in every cell, and b."""
+    return np.abs(rows).sum(axis=1) + np.abs(bounds)
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,7 @@ class BranchDual:
 
     def is_close(self, point: DualPoint) -> bool:
         """Whether the atoms are kept, and multipliers rest only on those that are tight."""
-        size = 1.0 + np.abs(self.bounds)
+        size = atom_size(self.rows, self.bounds)
         is_tight = point.excess >= -CLOSE * size
         is_kept = point.excess <= CLOSE * size
         return bool((is_kept & ((point.multipliers == 0) | is_tight)).all())

@@ -28,7 +28,7 @@ class Question:
         """The fluid groups only cells that the rules do not tell apart."""
         if problem.discount != 1.0:
             raise ScrlError(
-                f"{problem.name}: the reference of a sweep needs discount = 1 (plain sums), and "
+                f"{problem.name or 'this problem'}: the reference of a sweep needs discount = 1 (plain sums), and "
                 f"this problem has {problem.discount:g}; a discounted world can be solved as a "
                 "scrl.reference.FiniteMDP"
             )

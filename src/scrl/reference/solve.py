@@ -91,11 +91,13 @@ def _stepwise(question: Question, found: FluidOptimum, rounds: int) -> Stepwise 
     if found.best is None:
         return None
     table, used = question.problem.atoms, np.unique(found.best.branch)
+    # Coefficients of any size are made to weigh alike; the drives do not depend on it.
+    size = np.abs(table.coefficients[used]).max(axis=1, initial=0.0)
     driven = best_drive(
         question.problem.world_spec,
-        table.coefficients[used],
-        table.bounds[used],
-        found.best.multipliers[used],
+        table.coefficients[used] / size[:, None],
+        table.bounds[used] / size,
+        found.best.multipliers[used] * size,
         slowest_speed=1.0 / float(found.best.times.max()),
         rounds=rounds,
     )

@@ -26,8 +26,8 @@ CLOSE = 2e-4
 """The search ends when new drives promise less than this share of the return."""
 PLANS_PER_ROUND = 4
 BOX = 1.1
-LARGE_PENALTY = 1e3
-"""Return per unit of violation: no mixture prefers a violation to a longer drive."""
+LARGE_PENALTY = 1e4
+"""Times effort / rate, per unit of violation: no mixture prefers that to a longer drive."""
 SPREAD = 0.04
 """How far, as a share, the multipliers of a round are scattered around their middle."""
 
@@ -58,7 +58,9 @@ def best_drive(
     slowest_speed: float,
     rounds: int = DEFAULT_ROUNDS,
 ) -> StepwiseOptimum | None:
-    """The best mixture of drives for atoms that must all hold; None where the path is too long.
+    """The best mixture of drives for atoms that must all hold.
+
+    None where the path is too long for the lattice, or the horizon too short for a true drive.
 
     `slowest_speed` is the fluid's; drives are tried down to half of it.
     """
@@ -71,6 +73,8 @@ def best_drive(
     cheapest = 0.01 * spec.vehicle.effort / spec.vehicle.rate
     penalties = np.maximum(BOX * multipliers, cheapest)
     search.add(_scattered(multipliers, 1))
+    if len(search.returns) == 0:
+        return None  # no drive ended within the horizon
     mixed = search.master(penalties)
     for round_ in range(2, rounds + 1):
         search.add(_scattered(mixed.multipliers, round_))
@@ -79,7 +83,8 @@ def best_drive(
             break
         penalties = np.where(mixed.slack > 0, BOX * penalties, penalties)
         mixed = search.master(penalties)
-    final = search.master(np.full(len(bounds), LARGE_PENALTY))
+    dear = LARGE_PENALTY * spec.vehicle.effort / spec.vehicle.rate
+    final = search.master(np.full(len(bounds), dear))
     return search.result(final)
 
 
@@ -141,8 +146,6 @@ class _Search:
     def master(self, penalties: Float[np.ndarray, " atom"]) -> _Mixed:
         """max sum w R - penalties . slack  over  sum w (A rho - b) <= slack, sum w = 1."""
         plans, atoms = len(self.returns), len(self.bounds)
-        if plans == 0:
-            raise NumericalTroubleError("no drive finished its path within the horizon")
         over = (self.density @ self.coefficients.T - self.bounds).T
         result = linprog(
             np.concatenate([-self.returns, penalties]),

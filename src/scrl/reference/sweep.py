@@ -18,12 +18,12 @@ from jaxtyping import Bool, Float, Int
 
 from scrl.reference.certificate import Certificate, require
 from scrl.reference.disjunctive import Atoms
-from scrl.reference.dual import BranchDual, DualPoint
+from scrl.reference.dual import BranchDual, DualPoint, atom_size
 from scrl.reference.fluid import FluidSweep
 from scrl.reference.linear import NumericalTroubleError, Status
 
-TOLERANCE = 1e-7
-"""A clause counts as kept if an atom's excess is within this share of its bound."""
+TOLERANCE = 1e-9
+"""A clause counts as kept if an atom's excess is within this share of the numbers in it."""
 CLOSE = 1e-6
 """The search ends when no open node can be better by more than this share of the cost."""
 CLAUSES_TRIED = 2
@@ -92,11 +92,15 @@ class _Search:
     open_nodes: list[tuple[float, int, _Node]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.rows = self.atoms.coefficients @ self.fluid.amount
+        rows = self.atoms.coefficients @ self.fluid.amount
+        # Atoms are measured in steps, not in units: coefficients of any size then weigh alike.
+        self.unit = np.maximum(np.abs(rows).max(axis=1, initial=0.0), 1e-300)
+        self.rows = rows / self.unit[:, None]
+        self.bounds = self.atoms.bounds / self.unit
         self.possible: Bool[np.ndarray, "clause atom"] = (
             self.atoms.members & ~self.atoms.is_impossible
         )
-        self.allowance = TOLERANCE * (1.0 + np.abs(self.atoms.bounds))
+        self.allowance = TOLERANCE * atom_size(self.rows, self.bounds)
         # A dual above the dearest cost of all proves that the atoms cannot hold together.
         slowest = np.full(self.fluid.groups, self.fluid.slowest)
         self.ceiling = -1.001 * self.fluid.return_of(slowest)
@@ -154,17 +158,20 @@ class _Search:
 
     def _node(self, in_force: tuple[int, ...], parent: _Node | None) -> _Node:
         """Solve the dual of a branch, starting from its parent's multipliers."""
-        chosen = list(in_force)
-        horizon = self.fluid.weight[None, :]
-        dual = BranchDual(
-            self.fluid,
-            np.concatenate([horizon, self.rows[chosen]]),
-            np.concatenate([[float(self.fluid.horizon_steps)], self.atoms.bounds[chosen]]),
-        )
-        start = np.zeros(1 + len(chosen))
+        start = np.zeros(1 + len(in_force))
         if parent is not None:
             start[: len(parent.point.multipliers)] = parent.point.multipliers
-        return _Node(in_force, dual.maximise(start, enough_cost=self.best_cost))
+        found = self._dual(in_force).maximise(start, enough_cost=self.best_cost)
+        return _Node(in_force, found)
+
+    def _dual(self, in_force: tuple[int, ...]) -> BranchDual:
+        """The dual of a branch; its first row keeps the horizon."""
+        chosen, horizon = list(in_force), self.fluid.weight[None, :]
+        return BranchDual(
+            self.fluid,
+            np.concatenate([horizon, self.rows[chosen]]),
+            np.concatenate([[float(self.fluid.horizon_steps)], self.bounds[chosen]]),
+        )
 
     def _children(self, node: _Node) -> list[_Node]:
         """One child per atom of a broken clause: of the clauses tried, that of the best bound."""
@@ -183,9 +190,9 @@ class _Search:
 
     def _broken(self, node: _Node) -> Int[np.ndarray, " clause"]:
         """The clauses that the node's times break, those that need most time first."""
-        excess = self.rows @ node.point.times - self.atoms.bounds
+        excess = self.rows @ node.point.times - self.bounds
         over = np.where(excess > self.allowance, excess, 0.0)
-        need = over / (1e-12 + np.abs(self.rows).sum(axis=1))
+        need = over / np.maximum(np.abs(self.rows).sum(axis=1), 1e-300)
         least = np.where(self.possible, need, np.inf).min(axis=1, initial=np.inf)
         order = np.argsort(-least, kind="stable")
         return order[least[order] > 0]
@@ -194,7 +201,7 @@ class _Search:
         """A candidate with its multipliers, its branch and its certificate."""
         times, chosen = node.point.times, list(node.in_force)
         multipliers = np.zeros(len(self.atoms.bounds))
-        multipliers[chosen] = node.point.multipliers[1:]
+        multipliers[chosen] = node.point.multipliers[1:] / self.unit[chosen]
         return_ = self.fluid.return_of(times)
         return BestTimes(
             return_=return_,
@@ -210,21 +217,23 @@ class _Search:
 
         Needed are the atoms in force and those that alone keep a clause; else most room decides.
         """
-        room = self.allowance - (self.rows @ node.point.times - self.atoms.bounds)
+        room = self.allowance - (self.rows @ node.point.times - self.bounds)
         kept = self.atoms.members & (room >= 0)
         needed = kept[kept.sum(axis=1) == 1].any(axis=0)
         score = room / (1.0 + np.abs(room).max(initial=0.0)) + 2.0 * needed
         score[list(node.in_force)] += 4.0
+        if not score.size:
+            return np.zeros(0, int)
         return np.where(kept, score, -np.inf).argmax(axis=1)
 
     def _certificate(self, node: _Node, return_: float) -> Certificate:
         """Excess over the atoms, multipliers below 0, and the distance from the proven bound."""
         point = node.point
-        bounds = np.append(float(self.fluid.horizon_steps), self.atoms.bounds[list(node.in_force)])
-        primal = np.maximum(point.excess, 0.0) / (1.0 + np.abs(bounds))
+        dual = self._dual(node.in_force)
+        primal = np.maximum(point.excess, 0.0) / atom_size(dual.rows, dual.bounds)
         gap = abs(point.proven_cost + return_) / (1.0 + abs(return_))
-        dual = -float(point.multipliers.min(initial=0.0))
-        return Certificate(float(primal.max()), dual, gap, -point.proven_cost)
+        below_zero = -float(point.multipliers.min(initial=0.0))
+        return Certificate(float(primal.max()), below_zero, gap, -point.proven_cost)
 
 
 def _cheapest(children: list[_Node]) -> float:

@@ -42,6 +42,7 @@ class Vehicle:
         "Cost of one step at speed v is effort / (1 + v).",
         unit="return per step",
         low=0.0,
+        is_low_open=True,
         high=1e9,
     )
     start_noise: float = setting(
