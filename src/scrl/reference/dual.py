@@ -24,7 +24,7 @@ CLOSE = 1e-10
 def atom_size(
     rows: Float[np.ndarray, "atom group"], bounds: Float[np.ndarray, " atom"]
 ) -> Float[np.ndarray, " atom"]:
-    """The size of the numbers in an atom, whatever its units: one step more in every cell, and b."""
+    """The size of the numbers in an atom: what one step more in every cell changes, and b."""
     return np.abs(rows).sum(axis=1) + np.abs(bounds)
 
 

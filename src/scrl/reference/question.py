@@ -28,9 +28,9 @@ class Question:
         """The fluid groups only cells that the rules do not tell apart."""
         if problem.discount != 1.0:
             raise ScrlError(
-                f"{problem.name or 'this problem'}: the reference of a sweep needs discount = 1 (plain sums), and "
-                f"this problem has {problem.discount:g}; a discounted world can be solved as a "
-                "scrl.reference.FiniteMDP"
+                "the reference of a sweep needs discount = 1 (plain sums), and this problem "
+                f"({problem.name or 'unnamed'}) has {problem.discount:g}; a discounted world can "
+                "be solved as a scrl.reference.FiniteMDP"
             )
         named = (problem.atoms.coefficients != 0).any(axis=0)
         return cls(problem, FluidSweep.of(problem.world_spec, named))
