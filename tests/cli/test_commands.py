@@ -103,6 +103,9 @@ def test_a_pipe_gets_plain_text_and_no_colour_is_obeyed() -> None:
         (("check", "nowhere.toml"), "nowhere.toml"),
         (("new", "here", "--map", "nowhere.png"), "nowhere.png"),
         (("chek", "agri-joint"), "chek"),
+        (("demo", "--out", "/proc/nowhere"), "/proc/nowhere"),
+        (("solve", "agri-joint", "--sweep", "equity", "--plot", "p.xyz"), "ends in .png"),
+        (("solve", "agri-joint", "--sweep", "equity", "--span", "inf"), "finite span"),
         (("eval", "agri-joint"), "--policy"),
     ],
 )
@@ -143,3 +146,19 @@ def test_ctrl_c_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
     assert process.returncode == 130, messages
     assert "interrupted" in messages
     assert "Traceback" not in messages
+
+
+def test_a_name_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
+    np.save(tmp_path / "map.npy", np.array([[1, 1, 1, 1]]))
+    path = tmp_path / "evil.toml"
+    path.write_text('[problem]\nname = "../../evil"\n[world]\nmap = "map.npy"\n')
+    done = run("demo", str(path), "--out", "pictures", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [file.name for file in (tmp_path / "pictures").iterdir()] == ["evil.png"]
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    with subprocess.Popen([*SCRL, "list", "--json"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(timeout=60) == 0

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,8 @@ import scrl
 from scrl.problems import Problem
 from scrl.reference import Status
 from scrl.reference.conflict import smallest_conflict
-from scrl.worlds.spec import SweepSpec
+from scrl.worlds.regions import from_labels
+from scrl.worlds.spec import Route, SweepSpec
 
 AGRI = scrl.load("agri-joint")
 
@@ -107,3 +109,35 @@ def test_every_subset_of_a_conflict_is_possible() -> None:
     for subset in itertools.combinations(names, len(names) - 1):
         kept = AGRI.with_rules({name: rules[name] for name in subset})
         assert scrl.solve(kept, drives=0).status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("miss", [0.01, 0.001, 0.0001])
+def test_rules_that_miss_each_other_by_a_hair(miss: float) -> None:
+    found = scrl.solve(AGRI.with_rules({"a": f"S1 >= {300 + miss}", "b": "S1 <= 300"}))
+    assert found.status is Status.INFEASIBLE
+    assert {name for name, _ in found.conflict} == {"a", "b"}
+    assert found.relax
+
+
+def test_the_speed_that_is_suggested_is_enough() -> None:
+    for bound in (197.0, 210.5, 233.3, 251.7, 290.1):
+        problem = AGRI.with_rules(f"S2 <= {bound}")
+        (hint,) = scrl.solve(problem).vehicle_hints
+        speed = float(re.findall(r"to ([\d.]+) cells", hint)[0])
+        spec = problem.world_spec
+        vehicle = dataclasses.replace(spec.vehicle, max_speed=speed)
+        faster = Problem.create(dataclasses.replace(spec, vehicle=vehicle), f"S2 <= {bound}")
+        assert scrl.solve(faster, drives=0).status is Status.OPTIMAL
+
+
+def test_a_knapsack_of_rules_is_proven_impossible_in_time() -> None:
+    """Each rule can be kept, all together would outlast the horizon."""
+    count, rng = 10, np.random.default_rng(0)
+    labels = np.repeat(np.arange(1, 2 * count + 1), 4).reshape(2 * count, 4)
+    wanted = rng.integers(50, 100, count)
+    rules = [f"S{2 * i + 1} >= {w} or S{2 * i + 2} >= {w + 2}" for i, w in enumerate(wanted)]
+    horizon = int(8 * count / 3 + 0.98 * sum(wanted / 2.25 - 4 / 3))
+    spec = SweepSpec(from_labels(labels), route=Route(horizon_steps=horizon))
+    found = scrl.solve(Problem.create(spec, rules), time_limit_s=2)
+    assert found.status is Status.INFEASIBLE
+    assert len(found.conflict) == count

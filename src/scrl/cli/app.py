@@ -38,6 +38,13 @@ def _ends_cleanly(command: Callable[..., None]) -> Callable[..., None]:
         except ScrlError as error:
             print(f"scrl: {error}", file=sys.stderr)
             raise typer.Exit(EXIT_WRONG_INPUT) from None
+        except BrokenPipeError:
+            # The reader went away (`scrl list | head`): nothing is wrong, nobody is left to tell.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except OSError as error:
+            print(f"scrl: {error.filename or 'file'}: {error.strerror or error}", file=sys.stderr)
+            raise typer.Exit(EXIT_WRONG_INPUT) from None
         except KeyboardInterrupt:
             print("\nscrl: interrupted", file=sys.stderr)
             sys.stdout.flush()
@@ -86,9 +93,4 @@ def _keep_compiled_code() -> None:
 def main() -> None:
     """Run a command."""
     _keep_compiled_code()
-    try:
-        app(prog_name="scrl")
-    except BrokenPipeError:
-        # The reader went away (`scrl list | head`): nothing is wrong, and nobody is left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+    app(prog_name="scrl")

@@ -10,7 +10,8 @@ import typer
 from rich.markup import escape
 
 from scrl.cli.check import heading
-from scrl.cli.output import JsonFlag, console, print_json, working
+from scrl.cli.output import JsonFlag, console, file_stem, print_json, warn, working
+from scrl.errors import ScrlError
 
 if TYPE_CHECKING:
     from scrl.problems import Problem
@@ -35,10 +36,15 @@ def demo(
         from scrl.report.figures import overview, save_figure
 
         result = evaluate(loaded, "full-speed")
-        best = solve(loaded)
-        picture = save_figure(overview(loaded, result), out_dir / f"{loaded.name}.png")
+        best, missing = None, []
+        try:
+            best = solve(loaded)
+        except ScrlError as error:  # the demo goes on without it
+            missing = [f"no reference: {error}"]
+        picture = save_figure(overview(loaded, result), out_dir / f"{file_stem(loaded.name)}.png")
     if as_json:
-        document = {"reference": best.to_json(), "picture": str(picture)}
+        warn(missing)
+        document = {"reference": best.to_json() if best else None, "picture": str(picture)}
         print_json({**result.to_json(), **document})
         return
     _tell(loaded)
@@ -48,8 +54,10 @@ def demo(
     out = console()
     out.print("\n[bold]At full speed[/bold]")
     print_evaluation(loaded, result, out)
-    out.print("\n[bold]The best possible[/bold], computed without learning")
-    print_answer(loaded, best, out)
+    warn(missing)
+    if best is not None:
+        out.print("\n[bold]The best possible[/bold], computed without learning")
+        print_answer(loaded, best, out)
     out.print(f"picture: {escape(str(picture))}", soft_wrap=True)
     out.print("next: scrl list, scrl new my-field, scrl check my-field/problem.toml")
 

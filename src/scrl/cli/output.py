@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -47,6 +48,11 @@ def warn(texts: Sequence[str]) -> None:
 def print_json(document: Any) -> None:
     """One JSON document on standard output."""
     print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def file_stem(text: str) -> str:
+    """A name as part of a file name: it cannot lead to another folder."""
+    return re.sub(r"[^\w-]+", "-", text).strip("-") or "problem"
 
 
 def table(*columns: str, title: str | None = None) -> Table:

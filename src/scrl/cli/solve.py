@@ -14,6 +14,7 @@ from scrl.cli.output import (
     JsonFlag,
     ProblemArgument,
     console,
+    file_stem,
     print_json,
     table,
     working,
@@ -74,7 +75,7 @@ def _method(name: str) -> Method:
 
 def print_answer(problem: Problem, found: Reference, out: Console) -> None:
     """The best possible, or why there is none."""
-    if found.conflict:
+    if found.status.value == "infeasible":
         print_conflict(found, out)
     else:
         print_reference(problem, found, out)
@@ -111,8 +112,12 @@ def print_reference(problem: Problem, found: Reference, out: Console) -> None:
         kept = "" if drive.violation == 0 else f", still {drive.violation:.1f} off its rules"
         out.print(
             f"driven in the true world: {drive.return_:.3f} by {drive.plans} mixed plans{kept}; "
-            f"estimated limit {drive.estimate_above:.3f}"
+            f"estimated limit {_number(drive.estimate_above)}"
         )
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.3f}"
 
 
 def print_conflict(found: Reference, out: Console) -> None:
@@ -143,7 +148,7 @@ def _sweep(
 
     with working("solving along the sweep ..."):
         trade = trade_off(problem, rule, points=points, span=span)
-        target = plot or Path("runs") / f"{problem.name}-{rule}.png"
+        target = plot or Path("runs") / f"{file_stem(problem.name)}-{file_stem(rule)}.png"
         picture = save_figure(trade_figure(trade), target)
     if as_json:
         print_json({**trade.to_json(), "picture": str(picture)})

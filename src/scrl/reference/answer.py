@@ -40,8 +40,10 @@ class Loosened:
 
     @classmethod
     def of(cls, atom: Atom, by: float) -> Loosened:
-        """The atom with its bound moved by so many units, rounded up to hundredths."""
-        by = math.ceil(by * 100 - 1e-6) / 100
+        """The atom with its bound moved by so many units, rounded up."""
+        # Hundredths of a unit, or three digits where the whole loosening is smaller than that.
+        digits = 2 if by >= 0.01 else 2 - math.floor(math.log10(by))
+        by = math.ceil(by * 10**digits - 1e-6) / 10**digits
         return cls(atom.origin.rule or "", atom.show(), atom.loosened(by).show(), by)
 
     def __str__(self) -> str:
@@ -57,7 +59,8 @@ class Stepwise:
     plans: int
     steps: float
     violation: float
-    estimate_above: float
+    estimate_above: float | None
+    """What no policy should beat, up to the lattice's rounding; None where it is too coarse."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 import numpy as np
@@ -14,11 +15,14 @@ from scrl.reference.linear import Status
 from scrl.reference.loosen import least_loosening
 from scrl.reference.question import Question
 
+MOST_SECONDS = 20.0
+"""For the search of a smallest conflict."""
+
 
 def explain(question: Question) -> Reference:
     """The smallest conflict, the least loosening, and other ways out."""
     rules = question.problem.rules.rules
-    conflict = smallest_conflict(len(rules), question.is_possible) or []
+    conflict = _conflict(question)
     return Reference(
         problem=question.problem.name,
         status=Status.INFEASIBLE,
@@ -31,6 +35,22 @@ def explain(question: Question) -> Reference:
     )
 
 
+def _conflict(question: Question) -> list[int]:
+    """A smallest conflict; all rules if none smaller is found in time."""
+    everything = list(range(len(question.problem.rules.rules)))
+    deadline = time.monotonic() + MOST_SECONDS
+
+    def is_possible(rules: Collection[int]) -> bool:
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        return question.is_possible(rules)
+
+    try:
+        return smallest_conflict(len(everything), is_possible) or everything
+    except TimeoutError:
+        return everything
+
+
 def _loosened(question: Question, only_rule: int | None = None) -> tuple[Loosened, ...]:
     """What gives way in the least loosening; with `only_rule`, only that rule's atoms may."""
     table = question.problem.atoms
@@ -40,7 +60,7 @@ def _loosened(question: Question, only_rule: int | None = None) -> tuple[Loosene
     loosening = least_loosening(question.fluid.times_only, question.atoms, may_give)
     if loosening is None:
         return ()
-    given = np.flatnonzero(loosening.by > 1e-6)
+    given = np.flatnonzero(loosening.by > 1e-9 * np.abs(question.atoms.high))
     return tuple(Loosened.of(table.atoms[index], float(loosening.by[index])) for index in given)
 
 
@@ -56,7 +76,8 @@ def _speed_hint(question: Question) -> list[str]:
     needed = _smallest(is_enough, vehicle.max_speed, 20.0 * vehicle.max_speed)
     if needed is None:
         return []
-    return [f"raise max_speed from {vehicle.max_speed:g} to {needed:.3g} cells per step"]
+    enough = math.ceil(needed * 1000) / 1000
+    return [f"raise max_speed from {vehicle.max_speed:g} to {enough:g} cells per step"]
 
 
 def _horizon_hint(question: Question) -> list[str]:

@@ -66,7 +66,8 @@ class SpeedLattice:
         fastest = dynamics.next_speed(vehicle, self.speeds, 1.0, np) / unit
         # At full throttle the top speed is reached in the limit, never in a rounded step.
         high = np.where(fastest > self.levels - 1, self.levels, np.round(fastest)).astype(int)
-        return np.clip(np.round(slowest).astype(int), self.slowest, high), high
+        low = np.clip(np.round(slowest).astype(int), self.slowest, self.levels)
+        return low, np.maximum(high, low)
 
     def values(
         self, prices: Float[np.ndarray, "plan region"]

@@ -11,9 +11,9 @@ from jaxtyping import Bool
 
 from scrl.errors import ScrlError
 from scrl.problems import Problem
-from scrl.reference.disjunctive import Atoms
+from scrl.reference.disjunctive import Atoms, choose_branch
 from scrl.reference.fluid import FluidSweep
-from scrl.reference.sweep import is_possible
+from scrl.reference.linear import Status
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,16 @@ class Question:
         """Which clauses come from these rules."""
         return np.isin(self.problem.atoms.clause_rule, list(rules))
 
-    def is_possible(self, rules: Collection[int] | None = None) -> bool:
+    def is_possible(
+        self, rules: Collection[int] | None = None, *, time_limit_s: float = 5.0
+    ) -> bool:
         """Whether these rules (default: all) can hold together."""
         atoms = self.atoms
         if rules is not None:
             atoms = replace(atoms, members=atoms.members[self.clauses_of(rules)])
-        return is_possible(self.fluid, atoms)
+        choice = choose_branch(self.fluid.times_only, atoms, time_limit_s=time_limit_s)
+        # Undecided in time counts as possible: nothing is called impossible without a proof.
+        return choice.status is not Status.INFEASIBLE
 
     def named(self, density: np.ndarray) -> dict[str, float]:
         """Amounts by the names of the regions."""

@@ -11,7 +11,7 @@ import numpy as np
 from scrl.problems import Problem
 from scrl.reference.answer import Dual, Reference, Stepwise, Taken
 from scrl.reference.explain import explain
-from scrl.reference.linear import Status
+from scrl.reference.linear import NumericalTroubleError, Status
 from scrl.reference.question import Question
 from scrl.reference.sweep import FluidOptimum, best_fluid
 from scrl.reference.tangents import best_fluid_by_tangents
@@ -39,12 +39,19 @@ def solve(
     """
     started = time.monotonic()
     question = Question.of(problem)
-    found = METHODS[method](question.fluid, question.atoms, time_limit_s=time_limit_s)
-    if found.status is Status.INFEASIBLE:
+    try:
+        found = METHODS[method](question.fluid, question.atoms, time_limit_s=time_limit_s)
+    except NumericalTroubleError:
+        # Rules that miss each other by a hair leave the dual undecided; a linear program is not.
+        found = best_fluid_by_tangents(question.fluid, question.atoms, time_limit_s=time_limit_s)
+    is_open = found.best is None and found.status is Status.TIME_LIMIT
+    if found.status is Status.INFEASIBLE or (is_open and not question.is_possible()):
         answer = explain(question)
     else:
         answer = _answer(question, found)
-        if drives > 0 and found.best is not None:
+        # A drive is a drive in calm air from the head of the path: where chance plays a part it
+        # would not be what the vehicle does.
+        if drives > 0 and found.best is not None and not problem.world_spec.is_random:
             answer = replace(answer, stepwise=_stepwise(question, found, drives))
     return replace(answer, wall_s=time.monotonic() - started)
 
@@ -91,6 +98,7 @@ def _stepwise(question: Question, found: FluidOptimum, rounds: int) -> Stepwise 
     if found.best is None:
         return None
     table, used = question.problem.atoms, np.unique(found.best.branch)
+    used = used[~question.atoms.is_certain[used]]
     # Coefficients of any size are made to weigh alike; the drives do not depend on it.
     size = np.abs(table.coefficients[used]).max(axis=1, initial=0.0)
     driven = best_drive(
@@ -109,5 +117,6 @@ def _stepwise(question: Question, found: FluidOptimum, rounds: int) -> Stepwise 
         plans=len(driven.weights),
         steps=driven.steps,
         violation=driven.violation,
-        estimate_above=driven.estimate_above,
+        # A lattice too coarse for the vehicle gives an estimate that was beaten: no estimate then.
+        estimate_above=driven.estimate_above if driven.estimate_above >= driven.return_ else None,
     )

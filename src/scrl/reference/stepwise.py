@@ -64,9 +64,12 @@ def best_drive(
 
     `slowest_speed` is the fluid's; drives are tried down to half of it.
     """
-    if len(spec.path.cells) > LONGEST_PATH_CELLS:
+    if len(spec.path.cells) * 3.0 / min(spec.vehicle.max_speed, 3.0) > LONGEST_PATH_CELLS:
         return None
-    lattice = SpeedLattice(spec, LEVELS, _block(slowest_speed * LEVELS / spec.vehicle.max_speed))
+    # Neither the fluid's slowest speed nor the first step from rest may be out of reach.
+    first = (1.0 - spec.vehicle.inertia) * spec.vehicle.max_speed
+    slowest = min(slowest_speed, first) * LEVELS / spec.vehicle.max_speed
+    lattice = SpeedLattice(spec, LEVELS, _block(slowest))
     search = _Search(lattice, coefficients, bounds)
     # A penalty just above the fluid's multipliers keeps the search near them (a trust region); it
     # grows for atoms that no mixture keeps at that price.

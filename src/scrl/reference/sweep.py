@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -54,7 +54,25 @@ class FluidOptimum:
 
 
 def best_fluid(fluid: FluidSweep, atoms: Atoms, *, time_limit_s: float = 60.0) -> FluidOptimum:
-    """The best times under the rules, with a proof; or a proof that there are none."""
+    """The best times under the rules, with a proof; or a proof that there are none.
+
+    It is solved for an effort of 1 and scaled back, so that tolerances mean the same everywhere.
+    """
+    found = _best_for_unit_effort(replace(fluid, effort=1.0), atoms, time_limit_s)
+    best, effort = found.best, fluid.effort
+    if best is None:
+        return replace(found, bound=effort * found.bound)
+    proof = best.certificate
+    scaled = replace(
+        best,
+        return_=effort * best.return_,
+        multipliers=effort * best.multipliers,
+        certificate=replace(proof, dual=effort * proof.dual, bound=effort * proof.bound),
+    )
+    return replace(found, best=scaled, bound=effort * found.bound)
+
+
+def _best_for_unit_effort(fluid: FluidSweep, atoms: Atoms, time_limit_s: float) -> FluidOptimum:
     search = _Search(fluid, atoms)
     is_done = search.run(time.monotonic() + time_limit_s)
     best = None if search.best is None else search.answer(search.best)
@@ -65,13 +83,6 @@ def best_fluid(fluid: FluidSweep, atoms: Atoms, *, time_limit_s: float = 60.0) -
     # The times keep the atoms up to rounding, so their return may be a hair above the dual.
     bound = max(-search.least_open_cost, best.certificate.bound, best.return_)
     return FluidOptimum(status, best, bound)
-
-
-def is_possible(fluid: FluidSweep, atoms: Atoms) -> bool:
-    """Whether any times keep the rules."""
-    search = _Search(fluid, atoms)
-    search.run(float("inf"), is_one_enough=True)
-    return search.best is not None
 
 
 @dataclass(frozen=True)
@@ -117,7 +128,7 @@ class _Search:
         """No way to keep the rules costs less than this."""
         return self.open_nodes[0][0] if self.open_nodes else float("inf")
 
-    def run(self, deadline: float, *, is_one_enough: bool = False) -> bool:
+    def run(self, deadline: float) -> bool:
         """Search until nothing better can be open; False if time ran out before."""
         if not self.possible.any(axis=1).all():
             return True
@@ -125,8 +136,6 @@ class _Search:
         self._keep(root)
         self._dive(root, deadline)
         while self.open_nodes:
-            if self.best is not None and is_one_enough:
-                return True
             if self.least_open_cost >= self.best_cost - CLOSE * (1.0 + self.best_cost):
                 return True
             if time.monotonic() > deadline:

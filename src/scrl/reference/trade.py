@@ -59,7 +59,13 @@ def trade_off(problem: Problem, rule: str, *, points: int = 21, span: float | No
     question, table = Question.of(problem), problem.atoms
     index = names.index(rule)
     moved = table.members[table.clause_rule == index].any(axis=0)
-    width = WIDEST_SHARE * float(np.abs(table.bounds[moved]).max()) if span is None else span
+    if points < 2 or (span is not None and not 0 < span < np.inf):
+        raise RuleError("a sweep needs at least 2 points and a finite span above 0")
+    asked = float(np.abs(table.bounds[moved]).max())
+    # A rule such as S1 >= S2 has the bound 0: what full speed gives is a measure then.
+    given = question.fluid.amount.sum(axis=1) * question.fluid.fastest
+    natural = asked or float((np.abs(table.coefficients[moved]) @ given).max())
+    width = WIDEST_SHARE * natural if span is None else span
     shift = np.linspace(-width, width, points)
     returns = [_return(question, table.bounds + moved * each) for each in shift]
     bound, is_least = _single_bound(table.coefficients[moved], table.bounds[moved])
@@ -81,8 +87,8 @@ def _return(question: Question, bounds: Float[np.ndarray, " atom"]) -> float:
 
 
 def _single_bound(coefficients: np.ndarray, bounds: np.ndarray) -> tuple[float | None, bool]:
-    """The bound of a rule that compares one region once, and whether it asks for at least that."""
-    if len(bounds) != 1 or np.count_nonzero(coefficients) != 1:
+    """The bound of a rule such as S3 >= 800, and whether it asks for at least that."""
+    if len(bounds) != 1 or np.abs(coefficients).sum() != 1.0:
         return None, False
     coefficient = float(coefficients[coefficients != 0][0])
     return float(bounds[0]) / coefficient, coefficient < 0

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from scrl.errors import ScrlError
 from scrl.evaluation import Evaluation
 from scrl.problems import Problem
 from scrl.reference import Trade
@@ -15,10 +16,13 @@ from scrl.worlds.palette import colour_of, region_colours
 from scrl.worlds.regions import RegionMap
 
 MOST_BARS = 40
+PICTURE_SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
     """Write a picture, making its folder if need be."""
+    if path.suffix not in PICTURE_SUFFIXES:
+        raise ScrlError(f"{path}: a picture's name ends in {', '.join(PICTURE_SUFFIXES)}")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     return path

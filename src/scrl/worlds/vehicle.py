@@ -25,8 +25,7 @@ class Vehicle:
     crawl: float = setting(
         0.01,
         "Smallest throttle, as a share of the top speed: the vehicle never stands still.",
-        low=0.0,
-        is_low_open=True,
+        low=1e-6,
         high=1.0,
     )
     rate: float = setting(
