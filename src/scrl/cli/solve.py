@@ -43,7 +43,7 @@ def solve(
     drives: Annotated[
         int,
         typer.Option(min=0, max=100, help="Rounds of drives in the true world (0: none)."),
-    ] = 4,
+    ] = 3,
     method: Annotated[
         str, typer.Option(help="search (quick) or milp (slow, independent): the same answer.")
     ] = "search",

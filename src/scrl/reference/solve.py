@@ -17,7 +17,7 @@ from scrl.reference.sweep import FluidOptimum, best_fluid
 from scrl.reference.tangents import best_fluid_by_tangents
 from scrl.rules import AtomTable
 
-DEFAULT_DRIVES = 4
+DEFAULT_DRIVES = 3
 """Rounds of drives in the true world: each takes some tenths of a second on the built-in maps."""
 
 

@@ -21,7 +21,7 @@ from scrl.worlds.spec import SweepSpec
 
 LEVELS = 64
 LONGEST_PATH_CELLS = 20_000
-DEFAULT_ROUNDS = 4
+DEFAULT_ROUNDS = 3
 CLOSE = 2e-4
 """The search ends when new drives promise less than this share of the return."""
 PLANS_PER_ROUND = 4
