@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 import scrl
 from scrl.errors import ScrlError
-from scrl.problems import Problem, ProblemOptions, builtin_names
+from scrl.problems import Problem, builtin_names
 from scrl.reference import Status
 from scrl.reference.fluid import FluidSweep
 from scrl.reference.question import Question
@@ -251,52 +251,3 @@ def test_another_rule_never_raises_the_optimum(problem: Problem, extra: str) -> 
     if after.return_ is not None:
         assert before.return_ is not None
         assert after.return_ <= before.return_ + 1e-5
-
-
-@pytest.mark.parametrize(
-    ("vehicle", "rule"),
-    [
-        (Vehicle(), "1e12*S1 >= 9e12"),
-        (Vehicle(), "1e-12*S1 >= 9e-12"),
-        (Vehicle(), "S1 >= 9 and 1e6*S2 <= 1e9"),
-        (Vehicle(effort=1e-9), "S1 >= 9"),
-        (Vehicle(effort=1e9), "S1 >= 9"),
-        (Vehicle(rate=2.25e-9), "S1 >= 9e-9"),
-        (Vehicle(rate=2.25e6), "S1 >= 9e6"),
-    ],
-)
-def test_units_of_any_size_give_the_same_plan(
-    strip: SweepSpec, vehicle: Vehicle, rule: str
-) -> None:
-    """tau = 1 on the four cells of S1, in whatever units that is asked for."""
-    problem = Problem.create(dataclasses.replace(strip, vehicle=vehicle), rule)
-    found = scrl.solve(problem)
-    assert found.return_ == pytest.approx(vehicle.effort * (-2.0 - 80 / 120), rel=1e-6)
-    assert found.density["S1"] == pytest.approx(4 * vehicle.rate, rel=1e-6)
-    assert found.stepwise is not None
-    assert found.stepwise.density["S1"] >= 4 * vehicle.rate * (1 - 1e-6)
-
-
-def test_no_rules_at_all(strip: SweepSpec) -> None:
-    found = scrl.solve(Problem.create(strip))
-    assert found.status is Status.OPTIMAL
-    assert found.return_ == pytest.approx(-0.1)
-
-
-def test_one_speed_only(strip: SweepSpec) -> None:
-    fixed = dataclasses.replace(strip, vehicle=Vehicle(crawl=1.0))
-    assert scrl.solve(Problem.create(fixed, "S1 >= 2")).return_ == pytest.approx(-0.1)
-    assert scrl.solve(Problem.create(fixed, "S1 >= 4")).status is Status.INFEASIBLE
-
-
-def test_a_horizon_that_no_true_drive_meets_leaves_the_fluid(strip: SweepSpec) -> None:
-    tight = dataclasses.replace(strip, route=Route(horizon_steps=4))
-    found = scrl.solve(Problem.create(tight, "S1 >= 3"))
-    assert found.return_ == pytest.approx(-0.1)
-    assert found.stepwise is None
-
-
-def test_a_discounted_sweep_has_no_reference(strip: SweepSpec) -> None:
-    problem = Problem.create(strip, "S1 >= 3", ProblemOptions(discount=0.9))
-    with pytest.raises(ScrlError, match="needs discount = 1"):
-        scrl.solve(problem)

@@ -41,9 +41,9 @@ def solve(
     ] = None,
     time_limit: Annotated[float, typer.Option(min=0.001, help="Seconds for the search.")] = 60.0,
     drives: Annotated[
-        int,
+        int | None,
         typer.Option(min=0, max=100, help="Rounds of drives in the true world (0: none)."),
-    ] = 3,
+    ] = None,
     method: Annotated[
         str, typer.Option(help="search (quick) or milp (slow, independent): the same answer.")
     ] = "search",
@@ -52,13 +52,15 @@ def solve(
     """Find the best possible return without learning, or why there is none (exit 1: impossible)."""
     from scrl.problems import load
     from scrl.reference import solve as find
+    from scrl.reference.solve import DEFAULT_DRIVES
 
     loaded = load(problem)
     if sweep is not None:
         _sweep(loaded, sweep, points, span, plot, as_json)
         return
     with working("solving ..."):
-        found = find(loaded, time_limit_s=time_limit, drives=drives, method=_method(method))
+        rounds = DEFAULT_DRIVES if drives is None else drives
+        found = find(loaded, time_limit_s=time_limit, drives=rounds, method=_method(method))
     if as_json:
         print_json(found.to_json())
     else:

@@ -2,9 +2,7 @@
 
 At speed v a cell takes tau = 1/v steps and costs f(tau) = effort tau / (1 + 1/tau), which is
 convex; a region receives rate tau from each of its cells. Cells that serve the same regions get
-the same tau (Jensen), so a map of any size has as many unknowns as it has kinds of cell. The cost
-is replaced by the largest of its tangents, which never lies above it; tangents are added where the
-optimum lies until they touch, so the bound is a bound of the curve too.
+the same tau (Jensen), so a map of any size has as many unknowns as it has kinds of cell.
 
 What is left out: inertia (speed may change at once), whole steps (a cell may take part of a step),
 and wind. The stepwise program measures what that is worth.
@@ -22,8 +20,6 @@ from scipy import sparse
 from scrl.errors import ScrlError
 from scrl.reference.model import LinearModel
 from scrl.worlds.spec import SweepSpec
-
-FIRST_TANGENTS = 17
 
 
 @dataclass(frozen=True)
@@ -92,53 +88,6 @@ class FluidSweep:
         """-d tau / d price = 1 / f''(tau) = (1 + tau)^3 / (2 effort); 0 where a limit holds."""
         is_inside = (times > self.fastest) & (times < self.slowest)
         return np.where(is_inside, (1.0 + times) ** 3 / (2.0 * self.effort), 0.0)
-
-    @property
-    def first_touch(self) -> Float[np.ndarray, "group tangent"]:
-        """Where a first fan of tangents touches the curve."""
-        fan = np.geomspace(self.fastest, self.slowest, FIRST_TANGENTS)
-        return np.tile(fan, (self.groups, 1))
-
-    def model(self, touch: Float[np.ndarray, "group tangent"]) -> LinearModel:
-        """The fluid with the largest of these tangents as its cost.
-
-        Between the corners where one tangent takes over from the next the cost is straight, so a
-        time is the fastest plus a part of each piece; dearer pieces come later and need no order.
-        The first variable is always 1 and carries what full speed costs and gives.
-        """
-        slope = self.slope(touch)
-        corner = self._corners(touch, slope)
-        base = np.full(self.groups, self.fastest)
-        pieces = touch.shape[1]
-
-        def rows(of_group: Float[np.ndarray, "row group"]) -> sparse.csr_array:
-            spread = np.repeat(of_group, pieces, axis=1)
-            return sparse.csr_array(np.column_stack([of_group @ base, spread]))
-
-        return LinearModel(
-            reward=np.append(self.return_of(base), -(self.weight[:, None] * slope).ravel()),
-            density=rows(self.amount),
-            lower=np.append(1.0, np.zeros(slope.size)),
-            upper=np.append(1.0, np.diff(corner, axis=1).ravel()),
-            below=rows(self.weight[None, :]),
-            below_at=np.array([float(self.horizon_steps)]),
-        )
-
-    def _corners(
-        self, touch: Float[np.ndarray, "group tangent"], slope: Float[np.ndarray, "group tangent"]
-    ) -> Float[np.ndarray, "group corner"]:
-        """From the fastest to the slowest time, where each tangent meets the next."""
-        at_zero = self.cost(touch) - slope * touch
-        steeper = np.diff(slope, axis=1)
-        meet = -np.diff(at_zero, axis=1) / np.where(steeper > 0, steeper, 1.0)
-        # Two tangents at one point meet there.
-        meet = np.where(steeper > 0, np.clip(meet, touch[:, :-1], touch[:, 1:]), touch[:, 1:])
-        ends = np.ones((self.groups, 1))
-        return np.concatenate([self.fastest * ends, meet, self.slowest * ends], axis=1)
-
-    def times(self, point: Float[np.ndarray, " variable"]) -> Float[np.ndarray, " group"]:
-        """The time per cell that a point of the model stands for."""
-        return self.fastest + point[1:].reshape(self.groups, -1).sum(axis=1)
 
     @cached_property
     def times_only(self) -> LinearModel:

@@ -20,8 +20,8 @@ from scrl.reference.linear import NumericalTroubleError
 from scrl.worlds.spec import SweepSpec
 
 LEVELS = 64
-LONGEST_PATH_CELLS = 20_000
-DEFAULT_ROUNDS = 3
+MOST_POSITIONS = 430_000
+"""Lattice points of a path of 20,000 cells at the default top speed: 100 MB a plan."""
 CLOSE = 2e-4
 """The search ends when new drives promise less than this share of the return."""
 PLANS_PER_ROUND = 4
@@ -56,7 +56,7 @@ def best_drive(
     multipliers: Float[np.ndarray, " atom"],
     *,
     slowest_speed: float,
-    rounds: int = DEFAULT_ROUNDS,
+    rounds: int,
 ) -> StepwiseOptimum | None:
     """The best mixture of drives for atoms that must all hold.
 
@@ -64,12 +64,12 @@ def best_drive(
 
     `slowest_speed` is the fluid's; drives are tried down to half of it.
     """
-    if len(spec.path.cells) * 3.0 / min(spec.vehicle.max_speed, 3.0) > LONGEST_PATH_CELLS:
-        return None
     # Neither the fluid's slowest speed nor the first step from rest may be out of reach.
     first = (1.0 - spec.vehicle.inertia) * spec.vehicle.max_speed
     slowest = min(slowest_speed, first) * LEVELS / spec.vehicle.max_speed
     lattice = SpeedLattice(spec, LEVELS, _block(slowest))
+    if lattice.positions > MOST_POSITIONS:
+        return None
     search = _Search(lattice, coefficients, bounds)
     # A penalty just above the fluid's multipliers keeps the search near them (a trust region); it
     # grows for atoms that no mixture keeps at that price.

@@ -10,30 +10,87 @@ from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy import sparse
 
 from scrl.reference.certificate import certify, require
 from scrl.reference.disjunctive import Atoms, choose_branch
 from scrl.reference.fluid import FluidSweep
 from scrl.reference.linear import NumericalTroubleError, Status, best_point
+from scrl.reference.model import LinearModel
 from scrl.reference.sweep import BestTimes, FluidOptimum
 
+FIRST_TANGENTS = 17
 CURVE_TOLERANCE = 1e-7
 """The tangents touch the curve to this share of the return."""
 MOST_ROUNDS = 60
+
+
+def first_touch(fluid: FluidSweep) -> Float[np.ndarray, "group tangent"]:
+    """Where a first fan of tangents touches the curve."""
+    fan = np.geomspace(fluid.fastest, fluid.slowest, FIRST_TANGENTS)
+    return np.tile(fan, (fluid.groups, 1))
+
+
+def tangent_model(fluid: FluidSweep, touch: Float[np.ndarray, "group tangent"]) -> LinearModel:
+    """The fluid with the largest of these tangents as its cost, which never lies above the curve.
+
+    Between the corners where one tangent takes over from the next the cost is straight, so a
+    time is the fastest plus a part of each piece; dearer pieces come later and need no order.
+    The first variable is always 1 and carries what full speed costs and gives.
+    """
+    slope = fluid.slope(touch)
+    corner = _corners(fluid, touch, slope)
+    base = np.full(fluid.groups, fluid.fastest)
+    pieces = touch.shape[1]
+
+    def rows(of_group: Float[np.ndarray, "row group"]) -> sparse.csr_array:
+        spread = np.repeat(of_group, pieces, axis=1)
+        return sparse.csr_array(np.column_stack([of_group @ base, spread]))
+
+    return LinearModel(
+        reward=np.append(fluid.return_of(base), -(fluid.weight[:, None] * slope).ravel()),
+        density=rows(fluid.amount),
+        lower=np.append(1.0, np.zeros(slope.size)),
+        upper=np.append(1.0, np.diff(corner, axis=1).ravel()),
+        below=rows(fluid.weight[None, :]),
+        below_at=np.array([float(fluid.horizon_steps)]),
+    )
+
+
+def times_of(
+    fluid: FluidSweep, point: Float[np.ndarray, " variable"]
+) -> Float[np.ndarray, " group"]:
+    """The time per cell that a point of the model stands for."""
+    return fluid.fastest + point[1:].reshape(fluid.groups, -1).sum(axis=1)
+
+
+def _corners(
+    fluid: FluidSweep,
+    touch: Float[np.ndarray, "group tangent"],
+    slope: Float[np.ndarray, "group tangent"],
+) -> Float[np.ndarray, "group corner"]:
+    """From the fastest to the slowest time, where each tangent meets the next."""
+    at_zero = fluid.cost(touch) - slope * touch
+    steeper = np.diff(slope, axis=1)
+    meet = -np.diff(at_zero, axis=1) / np.where(steeper > 0, steeper, 1.0)
+    # Two tangents at one point meet there.
+    meet = np.where(steeper > 0, np.clip(meet, touch[:, :-1], touch[:, 1:]), touch[:, 1:])
+    ends = np.ones((fluid.groups, 1))
+    return np.concatenate([fluid.fastest * ends, meet, fluid.slowest * ends], axis=1)
 
 
 def best_fluid_by_tangents(
     fluid: FluidSweep, atoms: Atoms, *, time_limit_s: float = 60.0
 ) -> FluidOptimum:
     """Alternate: the best branch for the tangents so far, then exact tangents for that branch."""
-    touch = fluid.first_touch
+    touch = first_touch(fluid)
     deadline = time.monotonic() + time_limit_s
     found = FluidOptimum(Status.TIME_LIMIT)
     for _ in range(MOST_ROUNDS):
         left = deadline - time.monotonic()
         if left <= 0:
             break
-        choice = choose_branch(fluid.model(touch), atoms, time_limit_s=left)
+        choice = choose_branch(tangent_model(fluid, touch), atoms, time_limit_s=left)
         if choice.optimum is None or choice.in_force is None or choice.branch is None:
             return replace(found, status=choice.status, bound=min(found.bound, choice.bound))
         touch, times = _touch_curve(fluid, touch, atoms, choice.in_force, choice.branch)
@@ -60,11 +117,11 @@ def _touch_curve(
     """Add tangents where the optimum of the branch lies until they touch the curve there."""
     coefficients, bounds = atoms.coefficients[in_force], atoms.bounds[in_force]
     for _ in range(MOST_ROUNDS):
-        model = fluid.model(touch)
+        model = tangent_model(fluid, touch)
         optimum = best_point(model, coefficients, bounds)
         if optimum is None:
             raise NumericalTroubleError("a branch stopped being feasible when tangents were added")
-        times = fluid.times(optimum.point)
+        times = times_of(fluid, optimum.point)
         if optimum.return_ - fluid.return_of(times) <= CURVE_TOLERANCE * (1 + abs(optimum.return_)):
             break
         touch = np.sort(np.column_stack([touch, times]), axis=1)
