@@ -7,7 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scrl.punish import MECHANISMS, Atoms, drawn_sigma, next_kappa, smallest_sigma, weights
+from scrl.punish import (
+    MECHANISMS,
+    Atoms,
+    drawn_sigma,
+    expected_kappa,
+    next_kappa,
+    smallest_sigma,
+    weights,
+)
 from scrl.rules import AtomTable, RuleSet
 
 
@@ -26,7 +34,7 @@ def test_the_papers_example_1() -> None:
     atoms = atoms_of("A - B <= 0")
     for labels, expected in [((1, 0), 0.5), ((0, 1), -0.5), ((1, 1), 0.0), ((0, 0), 0.0)]:
         assert float(weights(atoms, jnp.array(labels, float))[0]) == pytest.approx(expected)
-    charge = MECHANISMS["scrl"].charge
+    charge = MECHANISMS["scrl"]().charge
     key = jax.random.key(0)
     # kappa 4: sigma is 2 in i (a punishment), -2 in j (a reward).
     assert float(charge(atoms, jnp.array([4.0]), jnp.array([1.0, 0.0]), key)) == pytest.approx(2.0)
@@ -66,7 +74,7 @@ def test_clauses_draw_on_their_own_and_add_up() -> None:
     kappa = jnp.array([1.0, 1.0, 6.0])
     labels = jnp.array([1.0, 0.0])
     keys = jax.random.split(jax.random.key(1), 4000)
-    charge = MECHANISMS["scrl"].charge
+    charge = MECHANISMS["scrl"]().charge
     seen = np.asarray(jax.vmap(lambda key: charge(atoms, kappa, labels, key))(keys))
     # The first clause charges 1 (A) or 0 (B), evenly; the second always 6 * 1/2 = 3.
     assert set(np.round(seen, 6)) == {3.0, 4.0}
@@ -82,7 +90,7 @@ def test_an_atom_shared_by_two_clauses_has_one_kappa() -> None:
 def test_with_one_atom_scrl_is_the_lagrangian_method(rule: str) -> None:
     """The proposition: lambda = kappa / d with rate beta / d; the same charges, step for step."""
     atoms, beta = atoms_of(rule), 0.05
-    scrl, lagrangian = MECHANISMS["scrl"], MECHANISMS["lagrangian"]
+    scrl, lagrangian = MECHANISMS["scrl"](), MECHANISMS["lagrangian"]()
     kappa = multiplier = jnp.zeros(1)
     rng = np.random.default_rng(0)
     for step in range(50):
@@ -98,13 +106,46 @@ def test_with_one_atom_scrl_is_the_lagrangian_method(rule: str) -> None:
 
 
 def test_no_penalty_charges_nothing_and_learns_nothing() -> None:
-    atoms, none = atoms_of("A <= 1"), MECHANISMS["none"]
+    atoms, none = atoms_of("A <= 1"), MECHANISMS["none"]()
     assert float(none.update(atoms, jnp.zeros(1), jnp.array([9.0, 9.0]), 1.0)[0]) == 0.0
     assert float(none.charge(atoms, jnp.ones(1), jnp.ones(2), jax.random.key(0))) == 0.0
 
 
 def test_no_rules_no_charge() -> None:
     atoms = Atoms.of(AtomTable.of(RuleSet((), ("A", "B"))))
-    for mechanism in MECHANISMS.values():
+    for make in MECHANISMS.values():
+        mechanism = make()
         kappa = mechanism.update(atoms, jnp.zeros(0), jnp.ones(2), 0.1)
         assert float(mechanism.charge(atoms, kappa, jnp.ones(2), jax.random.key(0))) == 0.0
+        assert np.allclose(mechanism.price(atoms, kappa), 0.0)
+
+
+def test_a_sharper_draw_prefers_the_smaller_kappa() -> None:
+    """kappa 1 and 3, sharpness 2: p proportional to 1 and 1/9, so 9/10 and 1/10."""
+    members, kappa = jnp.ones((1, 2), bool), jnp.array([1.0, 3.0])
+    # Expected charges per unit of weight: 1 * 9/10 and 3 * 1/10; the paper's draw: 3/4 each.
+    assert np.allclose(expected_kappa(members, kappa, 2.0), [0.9, 0.3])
+    assert np.allclose(expected_kappa(members, kappa), [0.75, 0.75])
+    keys = jax.random.split(jax.random.key(0), 20_000)
+    sigma = jnp.array([0.0, 1.0])
+    drawn = jax.vmap(lambda key: drawn_sigma(members, kappa, sigma, key=key, sharpness=2.0))(keys)
+    assert float(drawn.mean()) == pytest.approx(0.1, abs=0.009)  # four standard deviations
+
+
+@pytest.mark.parametrize("name", ["scrl", "lagrangian", "none"])
+def test_the_price_is_what_a_step_earns_on_average(name: str) -> None:
+    atoms = atoms_of("A <= 1 or B <= 1", "A + B <= 3 or 2*A - B >= 1")
+    kappa, mechanism = jnp.array([1.0, 2.0, 6.0, 3.0]), MECHANISMS[name]()
+    price = mechanism.price(atoms, kappa)
+    keys = jax.random.split(jax.random.key(1), 40_000)
+    for labels in jnp.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]):
+        charges = jax.vmap(lambda key, at=labels: mechanism.charge(atoms, kappa, at, key))(keys)
+        spread = float(charges.std()) / 200.0
+        assert float(-charges.mean()) == pytest.approx(float(price @ labels), abs=4 * spread + 1e-5)
+
+
+def test_the_price_of_the_smallest_sigma_by_hand() -> None:
+    """A step in A alone: sigma 2 for `A <= 1`, 0 for `B <= 1`: the least is 0; the guard holds."""
+    atoms, mechanism = atoms_of("A <= 1 or B <= 1", "A >= 9"), MECHANISMS["scrl-min"]()
+    assert np.allclose(mechanism.price(atoms, jnp.array([2.0, 3.0, 0.5])), [0.5, 0.0])
+    assert np.allclose(mechanism.price(atoms, jnp.array([2.0, 0.0, 0.5])), [0.5, 0.0])

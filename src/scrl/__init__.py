@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from scrl.reference import solve as solve
     from scrl.rules import d as d
     from scrl.rules import implies as implies
+    from scrl.training import train as train
 
 _HOMES = {
     "Evaluation": "scrl.evaluation",
@@ -36,6 +37,7 @@ _HOMES = {
     "load": "scrl.problems",
     "save": "scrl.problems",
     "solve": "scrl.reference",
+    "train": "scrl.training",
 }
 _ROOMS = ("gym", "reference")
 
@@ -52,6 +54,7 @@ __all__ = [
     "reference",
     "save",
     "solve",
+    "train",
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +78,20 @@ class Evaluation:
             "episodes_truncated": self.episodes_truncated,
             "steps": self.steps,
         }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Evaluation:
+        """The same again from what `to_json` wrote."""
+        rules = tuple(
+            RuleResult(rule["name"], rule["text"], rule["satisfied"], rule["margin"])
+            for rule in document["rules"]
+        )
+        renamed = {"return_": document["return"], "is_satisfied": document["satisfied"]}
+        same = (
+            "problem", "policy", "unit", "density", "density_se", "cons_vio", "episodes",
+            "episodes_satisfied", "episodes_truncated", "steps",
+        )  # fmt: skip
+        return cls(rules=rules, **renamed, **{name: document[name] for name in same})
 
     def __str__(self) -> str:
         verdict = "every rule holds" if self.is_satisfied else f"violated by {self.cons_vio:.2f}"

@@ -7,6 +7,10 @@
 A clause (a disjunction) charges for one of its atoms, and only while every kappa in it is above 0:
 for an atom drawn with probability proportional to 1 / kappa (SCRL, Algorithm 3), or for the one
 that charges least (SCRL-min). A rule set charges for all its clauses: r' = r - sigma(Psi, s).
+
+In expectation the draw charges every atom of a clause alike, kappa_j p_j = 1 / sum(1 / kappa), also
+those that will never hold. A sharpness s above 1 draws with p_j proportional to kappa_j^-s: the
+larger kappa has grown, the less its atom is still pushed.
 """
 
 from __future__ import annotations
@@ -61,22 +65,39 @@ def is_charged(members: Bool[Array, "clause atom"], kappa: Float[Array, " atom"]
     return jnp.all(~members | (kappa > 0), axis=1)
 
 
+def draw_odds(
+    members: Bool[Array, "clause atom"], kappa: Float[Array, " atom"], sharpness: float = 1.0
+) -> Float[Array, "clause atom"]:
+    """log of kappa_j^-s, up to a constant; a clause that charges nothing may draw anything."""
+    is_live = is_charged(members, kappa)[:, None]
+    log_odds = jnp.where(members, -sharpness * jnp.log(kappa), -jnp.inf)
+    return jnp.where(is_live, log_odds, 0.0)
+
+
 def drawn_sigma(
     members: Bool[Array, "clause atom"],
     kappa: Float[Array, " atom"],
     sigma: Float[Array, " atom"],
     *,
     key: PRNGKeyArray,
+    sharpness: float = 1.0,
 ) -> Float[Array, ""]:
-    """Algorithm 3, summed over clauses: sigma of the atom drawn with p_j = kappa_j^-1 / sum."""
+    """Algorithm 3, summed over clauses: sigma of the atom drawn with p_j = kappa_j^-s / sum."""
     if members.size == 0:
         return jnp.zeros(())
-    is_live = is_charged(members, kappa)
-    log_share = jnp.where(members & is_live[:, None], -jnp.log(kappa), -jnp.inf)
-    # A clause that charges nothing still draws, from anything: its draw is not used.
-    log_share = jnp.where(is_live[:, None], log_share, 0.0)
-    drawn = jax.random.categorical(key, log_share, axis=1)
-    return jnp.sum(jnp.where(is_live, sigma[drawn], 0.0))
+    drawn = jax.random.categorical(key, draw_odds(members, kappa, sharpness), axis=1)
+    return jnp.sum(jnp.where(is_charged(members, kappa), sigma[drawn], 0.0))
+
+
+def expected_kappa(
+    members: Bool[Array, "clause atom"], kappa: Float[Array, " atom"], sharpness: float = 1.0
+) -> Float[Array, " atom"]:
+    """What the draw charges for each atom in expectation, for weight 1: sum_c p_cj kappa_j."""
+    if members.size == 0:
+        return jnp.zeros_like(kappa)
+    share = jax.nn.softmax(draw_odds(members, kappa, sharpness), axis=1)
+    charged = jnp.where(is_charged(members, kappa)[:, None], share, 0.0)
+    return charged.sum(axis=0) * kappa
 
 
 def smallest_sigma(
@@ -92,10 +113,91 @@ def smallest_sigma(
 class Mechanism(NamedTuple):
     """How violations become charges: what is kept per atom, how it moves, what a step pays."""
 
-    update: Callable[[Atoms, Float[Array, " atom"], Float[Array, " region"], float], Array]
+    update: Callable[..., Float[Array, " atom"]]
     """(atoms, kappa, density, rate) -> kappa."""
     charge: Callable[..., Float[Array, ""]]
     """(atoms, kappa, labels, key) -> sigma(Psi, s)."""
+    price: Callable[..., Float[Array, " region"]]
+    """(atoms, kappa) -> what a step that serves one region alone earns in expectation: -E sigma."""
+
+
+def scrl(sharpness: float = 1.0) -> Mechanism:
+    """Algorithm 3: one atom of each clause is drawn for every transition."""
+
+    def charge(
+        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], key: Array
+    ) -> Float[Array, ""]:
+        sigma = kappa * weights(atoms, labels)
+        return drawn_sigma(atoms.members, kappa, sigma, key=key, sharpness=sharpness)
+
+    def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
+        share = expected_kappa(atoms.members, kappa, sharpness) / atoms.size
+        return -share @ atoms.coefficients
+
+    return Mechanism(_kappa_by_violation, charge, price)
+
+
+def scrl_min() -> Mechanism:
+    """SCRL-min: the smallest sigma of each clause."""
+
+    def charge(
+        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], key: Array
+    ) -> Float[Array, ""]:
+        del key
+        return smallest_sigma(atoms.members, kappa, kappa * weights(atoms, labels))
+
+    def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
+        alone = jnp.eye(atoms.coefficients.shape[1])
+        sigma = jax.vmap(lambda labels: kappa * weights(atoms, labels))(alone)
+        return -jax.vmap(lambda each: smallest_sigma(atoms.members, kappa, each))(sigma)
+
+    return Mechanism(_kappa_by_violation, charge, price)
+
+
+def lagrangian() -> Mechanism:
+    """sum_j lambda_j a_j . labels: every atom charges, disjunctions unheeded.
+
+    Its rate is beta / d, so that for one atom it and SCRL take the same steps.
+    """
+
+    def update(
+        atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"], rate: float
+    ) -> Float[Array, " atom"]:
+        signed = signed_violation(atoms.coefficients, atoms.bounds, density)
+        return next_kappa(kappa, signed, rate / atoms.size)
+
+    def charge(
+        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], key: Array
+    ) -> Float[Array, ""]:
+        del key
+        return kappa @ (atoms.coefficients @ labels)
+
+    def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
+        return -kappa @ atoms.coefficients
+
+    return Mechanism(update, charge, price)
+
+
+def no_penalty() -> Mechanism:
+    """Nothing is charged: the learner on its own."""
+
+    def update(
+        atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"], rate: float
+    ) -> Float[Array, " atom"]:
+        del atoms, density, rate
+        return kappa
+
+    def charge(
+        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], key: Array
+    ) -> Float[Array, ""]:
+        del atoms, kappa, labels, key
+        return jnp.zeros(())
+
+    def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
+        del kappa
+        return jnp.zeros(atoms.coefficients.shape[1])
+
+    return Mechanism(update, charge, price)
 
 
 def _kappa_by_violation(
@@ -104,52 +206,10 @@ def _kappa_by_violation(
     return next_kappa(kappa, signed_violation(atoms.coefficients, atoms.bounds, density), rate)
 
 
-def _charge_by_draw(
-    atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], key: PRNGKeyArray
-) -> Float[Array, ""]:
-    return drawn_sigma(atoms.members, kappa, kappa * weights(atoms, labels), key=key)
-
-
-def _charge_smallest(
-    atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], key: PRNGKeyArray
-) -> Float[Array, ""]:
-    del key
-    return smallest_sigma(atoms.members, kappa, kappa * weights(atoms, labels))
-
-
-def _lambda_by_violation(
-    atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"], rate: float
-) -> Float[Array, " atom"]:
-    signed = signed_violation(atoms.coefficients, atoms.bounds, density)
-    return next_kappa(kappa, signed, rate / atoms.size)
-
-
-def _charge_all(
-    atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], key: PRNGKeyArray
-) -> Float[Array, ""]:
-    """sum_j lambda_j c_j(s) with c_j(s) = a_j . labels: every atom, disjunctions unheeded."""
-    del key
-    return kappa @ (atoms.coefficients @ labels)
-
-
-def _no_update(
-    atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"], rate: float
-) -> Float[Array, " atom"]:
-    del atoms, density, rate
-    return kappa
-
-
-def _no_charge(
-    atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], key: PRNGKeyArray
-) -> Float[Array, ""]:
-    del atoms, kappa, labels, key
-    return jnp.zeros(())
-
-
-MECHANISMS: dict[str, Mechanism] = {
-    "scrl": Mechanism(_kappa_by_violation, _charge_by_draw),
-    "scrl-min": Mechanism(_kappa_by_violation, _charge_smallest),
-    "lagrangian": Mechanism(_lambda_by_violation, _charge_all),
-    "none": Mechanism(_no_update, _no_charge),
+MECHANISMS: dict[str, Callable[[], Mechanism]] = {
+    "scrl": scrl,
+    "scrl-min": scrl_min,
+    "lagrangian": lagrangian,
+    "none": no_penalty,
 }
-"""The penalties by name. The Lagrangian's rate is beta / d, so that it and SCRL move alike."""
+"""The penalties by name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -11,6 +12,9 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from scrl.policies import Action
 from scrl.worlds.sweep import SweepState, SweepWorld
+
+ActInLane = Callable[..., tuple[Float[Array, ""], Float[Array, ""]]]
+"""(observation, lane, key) -> an action and its log probability."""
 
 
 class Transition(NamedTuple):
@@ -175,3 +179,61 @@ def run_trajectory(
     start = (world.initial(key=start_key), jnp.ones((), bool))
     step_keys = jax.vmap(lambda step: jax.random.fold_in(loop_key, step))(jnp.arange(steps))
     return jax.lax.scan(body, start, step_keys)[1]
+
+
+class Stretch(NamedTuple):
+    """Steps of many worlds side by side that go on from episode to episode."""
+
+    observation: Float[Array, "time world feature"]
+    action: Float[Array, "time world"]
+    log_probability: Float[Array, "time world"]
+    reward: Float[Array, "time world"]
+    labels: Float[Array, "time world region"]
+    is_terminated: Bool[Array, "time world"]
+    is_truncated: Bool[Array, "time world"]
+    next_observation: Float[Array, "time world feature"]
+    """What was seen after the step, before any reset."""
+
+
+def begin_worlds(world: SweepWorld, worlds: int, *, key: PRNGKeyArray) -> SweepState:
+    """As many worlds as asked for, each at the start of an episode."""
+    return jax.vmap(lambda each: world.initial(key=each))(jax.random.split(key, worlds))
+
+
+def gather(
+    world: SweepWorld, act: ActInLane, states: SweepState, *, steps: int, key: PRNGKeyArray
+) -> tuple[SweepState, Stretch]:
+    """Go on for some steps in every world; one whose episode ends starts anew in the same step.
+
+    `act(observation, lane, key)` gives an action and its log probability; `lane` is the number of
+    the world.
+    """
+    worlds = len(states.step)
+    lanes = jnp.arange(worlds)
+    keys = StepKeys(*(jax.random.split(each, (steps, worlds)) for each in jax.random.split(key, 3)))
+
+    def one(state: SweepState, lane: Int[Array, ""], keys: StepKeys) -> tuple[SweepState, Stretch]:
+        seen = world.observe(state)
+        action, log_probability = act(seen, lane, keys.act)
+        after = world.transition(state, action, key=keys.world)
+        is_terminated, is_truncated = world.is_terminal(after), world.is_truncated(after)
+        fresh = world.initial(key=keys.reset)
+        is_over = is_terminated | is_truncated
+        going = jax.tree.map(lambda new, old: jnp.where(is_over, new, old), fresh, after)
+        return going, Stretch(
+            seen, action, log_probability, world.reward(after), world.labels(after),
+            is_terminated, is_truncated, world.observe(after),
+        )  # fmt: skip
+
+    def body(states: SweepState, keys: StepKeys) -> tuple[SweepState, Stretch]:
+        return jax.vmap(one)(states, lanes, keys)
+
+    return jax.lax.scan(body, states, keys)
+
+
+class StepKeys(NamedTuple):
+    """The random keys of one step, split for all steps at once; those not needed cost nothing."""
+
+    act: PRNGKeyArray
+    world: PRNGKeyArray
+    reset: PRNGKeyArray

@@ -1,4 +1,4 @@
-"""The sweep world as a Gymnasium environment, in plain Python floats: 100,000 steps a second.
+"""The sweep world as a Gymnasium environment, in plain Python floats.
 
 It shares every line of the dynamics with the JAX world, so both step to the same numbers.
 """
@@ -12,7 +12,14 @@ import numpy as np
 
 from scrl.worlds import dynamics
 from scrl.worlds.dynamics import Scalars
-from scrl.worlds.observation import OBSERVED_SCALARS, place_of_cells
+from scrl.worlds.observation import (
+    OBSERVED_SCALARS,
+    VIEWS,
+    cells_ahead,
+    milestones,
+    observation_size,
+    place_of_cells,
+)
 from scrl.worlds.palette import region_colours
 from scrl.worlds.spec import SweepSpec
 
@@ -24,8 +31,9 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     `Box(0, 1, (1,))`: the throttle, as a share of the top speed.
 
     ## Observation space
-    `Box(-1, 1, (5 + regions,))`: progress along the path, speed as a share of the top speed, gust,
-    row, column, and for each region the share of the swath that serves it.
+    `Box(-1, 1, (5 + 8 regions,))`: progress along the path, speed as a share of the top speed,
+    gust, row, column; for each region the share of the swath that serves it, here and at six places
+    ahead; and the share of each region that still lies ahead.
 
     ## Reward
     `-effort / (1 + v)` in every step.
@@ -47,8 +55,9 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self.render_mode = render_mode
         self._kind_of_cell: list[int] = world.service.kind_of_cell.tolist()
         self._kinds = list(world.service.kinds)
-        self._scenery = np.zeros((len(self._kinds), self._size), np.float32)
-        self._scenery[:, OBSERVED_SCALARS:] = world.service.kinds
+        self._scenery = np.asarray(world.service.kinds, np.float32)
+        self._cells_ahead: list[int] = cells_ahead(world.vehicle).tolist()
+        self._left, self._stride = milestones(world)
         self._place: list[list[float]] = place_of_cells(world).tolist()
         self._length = len(self._kind_of_cell) - 1
         self.action_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
@@ -57,7 +66,7 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     @property
     def _size(self) -> int:
-        return OBSERVED_SCALARS + self.world.service.kinds.shape[1]
+        return observation_size(self.world.service.kinds.shape[1])
 
     def _start(self, position: float) -> None:
         self._cell, self._offset = dynamics.advance(0.0, position, Scalars)
@@ -93,7 +102,12 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         return self._kinds[self._kind_of_cell[self._cell]].copy()
 
     def _observe(self) -> np.ndarray:
-        observation = self._scenery[self._kind_of_cell[self._cell]].copy()
+        observation = np.empty(self._size, np.float32)
+        cells = [min(self._cell + ahead, self._length) for ahead in self._cells_ahead]
+        views = self._scenery[[self._kind_of_cell[cell] for cell in cells]]
+        first_left = OBSERVED_SCALARS + VIEWS * views.shape[1]
+        observation[OBSERVED_SCALARS:first_left] = views.ravel()
+        observation[first_left:] = self._left[self._cell // self._stride]
         row, column = self._place[self._cell]
         observation[:OBSERVED_SCALARS] = (
             min((self._cell + self._offset) / self._length, 1.0),

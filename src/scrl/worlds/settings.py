@@ -104,5 +104,19 @@ def _as_str(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-_CHECKS: dict[str, Callable[[Any], Any]] = {"float": _as_float, "int": _as_int, "str": _as_str}
-_ARTICLES = {"float": "a finite number", "int": "a whole number", "str": "a text"}
+def _as_bool(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "float": _as_float,
+    "int": _as_int,
+    "str": _as_str,
+    "bool": _as_bool,
+}
+_ARTICLES = {
+    "float": "a finite number",
+    "int": "a whole number",
+    "str": "a text",
+    "bool": "true or false",
+}

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from scrl.worlds import dynamics
-from scrl.worlds.observation import OBSERVED_SCALARS, place_of_cells
+from scrl.worlds.observation import cells_ahead, milestones, observation_size, place_of_cells
 from scrl.worlds.spec import SweepSpec
 
 
@@ -48,7 +48,10 @@ class SweepWorld(eqx.Module):
     kind_of_cell: Int[Array, " cell_and_end"]
     kinds: Float[Array, "kind region"]
     place: Float[Array, "cell_and_end 2"]
+    left: Float[Array, "milestone region"]
+    cells_ahead: Int[Array, " view"]
     numbers: VehicleNumbers
+    stride: int = eqx.field(static=True)
     horizon_steps: int = eqx.field(static=True)
     is_windy: bool = eqx.field(static=True)
 
@@ -61,11 +64,15 @@ class SweepWorld(eqx.Module):
             persistence=jnp.asarray(wind.persistence, float),
             freshness=jnp.asarray(wind.freshness, float),
         )
+        marks = milestones(spec)
         return cls(
             kind_of_cell=jnp.asarray(spec.service.kind_of_cell),
             kinds=jnp.asarray(spec.service.kinds, float),
             place=jnp.asarray(place_of_cells(spec), float),
+            left=jnp.asarray(marks.left),
+            cells_ahead=jnp.asarray(cells_ahead(vehicle)),
             numbers=numbers,
+            stride=marks.stride,
             horizon_steps=spec.route.horizon_steps,
             is_windy=not wind.is_calm,
         )
@@ -77,7 +84,7 @@ class SweepWorld(eqx.Module):
 
     @property
     def observation_size(self) -> int:
-        return OBSERVED_SCALARS + self.kinds.shape[1]
+        return observation_size(self.kinds.shape[1])
 
     def initial(self, *, key: PRNGKeyArray) -> SweepState:
         """At rest at the head of the path, moved on by the start noise."""
@@ -120,11 +127,17 @@ class SweepWorld(eqx.Module):
         return _row(self.kinds, _row(self.kind_of_cell, state.cell))
 
     def observe(self, state: SweepState) -> Float[Array, " feature"]:
-        """Progress, speed, gust, place on the map, and the regions served here."""
+        """Progress, speed, gust, place on the map, the regions here and ahead, and what is left."""
         progress = (state.cell + state.offset) / self.length
         speed = state.speed / self.numbers.max_speed
         scalars = jnp.stack([jnp.minimum(progress, 1.0), speed, jnp.clip(state.gust, -1.0, 1.0)])
-        return jnp.concatenate([scalars, _row(self.place, state.cell), self.labels(state)])
+        left = _row(self.left, state.cell // self.stride)
+        return jnp.concatenate([scalars, _row(self.place, state.cell), *self._views(state), left])
+
+    def _views(self, state: SweepState) -> list[Float[Array, " region"]]:
+        """The regions of the cells here and ahead; past the end of the path there are none."""
+        cells = jnp.minimum(state.cell + self.cells_ahead, self.length)
+        return [_row(self.kinds, _row(self.kind_of_cell, cell)) for cell in cells]
 
 
 _VEHICLE_FIELDS = ("max_speed", "inertia", "crawl", "rate", "effort", "start_noise")

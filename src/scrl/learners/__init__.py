@@ -1,0 +1,37 @@
+"""Learners: they improve a policy from the steps it took. A new one is a file and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from scrl.learners import ddpg, ppo, sac
+from scrl.learners.config import DdpgConfig, NetworkConfig, PpoConfig, SacConfig
+from scrl.learners.eyes import Eyes
+from scrl.learners.learner import Learner, SeeingPolicy
+from scrl.learners.pricing import Pricing
+
+
+class LearnerEntry(NamedTuple):
+    """A row of the table of learners."""
+
+    config: type[NetworkConfig]
+    make: Callable[[Any, Eyes], Learner]
+    sentence: str
+
+
+LEARNERS: dict[str, LearnerEntry] = {
+    "ppo": LearnerEntry(PpoConfig, ppo.learner, "proximal policy optimisation"),
+    "ddpg": LearnerEntry(DdpgConfig, ddpg.learner, "deep deterministic policy gradient"),
+    "sac": LearnerEntry(SacConfig, sac.learner, "soft actor-critic"),
+}
+
+__all__ = [
+    "LEARNERS",
+    "Eyes",
+    "Learner",
+    "LearnerEntry",
+    "NetworkConfig",
+    "Pricing",
+    "SeeingPolicy",
+]

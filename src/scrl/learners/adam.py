@@ -1,0 +1,35 @@
+"""Adam, for anything made of arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+
+def adam_memory(learned: Any) -> optax.OptState:
+    """What Adam remembers before its first step."""
+    return optax.scale_by_adam().init(learned)
+
+
+def adam_step(
+    loss: Callable[[Any], Float[Array, ""]],
+    learned: Any,
+    memory: optax.OptState,
+    rate: Float[Array, ""],
+    *,
+    largest_gradient: float = math.inf,
+) -> tuple[Any, optax.OptState, Float[Array, ""]]:
+    """One step down a loss; gradients above a norm are cut to it first."""
+    value, gradient = eqx.filter_value_and_grad(loss)(learned)
+    cut = jnp.minimum(1.0, largest_gradient / (optax.global_norm(gradient) + 1e-8))
+    gradient = jax.tree.map(lambda leaf: cut * leaf, gradient)
+    moves, memory = optax.scale_by_adam().update(gradient, memory)
+    moves = jax.tree.map(lambda leaf: -rate * leaf, moves)
+    return eqx.apply_updates(learned, moves), memory, value

@@ -1,0 +1,94 @@
+"""The settings of each learner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scrl.worlds.settings import check_settings, setting
+
+_POSITIVE = {"low": 0.0, "is_low_open": True}
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """What all learners have in common."""
+
+    discount: float = setting(
+        1.0, "Weight of a step against the one before it; 1 needs episodes that end.", **_POSITIVE,
+        high=1.0,
+    )  # fmt: skip
+    width: int = setting(64, "Units in each hidden layer of actor and critic.", low=1, high=4096)
+    depth: int = setting(2, "Hidden layers of actor and critic.", low=0, high=8)
+    learning_rate: float = setting(1e-3, "Of Adam, at the start.", **_POSITIVE, high=1.0)
+    last_rate: float = setting(
+        0.1, "Learning rate at the end, as a share of that at the start.", low=0.0, high=1.0
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """Widths of the hidden layers."""
+        return (self.width,) * self.depth
+
+
+@dataclass(frozen=True)
+class PpoConfig(NetworkConfig):
+    """Proximal policy optimisation."""
+
+    learning_rate: float = setting(2e-3, "Of Adam, at the start.", **_POSITIVE, high=1.0)
+    trace: float = setting(0.97, "Lambda of generalised advantage estimation.", low=0.0, high=1.0)
+    clip: float = setting(
+        0.2, "How far the probability of an action may move in one update.", **_POSITIVE, high=1.0
+    )
+    epochs: int = setting(4, "Passes over each batch.", low=1, high=100)
+    minibatches: int = setting(8, "Parts of a batch, one Adam step each.", low=1, high=4096)
+    pull: float = setting(3.0, "Pull on mean throttles outside [0, 1].", low=0.0, high=1e6)
+    largest_gradient: float = setting(0.5, "Gradients are cut to this norm.", **_POSITIVE, high=1e6)
+    first_mean: float = setting(0.6, "Throttle of the untrained policy.", low=0.0, high=1.0)
+    first_spread: float = setting(
+        0.25, "Standard deviation of its actions.", **_POSITIVE, high=10.0
+    )
+    least_spread: float = setting(
+        0.1, "The spread never falls below this: without noise nothing is learned.", **_POSITIVE,
+        high=10.0,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ReplayConfig(NetworkConfig):
+    """What learners with a replay buffer have in common."""
+
+    memory: int = setting(
+        100_000, "Transitions that are remembered; the oldest go first.", low=1, high=10_000_000
+    )
+    batch: int = setting(128, "Transitions in each update.", low=1, high=65_536)
+    updates: int = setting(256, "Updates in each iteration.", low=1, high=1_000_000)
+    target_rate: float = setting(
+        0.005, "Share by which the target networks follow in each update.", **_POSITIVE, high=1.0
+    )
+    pull: float = setting(1.0, "Pull on throttles outside [0, 1].", low=0.0, high=1e6)
+    first_mean: float = setting(0.6, "Throttle of the untrained policy.", low=0.0, high=1.0)
+
+
+@dataclass(frozen=True)
+class DdpgConfig(ReplayConfig):
+    """Deep deterministic policy gradient."""
+
+    noise: float = setting(
+        0.2, "Standard deviation of the exploring noise on the throttle.", low=0.0, high=10.0
+    )
+    is_squashed: bool = setting(
+        False, "Whether the throttle goes through a sigmoid (the usual form; it saturates)."
+    )
+
+
+@dataclass(frozen=True)
+class SacConfig(ReplayConfig):
+    """Soft actor-critic."""
+
+    target_spread: float = setting(
+        0.1, "The temperature is tuned so that actions keep about this spread.", **_POSITIVE,
+        high=10.0,
+    )  # fmt: skip

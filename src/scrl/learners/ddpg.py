@@ -1,0 +1,128 @@
+"""Deep deterministic policy gradient (Lillicrap et al. 2016), the paper's own learner."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from scrl.learners.adam import adam_memory, adam_step
+from scrl.learners.config import DdpgConfig
+from scrl.learners.eyes import Eyes
+from scrl.learners.learner import Learner
+from scrl.learners.networks import Mlp, outside
+from scrl.learners.offpolicy import (
+    ActionValue,
+    PricedBatch,
+    follow,
+    squared_error,
+    updates,
+)
+from scrl.learners.pricing import Pricing
+from scrl.learners.replay import Replay, empty
+from scrl.rollout import Stretch
+from scrl.worlds.observation import observation_size
+
+
+class Throttle(eqx.Module):
+    """The throttle that a network chooses, through a sigmoid or as it is."""
+
+    network: Mlp
+    first: float = eqx.field(static=True)
+    is_squashed: bool = eqx.field(static=True)
+
+    def __call__(self, inputs: Float[Array, " input"]) -> Float[Array, ""]:
+        raw = self.network(inputs)[0]
+        if self.is_squashed:
+            return jax.nn.sigmoid(raw + jnp.log(self.first / (1.0 - self.first)))
+        return self.first + raw
+
+
+class DdpgState(NamedTuple):
+    """Networks, the targets that follow them, the optimisers' memories, and the past."""
+
+    actor: Throttle
+    critic: ActionValue
+    target_actor: Throttle
+    target_critic: ActionValue
+    actor_optimiser: optax.OptState
+    critic_optimiser: optax.OptState
+    replay: Replay
+
+
+def learner(config: DdpgConfig, eyes: Eyes) -> Learner:
+    """DDPG for inputs of these sizes."""
+
+    def init(*, key: PRNGKeyArray) -> DdpgState:
+        actor_key, critic_key = jax.random.split(key)
+        network = Mlp(eyes.actor_size, config.hidden, 1, last_scale=0.01, key=actor_key)
+        actor = Throttle(network, config.first_mean, config.is_squashed)
+        critic = ActionValue(eyes, config.hidden, key=critic_key)
+        replay = empty(config.memory, observation_size(eyes.regions), eyes.regions)
+        return DdpgState(
+            actor, critic, actor, critic, adam_memory(actor), adam_memory(critic), replay
+        )
+
+    def explore(
+        state: DdpgState, inputs: Float[Array, " input"], *, key: PRNGKeyArray
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        action = state.actor(inputs) + config.noise * jax.random.normal(key)
+        return action, jnp.zeros(())
+
+    def update(
+        state: DdpgState,
+        stretch: Stretch,
+        kappas: Float[Array, "world atom"],
+        pricing: Pricing,
+        progress: Float[Array, ""],
+        *,
+        key: PRNGKeyArray,
+    ) -> tuple[DdpgState, Float[Array, ""]]:
+        del kappas  # remembered transitions get their own
+        rate = config.learning_rate * (1.0 - (1.0 - config.last_rate) * progress)
+
+        def step(
+            state: DdpgState, batch: PricedBatch, *, key: PRNGKeyArray
+        ) -> tuple[DdpgState, Float[Array, ""]]:
+            del key
+            return _step(config, eyes, state, batch, rate)
+
+        return updates(config, eyes, step, state, stretch, pricing, key=key)
+
+    return Learner(init, explore, lambda state: state.actor, update)
+
+
+def _step(
+    config: DdpgConfig, eyes: Eyes, state: DdpgState, batch: PricedBatch, rate: Array
+) -> tuple[DdpgState, Float[Array, ""]]:
+    """Critic towards r + gamma Q'(s', mu'(s')), actor up Q(s, mu(s)), targets a little behind."""
+    next_action = jax.vmap(state.target_actor)(batch.next_actor_inputs)
+    after = jax.vmap(state.target_critic)(batch.next_critic_inputs, next_action)
+    follows = jnp.where(batch.is_terminated, 0.0, config.discount)[:, None]
+    target = batch.paid + follows * after
+    critic, critic_optimiser, loss = adam_step(
+        lambda critic: squared_error(critic, batch, target),
+        state.critic, state.critic_optimiser, rate,
+    )  # fmt: skip
+
+    def actor_loss(actor: Throttle) -> Float[Array, ""]:
+        action = jax.vmap(actor)(batch.actor_inputs)
+        value = eyes.value(jax.vmap(critic)(batch.critic_inputs, action), batch.price)
+        return jnp.mean(-value / eyes.price_unit + config.pull * outside(action))
+
+    actor, actor_optimiser, _ = adam_step(
+        actor_loss, state.actor, state.actor_optimiser, rate
+    )  # fmt: skip
+    return DdpgState(
+        actor,
+        critic,
+        follow(state.target_actor, actor, config.target_rate),
+        follow(state.target_critic, critic, config.target_rate),
+        actor_optimiser,
+        critic_optimiser,
+        state.replay,
+    ), loss

@@ -1,0 +1,71 @@
+"""What the networks are shown: an observation and, if they may see them, the prices.
+
+A price is what a step in a region earns under the present kappa (-E sigma). A policy that sees the
+prices around it answers a change of kappa at once; one that does not must be taught it again. And
+since punished rewards are linear in the labels, the critic can learn what lies behind the prices,
+the return and what each region will still receive, which stays true when kappa moves.
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from scrl.worlds.observation import OBSERVED_SCALARS, VIEWS, observation_size, read_observation
+
+
+class Eyes(eqx.Module):
+    """How observations and prices become inputs, and the critic's outputs a value."""
+
+    price_unit: Float[Array, ""]
+    """A price of this size is a large one: the mean reward of a step, without its sign."""
+    channel_unit: Float[Array, " channel"]
+    """Typical sizes of what the critic predicts."""
+    regions: int = eqx.field(static=True)
+    sees_prices: bool = eqx.field(static=True)
+
+    @property
+    def actor_size(self) -> int:
+        if not self.sees_prices:
+            return observation_size(self.regions)
+        return OBSERVED_SCALARS + self.regions + VIEWS
+
+    @property
+    def critic_size(self) -> int:
+        if not self.sees_prices:
+            return observation_size(self.regions)
+        return OBSERVED_SCALARS + 4 * self.regions
+
+    @property
+    def channels(self) -> int:
+        """What the critic predicts: the punished return, or the return and each region's labels."""
+        return 1 + self.regions if self.sees_prices else 1
+
+    def actor(
+        self, observation: Float[Array, " feature"], price: Float[Array, " region"]
+    ) -> Float[Array, " input"]:
+        """The scalars, the regions served here, and the price here and at the places ahead."""
+        if not self.sees_prices:
+            return observation
+        seen = read_observation(observation)
+        return jnp.concatenate([seen.scalars, seen.views[0], seen.views @ price / self.price_unit])
+
+    def critic(
+        self, observation: Float[Array, " feature"], price: Float[Array, " region"]
+    ) -> Float[Array, " input"]:
+        """The scalars, the regions here, what is left of each, its price, and their product."""
+        if not self.sees_prices:
+            return observation
+        seen = read_observation(observation)
+        scaled = price / self.price_unit
+        parts = [seen.scalars, seen.views[0], seen.left, scaled, seen.left * scaled]
+        return jnp.concatenate(parts)
+
+    def value(
+        self, channels: Float[Array, "*batch channel"], price: Float[Array, "*batch region"]
+    ) -> Float[Array, "*batch"]:
+        """The channels at their price: return + price . labels."""
+        if not self.sees_prices:
+            return channels[..., 0]
+        return channels[..., 0] + jnp.sum(channels[..., 1:] * price, axis=-1)

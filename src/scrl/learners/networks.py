@@ -1,0 +1,70 @@
+"""Small networks that all learners share."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+
+class Mlp(eqx.Module):
+    """Layers of tanh with orthogonal weights, and a last layer whose scale is chosen."""
+
+    layers: tuple[eqx.nn.Linear, ...]
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: tuple[int, ...],
+        outputs: int,
+        *,
+        last_scale: float,
+        key: PRNGKeyArray,
+    ) -> None:
+        sizes = (inputs, *hidden, outputs)
+        keys = jax.random.split(key, len(sizes) - 1)
+        scales = [float(np.sqrt(2.0))] * len(hidden) + [last_scale]
+        self.layers = tuple(
+            _orthogonal_layer(before, after, scale=scale, key=each)
+            for before, after, scale, each in zip(sizes[:-1], sizes[1:], scales, keys, strict=True)
+        )
+
+    def __call__(self, inputs: Float[Array, " input"]) -> Float[Array, " output"]:
+        *hidden, last = self.layers
+        for layer in hidden:
+            inputs = jnp.tanh(layer(inputs))
+        return last(inputs)
+
+
+class ValueNet(eqx.Module):
+    """A network beside a linear map: what is nearly linear in the inputs is learned at once."""
+
+    bent: Mlp
+    straight: eqx.nn.Linear
+
+    def __init__(
+        self, inputs: int, hidden: tuple[int, ...], outputs: int, *, key: PRNGKeyArray
+    ) -> None:
+        self.bent = Mlp(inputs, hidden, outputs, last_scale=0.1, key=key)
+        straight = eqx.nn.Linear(inputs, outputs, use_bias=False, key=key)
+        self.straight = eqx.tree_at(
+            lambda each: each.weight, straight, jnp.zeros((outputs, inputs))
+        )
+
+    def __call__(self, inputs: Float[Array, " input"]) -> Float[Array, " output"]:
+        return self.bent(inputs) + self.straight(inputs)
+
+
+def outside(throttle: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+    """Squared distance to [0, 1]."""
+    return jnp.maximum(throttle - 1.0, 0.0) ** 2 + jnp.maximum(-throttle, 0.0) ** 2
+
+
+def _orthogonal_layer(
+    inputs: int, outputs: int, *, scale: float, key: PRNGKeyArray
+) -> eqx.nn.Linear:
+    layer = eqx.nn.Linear(inputs, outputs, key=key)
+    weight = jax.nn.initializers.orthogonal(scale)(key, (outputs, inputs))
+    return eqx.tree_at(lambda each: (each.weight, each.bias), layer, (weight, jnp.zeros(outputs)))

@@ -1,0 +1,110 @@
+"""What DDPG and SAC share: batches that are priced when sampled, critics of actions, targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from scrl.learners.config import ReplayConfig
+from scrl.learners.eyes import Eyes
+from scrl.learners.networks import ValueNet
+from scrl.learners.pricing import Pricing
+from scrl.learners.replay import Memory, Replay, draw, remember
+from scrl.rollout import Stretch
+
+
+class PricedBatch(NamedTuple):
+    """Remembered transitions as they look and pay under kappas around the present one."""
+
+    actor_inputs: Float[Array, "sample input"]
+    critic_inputs: Float[Array, "sample input"]
+    action: Float[Array, " sample"]
+    paid: Float[Array, "sample channel"]
+    is_terminated: Bool[Array, " sample"]
+    next_actor_inputs: Float[Array, "sample input"]
+    next_critic_inputs: Float[Array, "sample input"]
+    price: Float[Array, "sample region"]
+
+
+def priced_batch(
+    eyes: Eyes, replay: Replay, pricing: Pricing, size: int, *, key: PRNGKeyArray
+) -> PricedBatch:
+    """Draw transitions, a kappa for each, and pay them by it: no stale punishment is replayed."""
+    draw_key, kappa_key, charge_key = jax.random.split(key, 3)
+    drawn = draw(replay, size, key=draw_key)
+    kappas = pricing.kappas_around(size, key=kappa_key)
+
+    def one(step: Memory, kappa: Float[Array, " atom"], key: PRNGKeyArray) -> PricedBatch:
+        price = pricing.price(kappa)
+        return PricedBatch(
+            eyes.actor(step.observation, price),
+            eyes.critic(step.observation, price),
+            step.action,
+            pricing.channels(eyes, kappa, step.reward, step.labels, key=key),
+            step.is_terminated,
+            eyes.actor(step.next_observation, price),
+            eyes.critic(step.next_observation, price),
+            price,
+        )
+
+    return jax.vmap(one)(drawn, kappas, jax.random.split(charge_key, size))
+
+
+class ActionValue(eqx.Module):
+    """Q(s, a) in channels: what will still be returned and served after this action."""
+
+    network: ValueNet
+    unit: Float[Array, " channel"]
+
+    def __init__(self, eyes: Eyes, hidden: tuple[int, ...], *, key: PRNGKeyArray) -> None:
+        self.network = ValueNet(eyes.critic_size + 1, hidden, eyes.channels, key=key)
+        self.unit = eyes.channel_unit
+
+    def __call__(
+        self, inputs: Float[Array, " input"], action: Float[Array, ""]
+    ) -> Float[Array, " channel"]:
+        bounded = jnp.clip(action, 0.0, 1.0)
+        unit = jax.lax.stop_gradient(self.unit)
+        return unit * self.network(jnp.concatenate([inputs, bounded[None]]))
+
+
+def squared_error(
+    critic: ActionValue, batch: PricedBatch, target: Float[Array, "sample channel"]
+) -> Float[Array, ""]:
+    """Mean squared error of a critic in its own units."""
+    guess = jax.vmap(critic)(batch.critic_inputs, batch.action)
+    return jnp.mean(((guess - target) / jax.lax.stop_gradient(critic.unit)) ** 2)
+
+
+def follow(target: Any, leader: Any, share: float) -> Any:
+    """Targets move a small share of the way: target + share (leader - target)."""
+    return jax.tree.map(lambda slow, fast: slow + share * (fast - slow), target, leader)
+
+
+def updates(
+    config: ReplayConfig,
+    eyes: Eyes,
+    step: Callable[..., tuple[Any, Float[Array, ""]]],
+    state: Any,
+    stretch: Stretch,
+    pricing: Pricing,
+    *,
+    key: PRNGKeyArray,
+) -> tuple[Any, Float[Array, ""]]:
+    """Remember a stretch, then update from batches of what is remembered; the mean loss of all."""
+    replay = remember(state.replay, stretch)
+
+    def one(learned: Any, key: PRNGKeyArray) -> tuple[Any, Float[Array, ""]]:
+        batch_key, step_key = jax.random.split(key)
+        batch = priced_batch(eyes, replay, pricing, config.batch, key=batch_key)
+        return step(learned, batch, key=step_key)
+
+    # The ring is the same in all these updates: it stays outside of what they hand on.
+    keys = jax.random.split(key, config.updates)
+    learned, losses = jax.lax.scan(one, state._replace(replay=None), keys)
+    return learned._replace(replay=replay), losses.mean()

@@ -1,0 +1,211 @@
+"""Proximal policy optimisation (Schulman et al. 2017), discounted or not.
+
+The mean of the Gaussian is not squashed: a sigmoid saturates at full speed before any penalty has
+grown, and then learns nothing. Instead the mean is gently pulled back into [0, 1].
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from scrl.learners.adam import adam_memory, adam_step
+from scrl.learners.config import PpoConfig
+from scrl.learners.eyes import Eyes
+from scrl.learners.learner import Learner
+from scrl.learners.networks import Mlp, ValueNet, outside
+from scrl.learners.pricing import Pricing
+from scrl.rollout import Stretch
+
+
+class Mean(eqx.Module):
+    """The throttle that a network chooses."""
+
+    network: Mlp
+    first: float = eqx.field(static=True)
+
+    def __call__(self, inputs: Float[Array, " input"]) -> Float[Array, ""]:
+        return self.first + self.network(inputs)[0]
+
+
+class Gaussian(eqx.Module):
+    """Throttles around a mean, with one spread for all inputs."""
+
+    mean: Mean
+    free_log_spread: Float[Array, ""]
+    least_spread: float = eqx.field(static=True)
+
+    @property
+    def log_spread(self) -> Float[Array, ""]:
+        return jnp.maximum(self.free_log_spread, math.log(self.least_spread))
+
+    def log_probability(self, mean: Float[Array, ""], action: Float[Array, ""]) -> Float[Array, ""]:
+        score = (action - mean) / jnp.exp(self.log_spread)
+        return -0.5 * score**2 - self.log_spread - 0.5 * math.log(2.0 * math.pi)
+
+
+class PpoState(NamedTuple):
+    """All that is learned, and the optimiser's memory."""
+
+    actor: Gaussian
+    critic: ValueNet
+    optimiser: optax.OptState
+
+
+class Sample(NamedTuple):
+    """Single steps with their advantage and the channels they aim at."""
+
+    actor_inputs: Float[Array, "sample input"]
+    critic_inputs: Float[Array, "sample input"]
+    action: Float[Array, " sample"]
+    log_probability: Float[Array, " sample"]
+    advantage: Float[Array, " sample"]
+    target: Float[Array, "sample channel"]
+
+
+def learner(config: PpoConfig, eyes: Eyes) -> Learner:
+    """PPO for inputs of these sizes."""
+
+    def init(*, key: PRNGKeyArray) -> PpoState:
+        actor_key, critic_key = jax.random.split(key)
+        network = Mlp(eyes.actor_size, config.hidden, 1, last_scale=0.01, key=actor_key)
+        spread = jnp.log(jnp.asarray(config.first_spread, float))
+        actor = Gaussian(Mean(network, config.first_mean), spread, config.least_spread)
+        critic = ValueNet(eyes.critic_size, config.hidden, eyes.channels, key=critic_key)
+        return PpoState(actor, critic, adam_memory((actor, critic)))
+
+    def explore(
+        state: PpoState, inputs: Float[Array, " input"], *, key: PRNGKeyArray
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        mean = state.actor.mean(inputs)
+        action = mean + jax.random.normal(key) * jnp.exp(state.actor.log_spread)
+        return action, state.actor.log_probability(mean, action)
+
+    def update(
+        state: PpoState,
+        stretch: Stretch,
+        kappas: Float[Array, "world atom"],
+        pricing: Pricing,
+        progress: Float[Array, ""],
+        *,
+        key: PRNGKeyArray,
+    ) -> tuple[PpoState, Float[Array, ""]]:
+        charge_key, epoch_key = jax.random.split(key)
+        sample = _sample(config, eyes, state.critic, stretch, kappas, pricing, key=charge_key)
+        rate = config.learning_rate * (1.0 - (1.0 - config.last_rate) * progress)
+        return _epochs(config, state, sample, rate, key=epoch_key)
+
+    return Learner(init, explore, lambda state: state.actor.mean, update)
+
+
+def _sample(
+    config: PpoConfig,
+    eyes: Eyes,
+    critic: ValueNet,
+    stretch: Stretch,
+    kappas: Float[Array, "world atom"],
+    pricing: Pricing,
+    *,
+    key: PRNGKeyArray,
+) -> Sample:
+    """Price a stretch, estimate its advantages, and lay all steps in one row."""
+    prices = jax.vmap(pricing.price)(kappas)
+    keys = jax.random.split(key, stretch.reward.shape)
+    paid = jax.vmap(
+        jax.vmap(lambda kappa, *step: pricing.channels(eyes, kappa, *step[:2], key=step[2])),
+        in_axes=(None, 0, 0, 0),
+    )(kappas, stretch.reward, stretch.labels, keys)
+
+    def values(inputs: Float[Array, "time world input"]) -> Float[Array, "time world channel"]:
+        return eyes.channel_unit * jax.vmap(jax.vmap(critic))(inputs)
+
+    seen = jax.vmap(jax.vmap(eyes.critic), in_axes=(0, None))
+    inputs = seen(stretch.observation, prices)
+    value = values(inputs)
+    after = values(seen(stretch.next_observation, prices))
+    advantage = advantages(
+        paid, value, after, stretch.is_terminated, stretch.is_truncated,
+        discount=config.discount, trace=config.trace,
+    )  # fmt: skip
+    single = eyes.value(advantage, prices)
+    rows = Sample(
+        jax.vmap(jax.vmap(eyes.actor), in_axes=(0, None))(stretch.observation, prices),
+        inputs,
+        stretch.action,
+        stretch.log_probability,
+        (single - single.mean()) / (single.std() + 1e-8),
+        (value + advantage) / eyes.channel_unit,
+    )
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), rows)
+
+
+def advantages(
+    paid: Float[Array, "time world channel"],
+    value: Float[Array, "time world channel"],
+    after: Float[Array, "time world channel"],
+    is_terminated: Bool[Array, "time world"],
+    is_truncated: Bool[Array, "time world"],
+    *,
+    discount: float,
+    trace: float,
+) -> Float[Array, "time world channel"]:
+    """A_t = delta_t + gamma lambda A_(t+1) with delta_t = r + gamma V(s') - V(s).
+
+    Nothing follows a terminated step. A truncated one is followed by V(s') but by no A_(t+1): the
+    next row belongs to another episode.
+    """
+    follow = jnp.where(is_terminated[..., None], 0.0, after)
+    delta = paid + discount * follow - value
+
+    def back(
+        later: Float[Array, "world channel"], now: tuple[Array, Array]
+    ) -> tuple[Float[Array, "world channel"], Float[Array, "world channel"]]:
+        delta, is_over = now
+        advantage = delta + jnp.where(is_over[:, None], 0.0, discount * trace * later)
+        return advantage, advantage
+
+    steps = (delta, is_terminated | is_truncated)
+    return jax.lax.scan(back, jnp.zeros_like(delta[0]), steps, reverse=True)[1]
+
+
+def _epochs(
+    config: PpoConfig, state: PpoState, sample: Sample, rate: Array, *, key: PRNGKeyArray
+) -> tuple[PpoState, Float[Array, ""]]:
+    """Some passes over the sample in a new order each time; returns the mean of the last losses."""
+    size = len(sample.action) // config.minibatches
+
+    def step(state: PpoState, part: Sample) -> tuple[PpoState, Array]:
+        (actor, critic), optimiser, loss = adam_step(
+            lambda learned: _loss(learned[0], learned[1], part, config),
+            (state.actor, state.critic),
+            state.optimiser,
+            rate,
+            largest_gradient=config.largest_gradient,
+        )
+        return PpoState(actor, critic, optimiser), loss
+
+    def epoch(state: PpoState, key: PRNGKeyArray) -> tuple[PpoState, Array]:
+        order = jax.random.permutation(key, len(sample.action))[: size * config.minibatches]
+        parts = jax.tree.map(
+            lambda leaf: leaf[order].reshape(config.minibatches, size, *leaf.shape[1:]), sample
+        )
+        return jax.lax.scan(step, state, parts)
+
+    state, losses = jax.lax.scan(epoch, state, jax.random.split(key, config.epochs))
+    return state, losses[-1].mean()
+
+
+def _loss(actor: Gaussian, critic: ValueNet, part: Sample, config: PpoConfig) -> Float[Array, ""]:
+    """Clipped surrogate + squared value error + pull into [0, 1]."""
+    mean = jax.vmap(actor.mean)(part.actor_inputs)
+    ratio = jnp.exp(actor.log_probability(mean, part.action) - part.log_probability)
+    clipped = jnp.clip(ratio, 1.0 - config.clip, 1.0 + config.clip)
+    gain = jnp.minimum(ratio * part.advantage, clipped * part.advantage)
+    error = jnp.mean((jax.vmap(critic)(part.critic_inputs) - part.target) ** 2, axis=-1)
+    return jnp.mean(-gain + 0.5 * error + config.pull * outside(mean))

@@ -1,0 +1,193 @@
+"""Soft actor-critic (Haarnoja et al. 2018) with two critics and a tuned temperature.
+
+The Gaussian is not squashed (see `ppo`): its mean is pulled back into [0, 1], and the world cuts
+the rest off. The temperature keeps the spread near a chosen one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from scrl.learners.adam import adam_memory, adam_step
+from scrl.learners.config import SacConfig
+from scrl.learners.eyes import Eyes
+from scrl.learners.learner import Learner
+from scrl.learners.networks import Mlp, outside
+from scrl.learners.offpolicy import (
+    ActionValue,
+    PricedBatch,
+    follow,
+    squared_error,
+    updates,
+)
+from scrl.learners.pricing import Pricing
+from scrl.learners.replay import Replay, empty
+from scrl.rollout import Stretch
+from scrl.worlds.observation import observation_size
+
+LEAST_LOG_SPREAD, MOST_LOG_SPREAD = math.log(0.01), math.log(1.0)
+
+
+class SoftThrottle(eqx.Module):
+    """A mean throttle and the spread around it, both from one network."""
+
+    network: Mlp
+    first: float = eqx.field(static=True)
+    first_log_spread: float = eqx.field(static=True)
+
+    def __call__(self, inputs: Float[Array, " input"]) -> Float[Array, ""]:
+        return self.first + self.network(inputs)[0]
+
+    def draw(
+        self, inputs: Float[Array, " input"], *, key: PRNGKeyArray
+    ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
+        """An action, its log probability, and the mean it lies around."""
+        raw_mean, raw_spread = self.network(inputs)
+        mean = self.first + raw_mean
+        log_spread = jnp.clip(self.first_log_spread + raw_spread, LEAST_LOG_SPREAD, MOST_LOG_SPREAD)
+        noise = jax.random.normal(key)
+        log_probability = -0.5 * noise**2 - log_spread - 0.5 * math.log(2.0 * math.pi)
+        return mean + jnp.exp(log_spread) * noise, log_probability, mean
+
+
+class SacState(NamedTuple):
+    """Networks, targets, temperature, the optimisers' memories, and the past."""
+
+    actor: SoftThrottle
+    critics: tuple[ActionValue, ActionValue]
+    target_critics: tuple[ActionValue, ActionValue]
+    log_temperature: Float[Array, ""]
+    optimisers: tuple[optax.OptState, optax.OptState, optax.OptState]
+    replay: Replay
+
+
+def learner(config: SacConfig, eyes: Eyes) -> Learner:
+    """SAC for inputs of these sizes."""
+
+    def init(*, key: PRNGKeyArray) -> SacState:
+        actor_key, one_key, other_key = jax.random.split(key, 3)
+        network = Mlp(eyes.actor_size, config.hidden, 2, last_scale=0.01, key=actor_key)
+        actor = SoftThrottle(network, config.first_mean, math.log(config.target_spread))
+        one = ActionValue(eyes, config.hidden, key=one_key)
+        critics = (one, ActionValue(eyes, config.hidden, key=other_key))
+        temperature = jnp.log(0.1 * eyes.price_unit)
+        memories = (adam_memory(actor), adam_memory(critics), adam_memory(temperature))
+        replay = empty(config.memory, observation_size(eyes.regions), eyes.regions)
+        return SacState(actor, critics, critics, temperature, memories, replay)
+
+    def explore(
+        state: SacState, inputs: Float[Array, " input"], *, key: PRNGKeyArray
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        action, log_probability, _ = state.actor.draw(inputs, key=key)
+        return action, log_probability
+
+    def update(
+        state: SacState,
+        stretch: Stretch,
+        kappas: Float[Array, "world atom"],
+        pricing: Pricing,
+        progress: Float[Array, ""],
+        *,
+        key: PRNGKeyArray,
+    ) -> tuple[SacState, Float[Array, ""]]:
+        del kappas  # remembered transitions get their own
+        rate = config.learning_rate * (1.0 - (1.0 - config.last_rate) * progress)
+
+        def step(
+            state: SacState, batch: PricedBatch, *, key: PRNGKeyArray
+        ) -> tuple[SacState, Float[Array, ""]]:
+            return _step(config, eyes, state, batch, rate, key=key)
+
+        return updates(config, eyes, step, state, stretch, pricing, key=key)
+
+    return Learner(init, explore, lambda state: state.actor, update)
+
+
+def _step(
+    config: SacConfig,
+    eyes: Eyes,
+    state: SacState,
+    batch: PricedBatch,
+    rate: Float[Array, ""],
+    *,
+    key: PRNGKeyArray,
+) -> tuple[SacState, Float[Array, ""]]:
+    """Critics towards the soft value of the next step, actor up the smaller one, temperature."""
+    next_key, actor_key = jax.random.split(key)
+    temperature = jnp.exp(state.log_temperature)
+    target = _soft_target(config, eyes, state, batch, temperature, key=next_key)
+    actor_memory, critic_memory, temperature_memory = state.optimisers
+    critics, critic_memory, loss = adam_step(
+        lambda both: squared_error(both[0], batch, target) + squared_error(both[1], batch, target),
+        state.critics, critic_memory, rate,
+    )  # fmt: skip
+    keys = jax.random.split(actor_key, len(batch.action))
+
+    def actor_loss(actor: SoftThrottle) -> Float[Array, ""]:
+        action, log_probability, mean = jax.vmap(lambda each, key: actor.draw(each, key=key))(
+            batch.actor_inputs, keys
+        )
+        value = eyes.value(
+            _smaller(eyes, critics, batch.critic_inputs, action, batch.price), batch.price
+        )
+        cost = (temperature * log_probability - value) / eyes.price_unit
+        return jnp.mean(cost + config.pull * outside(mean))
+
+    actor, actor_memory, _ = adam_step(actor_loss, state.actor, actor_memory, rate)
+    _, log_probability, _ = jax.vmap(lambda each, key: actor.draw(each, key=key))(
+        batch.actor_inputs, keys
+    )
+    entropy = -jnp.mean(log_probability)
+    wanted = math.log(config.target_spread) + 0.5 * math.log(2.0 * math.pi * math.e)
+    log_temperature, temperature_memory, _ = adam_step(
+        lambda log_temperature: log_temperature * jax.lax.stop_gradient(entropy - wanted),
+        state.log_temperature, temperature_memory, rate,
+    )  # fmt: skip
+    return SacState(
+        actor,
+        critics,
+        follow(state.target_critics, critics, config.target_rate),
+        log_temperature,
+        (actor_memory, critic_memory, temperature_memory),
+        state.replay,
+    ), loss
+
+
+def _soft_target(
+    config: SacConfig,
+    eyes: Eyes,
+    state: SacState,
+    batch: PricedBatch,
+    temperature: Float[Array, ""],
+    *,
+    key: PRNGKeyArray,
+) -> Float[Array, "sample channel"]:
+    """r + gamma (Q'(s', a') - temperature log pi(a' | s')); the entropy goes with the return."""
+    keys = jax.random.split(key, len(batch.action))
+    action, log_probability, _ = jax.vmap(lambda each, key: state.actor.draw(each, key=key))(
+        batch.next_actor_inputs, keys
+    )
+    after = _smaller(eyes, state.target_critics, batch.next_critic_inputs, action, batch.price)
+    after = after.at[:, 0].add(-temperature * log_probability)
+    follows = jnp.where(batch.is_terminated, 0.0, config.discount)[:, None]
+    return batch.paid + follows * after
+
+
+def _smaller(
+    eyes: Eyes,
+    critics: tuple[ActionValue, ActionValue],
+    inputs: Float[Array, "sample input"],
+    action: Float[Array, " sample"],
+    price: Float[Array, "sample region"],
+) -> Float[Array, "sample channel"]:
+    """The channels of whichever critic values the action less at its price."""
+    one, other = (jax.vmap(critic)(inputs, action) for critic in critics)
+    is_one = eyes.value(one, price) < eyes.value(other, price)
+    return jnp.where(is_one[:, None], one, other)

@@ -1,0 +1,290 @@
+"""The loop of Algorithm 2 as pure functions: drive, measure, move kappa, charge, improve.
+
+Everything here is compiled into one graph, for many seeds at once. The density that moves kappa is
+measured in whole episodes of the policy without its exploring noise: it is that policy which is
+handed out. Learning goes on in other worlds, under kappas around the present one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from scrl.learners import LEARNERS, Eyes, Learner, NetworkConfig, Pricing, SeeingPolicy
+from scrl.penalty import clause_violation
+from scrl.punish import Atoms, Mechanism
+from scrl.rollout import begin_worlds, gather, run_episode
+from scrl.worlds.settings import check_settings, setting
+from scrl.worlds.sweep import SweepState, SweepWorld
+
+
+@dataclass(frozen=True)
+class LoopConfig:
+    """How much is driven in one iteration, and how kappa moves."""
+
+    iterations: int = setting(150, "Rounds of driving and learning.", low=1, high=10_000_000)
+    settle: int = setting(
+        200,
+        "Rounds after them in which kappa alone moves, with shrinking steps.",
+        low=0,
+        high=100_000,
+    )
+    worlds: int = setting(16, "Worlds side by side.", low=1, high=65_536)
+    steps: int = setting(1024, "Steps in each world and round.", low=1, high=1_000_000)
+    kappa_rate: float | None = setting(
+        None, "Beta: how far kappa moves per unit of violation (none: by the world's scale).",
+        low=0.0, high=1e9,
+    )  # fmt: skip
+    last_kappa_rate: float = setting(
+        0.3, "Beta in the last round, as a share of that in the first.", low=0.0, high=1.0
+    )
+    sees_prices: bool = setting(
+        True, "Whether the policy sees what steps earn under the present kappa."
+    )
+    wobble: float = setting(
+        0.15, "Worlds drive under kappas up to e^wobble times the present one.", low=0.0, high=3.0
+    )
+    inset: float = setting(
+        0.5, "How far inside each bound kappa aims, in steps of service.", low=0.0, high=1e6
+    )
+    episodes: int = setting(
+        16, "Episodes behind each measurement, where chance plays a part.", low=1, high=100_000
+    )
+    settle_episodes: int = setting(256, "The same while kappa settles.", low=1, high=100_000)
+    deviations: float = setting(
+        4.0,
+        "Standard errors that a measured density must lie inside its bounds.",
+        low=0.0,
+        high=10.0,
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+AUTOMATIC_KAPPA_RATE = 9.0
+"""Beta without a setting: this many times (mean reward of a step) / (all that was given out)."""
+
+
+class Task(eqx.Module):
+    """What is to be learned: a world, its rules, and how broken ones are charged."""
+
+    world: SweepWorld
+    atoms: Atoms
+    mechanism: Mechanism = eqx.field(static=True)
+    tolerance: float = eqx.field(static=True)
+    discount: float = eqx.field(static=True)
+    is_random: bool = eqx.field(static=True)
+
+
+class Plan(NamedTuple):
+    """How it is learned: the loop, and a learner with its settings."""
+
+    loop: LoopConfig
+    learner: str
+    settings: NetworkConfig
+
+    def build(self, eyes: Eyes) -> Learner:
+        return LEARNERS[self.learner].make(self.settings, eyes)
+
+
+class Best(NamedTuple):
+    """The policy to hand out: the best that kept the rules, else the least violating one."""
+
+    policy: SeeingPolicy
+    kappa: Float[Array, " atom"]
+    violation: Float[Array, ""]
+    return_: Float[Array, ""]
+    iteration: Int[Array, ""]
+
+
+class LoopState(NamedTuple):
+    """What one seed carries from round to round."""
+
+    learner: Any
+    eyes: Eyes
+    kappa: Float[Array, " atom"]
+    kappa_rate: Float[Array, ""]
+    worlds: SweepState
+    best: Best
+    iteration: Int[Array, ""]
+    key: PRNGKeyArray
+    settle_key: PRNGKeyArray
+
+
+class Measurement(NamedTuple):
+    """Means over whole episodes of the policy without noise."""
+
+    return_: Float[Array, ""]
+    density: Float[Array, " region"]
+    violation: Float[Array, ""]
+    """Cons.Vio, with each bound drawn in by some standard errors where chance plays a part."""
+    steps: Float[Array, ""]
+    is_whole: Bool[Array, ""]
+    """Whether every episode came to its end."""
+    error: Float[Array, " atom"]
+    """Standard error of a . density."""
+
+
+class Metrics(NamedTuple):
+    """What one round saw."""
+
+    return_: Float[Array, ""]
+    density: Float[Array, " region"]
+    violation: Float[Array, ""]
+    steps: Float[Array, ""]
+    kappa: Float[Array, " atom"]
+    loss: Float[Array, ""]
+    best_return: Float[Array, ""]
+    best_violation: Float[Array, ""]
+
+
+def begin(plan: Plan, task: Task, *, key: PRNGKeyArray) -> LoopState:
+    """An untrained policy and kappa = 0; units are read off a first drive."""
+    learner_key, drive_key, worlds_key, loop_key, settle_key = jax.random.split(key, 5)
+    regions = task.world.kinds.shape[1]
+    blind = Eyes(jnp.ones(()), jnp.ones(1), regions, plan.loop.sees_prices)
+    untrained = plan.build(blind)
+    state = untrained.init(key=learner_key)
+    kappa = jnp.zeros(len(task.atoms.bounds))
+    first = measure(
+        task, SeeingPolicy(untrained.actor(state), blind, jnp.zeros(regions)), 1, key=drive_key
+    )
+    step_cost = jnp.abs(first.return_) / first.steps
+    given_out = task.world.numbers.rate * first.steps
+    served = jnp.maximum(first.density / task.world.numbers.rate, 1.0)
+    sizes = jnp.concatenate([jnp.abs(first.return_)[None], served])
+    eyes = Eyes(step_cost, sizes[: blind.channels], regions, plan.loop.sees_prices)
+    rate = plan.loop.kappa_rate
+    beta = (
+        AUTOMATIC_KAPPA_RATE * step_cost / given_out if rate is None else jnp.asarray(rate, float)
+    )
+    policy = SeeingPolicy(untrained.actor(state), eyes, jnp.zeros(regions))
+    nothing = Best(
+        policy, kappa, jnp.inf * jnp.ones(()), -jnp.inf * jnp.ones(()), jnp.zeros((), int)
+    )
+    worlds = begin_worlds(task.world, plan.loop.worlds, key=worlds_key)
+    return LoopState(
+        state, eyes, kappa, beta, worlds, nothing, jnp.zeros((), int), loop_key, settle_key
+    )  # fmt: skip
+
+
+def iterate(plan: Plan, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
+    """One round: measure the density, move kappa, drive, charge each step, improve the policy."""
+    measure_key, wobble_key, drive_key, update_key, next_key = jax.random.split(state.key, 5)
+    loop, learner = plan.loop, plan.build(state.eyes)
+    progress = state.iteration / loop.iterations
+    rate = state.kappa_rate * (1.0 - (1.0 - loop.last_kappa_rate) * progress)
+    episodes = loop.episodes if task.is_random else 1
+    state, metrics = _measure_and_move(plan, task, state, rate, episodes=episodes, key=measure_key)
+    pricing = Pricing(task.atoms, state.kappa, task.mechanism, loop.wobble)
+    kappas = pricing.kappas_around(loop.worlds, key=wobble_key)
+    prices = jax.vmap(pricing.price)(kappas)
+
+    def act(observation: Array, lane: Array, key: PRNGKeyArray) -> tuple[Array, Array]:
+        return learner.explore(state.learner, state.eyes.actor(observation, prices[lane]), key=key)
+
+    worlds, stretch = gather(task.world, act, state.worlds, steps=loop.steps, key=drive_key)
+    learned, loss = learner.update(
+        state.learner, stretch, kappas, pricing, progress, key=update_key
+    )
+    state = state._replace(
+        learner=learned, worlds=worlds, iteration=state.iteration + 1, key=next_key
+    )
+    return state, metrics._replace(loss=loss)
+
+
+def settle(plan: Plan, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
+    """One round after the learning: the policy stays, kappa moves with shrinking steps.
+
+    All these rounds meet the same gusts: what is chosen among them is not chosen for its luck.
+    """
+    loop = plan.loop
+    done = (state.iteration - loop.iterations) / max(loop.settle, 1)
+    rate = state.kappa_rate * (SETTLE_FROM + (SETTLE_TO - SETTLE_FROM) * done)
+    episodes = loop.settle_episodes if task.is_random else 1
+    state, metrics = _measure_and_move(
+        plan, task, state, rate, episodes=episodes, key=state.settle_key
+    )
+    return state._replace(iteration=state.iteration + 1), metrics
+
+
+SETTLE_FROM, SETTLE_TO = 0.5, 0.02
+"""Beta while kappa settles, as a share of that in the first round: from the first to the second."""
+
+
+def _measure_and_move(
+    plan: Plan,
+    task: Task,
+    state: LoopState,
+    rate: Float[Array, ""],
+    *,
+    episodes: int,
+    key: PRNGKeyArray,
+) -> tuple[LoopState, Metrics]:
+    """Measure the present policy under the present kappa, remember it if it is the best, move."""
+    learner = plan.build(state.eyes)
+    price = task.mechanism.price(task.atoms, state.kappa)
+    policy = SeeingPolicy(learner.actor(state.learner), state.eyes, price)
+    seen = measure(task, policy, episodes, deviations=plan.loop.deviations, key=key)
+    best = _better(
+        task, state, Best(policy, state.kappa, seen.violation, seen.return_, state.iteration), seen
+    )
+    step = task.world.numbers.rate * jnp.abs(task.atoms.coefficients).max(axis=1, initial=0.0)
+    aim = plan.loop.inset * step + plan.loop.deviations * seen.error
+    inside = eqx.tree_at(lambda atoms: atoms.bounds, task.atoms, task.atoms.bounds - aim)
+    kappa = task.mechanism.update(inside, state.kappa, seen.density, rate)
+    metrics = Metrics(
+        seen.return_, seen.density, seen.violation, seen.steps, state.kappa,
+        jnp.zeros(()), best.return_, best.violation,
+    )  # fmt: skip
+    return state._replace(kappa=kappa, best=best), metrics
+
+
+def _better(task: Task, state: LoopState, found: Best, seen: Measurement) -> Best:
+    """The better of the best so far and what was found: rules first, then return."""
+    old = state.best
+    is_kept, was_kept = found.violation <= task.tolerance, old.violation <= task.tolerance
+    is_better = jnp.where(
+        is_kept & was_kept, found.return_ > old.return_, found.violation < old.violation
+    )
+    is_better = (is_better | (is_kept & ~was_kept)) & seen.is_whole
+    is_better &= jnp.isfinite(found.return_)
+    return jax.tree.map(lambda new, kept: jnp.where(is_better, new, kept), found, old)
+
+
+def measure(
+    task: Task,
+    policy: SeeingPolicy,
+    episodes: int,
+    *,
+    deviations: float = 0.0,
+    key: PRNGKeyArray,
+) -> Measurement:
+    """Whole episodes of a policy: what they cost, what each region receives, what is broken."""
+    keys = jax.random.split(key, episodes)
+    ran = jax.vmap(lambda each: run_episode(task.world, policy, key=each, discount=task.discount))(
+        keys
+    )
+    amounts = task.world.numbers.rate * ran.service
+    density = amounts.mean(axis=0)
+    sides = amounts @ task.atoms.coefficients.T
+    error = (
+        sides.std(axis=0, ddof=1) / jnp.sqrt(episodes)
+        if episodes > 1
+        else jnp.zeros(sides.shape[1])
+    )
+    signed = task.atoms.coefficients @ density - task.atoms.bounds + deviations * error
+    return Measurement(
+        ran.return_.mean(),
+        density,
+        clause_violation(task.atoms.members, signed).sum(),
+        ran.steps.mean(dtype=float),
+        jnp.all(ran.is_terminated),
+        error,
+    )

@@ -1,0 +1,186 @@
+"""Methods by name: a learner, a penalty, and their settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from scrl.errors import ScrlError, did_you_mean
+from scrl.learners import LEARNERS, NetworkConfig
+from scrl.loop import LoopConfig, Plan
+from scrl.punish import MECHANISMS, Mechanism, scrl
+from scrl.worlds.settings import check_settings, setting
+
+
+class MethodError(ScrlError):
+    """A method cannot be used: unknown name, unknown setting, value out of range."""
+
+
+class Method(NamedTuple):
+    """A named pair of learner and penalty."""
+
+    learner: str
+    penalty: str
+    sentence: str
+
+
+METHODS: dict[str, Method] = {
+    "scrl": Method("ppo", "scrl", "situational rules by drawn penalties (the paper's method)"),
+    "scrl-min": Method("ppo", "scrl-min", "the paper's ablation: the smallest penalty"),
+    "ppo-lagrangian": Method("ppo", "lagrangian", "a multiplier for every atom, all charged"),
+    "sac-lagrangian": Method("sac", "lagrangian", "the same with soft actor-critic"),
+    "ddpg": Method("ddpg", "none", "no rules at all (the paper's first baseline)"),
+}
+
+PRESETS: Mapping[str, Mapping[str, Any]] = types.MappingProxyType(
+    {
+        "default": {},
+        "paper": {
+            "learner": "ddpg",
+            "sharpness": 1.0,
+            "sees_prices": False,
+            "wobble": 0.0,
+            "inset": 0.0,
+            "settle": 0,
+            "worlds": 1,
+            "last_kappa_rate": 1.0,
+            "discount": 0.99,
+            "is_squashed": True,
+            "updates": 1024,
+            "last_rate": 1.0,
+        },
+    }
+)
+"""Settings that go together: what works best, and the paper's as closely as it can be told."""
+
+
+@dataclass(frozen=True)
+class PenaltyConfig:
+    """How charges are drawn."""
+
+    sharpness: float = setting(
+        2.0, "A disjunct is drawn with odds kappa^-sharpness (1: the paper's draw).",
+        low=0.0, high=100.0,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """All that decides a run beside the problem and the seeds."""
+
+    method: str
+    learner: str
+    penalty: str
+    penalty_settings: PenaltyConfig
+    loop: LoopConfig
+    learner_settings: NetworkConfig
+
+    @property
+    def plan(self) -> Plan:
+        return Plan(self.loop, self.learner, self.learner_settings)
+
+    @property
+    def mechanism(self) -> Mechanism:
+        if self.penalty == "scrl":
+            return scrl(self.penalty_settings.sharpness)
+        return MECHANISMS[self.penalty]()
+
+    def to_json(self) -> dict[str, Any]:
+        """Names and every setting, flat."""
+        tables = (self.penalty_settings, self.loop, self.learner_settings)
+        settings = {
+            key: value for each in tables for key, value in dataclasses.asdict(each).items()
+        }
+        return {
+            "method": self.method,
+            "learner": self.learner,
+            "penalty": self.penalty,
+            "settings": settings,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> TrainingConfig:
+        """The same again from what `to_json` wrote."""
+        names = {key: document.get(key) for key in ("method", "learner", "penalty")}
+        return configure(**names, settings=document.get("settings", {}))
+
+
+def configure(
+    method: str | None = None,
+    *,
+    learner: str | None = None,
+    penalty: str | None = None,
+    preset: str | None = None,
+    steps: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> TrainingConfig:
+    """A method with some of its parts and settings changed; unknown names raise.
+
+    What is named directly wins over the preset, the preset over the method's own choice. `steps`
+    is the number of environment steps in training, for each seed.
+    """
+    method = method or "scrl"
+    chosen = METHODS[_known(method, METHODS, "method")]
+    given = dict(PRESETS[_known(preset or "default", PRESETS, "preset")])
+    preferred = given.pop("learner", chosen.learner)
+    learner = _known(learner or preferred, LEARNERS, "learner")
+    penalty = _known(penalty or chosen.penalty, MECHANISMS, "penalty")
+    config = LEARNERS[learner].config
+    known = _fields(PenaltyConfig) | _fields(LoopConfig) | _fields(config)
+    # A preset speaks to all learners: what this one does not know is left out.
+    given = {key: value for key, value in given.items() if key in known} | dict(settings or {})
+    for key in given:
+        if key not in known:
+            raise MethodError(f"unknown setting '{key}'{did_you_mean(key, sorted(known))}")
+    loop = LoopConfig(**_of(LoopConfig, given))
+    if steps is not None:
+        loop = dataclasses.replace(loop, iterations=max(1, -(-steps // (loop.worlds * loop.steps))))
+    return TrainingConfig(
+        method, learner, penalty, PenaltyConfig(**_of(PenaltyConfig, given)), loop,
+        config(**_of(config, given)),
+    )  # fmt: skip
+
+
+def parse_settings(texts: list[str]) -> dict[str, Any]:
+    """`key=value` texts as settings: numbers, true and false, or empty for none."""
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise MethodError(f"'{text}' is not a setting: write key=value")
+        found[key.strip()] = _value(value.strip())
+    return found
+
+
+def _value(text: str) -> Any:
+    if text in {"true", "false"}:
+        return text == "true"
+    if text in {"", "none"}:
+        return None
+    kinds: tuple[Callable[[str], Any], ...] = (int, float)
+    for kind in kinds:
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _known(name: str, table: Mapping[str, Any], what: str) -> str:
+    if name not in table:
+        raise MethodError(f"unknown {what} '{name}'{did_you_mean(name, list(table))}")
+    return name
+
+
+def _fields(table: Any) -> set[str]:
+    return {field.name for field in dataclasses.fields(table)}
+
+
+def _of(table: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if key in _fields(table)}

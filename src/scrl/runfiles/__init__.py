@@ -1,0 +1,1 @@
+"""What run folders are made of: whole files, pytrees, the record, TensorBoard events."""

@@ -1,0 +1,323 @@
+"""`scrl.train`: seeds side by side, round after round, into a run folder that can be gone on with.
+
+A round is one call of compiled code. What decides the numbers is the state alone; when checkpoints
+are written does not, so a run that was interrupted ends with the same bits.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from scrl.errors import ScrlError
+from scrl.evaluation import Evaluation, evaluate
+from scrl.learners import SeeingPolicy
+from scrl.loop import LoopState, Metrics, Plan, Task, begin, iterate, settle
+from scrl.methods import TrainingConfig, configure
+from scrl.outcome import SeedResult, TrainingResult
+from scrl.problems import Problem
+from scrl.problems import load as load_problem
+from scrl.punish import Atoms
+from scrl.reference import solve
+from scrl.runs import RunFolder, RunRecord, new_run_path
+
+CHECKPOINT_EVERY_S = 20.0
+REPORT_SEED = 1_000_003
+"""Added to a training seed: the episodes that report a policy are not those that chose it."""
+REPORT_EPISODES = 1_000
+"""Episodes behind a result where chance plays a part; else one tells everything."""
+
+
+class DivergedError(ScrlError):
+    """Numbers grew beyond all bounds; the last good checkpoint is kept."""
+
+
+class InterruptedTrainingError(ScrlError):
+    """Somebody pressed Ctrl-C; everything up to here is saved."""
+
+    def __init__(self, run: Path) -> None:
+        super().__init__(f"interrupted; all is saved in {run}")
+        self.run = run
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is after a round, for whoever watches it."""
+
+    problem: Problem
+    config: TrainingConfig
+    run: Path
+    rounds: int
+    """Rounds done."""
+    rounds_in_all: int
+    env_steps: int
+    """Steps of all seeds so far."""
+    wall_s: float
+    metrics: Metrics
+    """What the last round saw, for every seed."""
+
+
+Watcher = Callable[[Progress], None]
+
+
+def train(  # noqa: PLR0913 (one for each thing that a user may want to say)
+    problem: Problem | str,
+    *,
+    method: str | None = None,
+    seeds: int | Sequence[int] = 1,
+    seed: int = 0,
+    learner: str | None = None,
+    penalty: str | None = None,
+    preset: str | None = None,
+    steps: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    out: Path | str | None = None,
+    watch: Watcher | None = None,
+) -> TrainingResult:
+    """Learn to keep the rules of a problem at the least cost, for some seeds at once.
+
+    `seeds` is how many (from `seed` on), or which. The run folder is `out`, or a new one in
+    `runs/`.
+    """
+    loaded = load_problem(problem) if isinstance(problem, str) else problem
+    config = configure(
+        method, learner=learner, penalty=penalty, preset=preset, steps=steps, settings=settings
+    )
+    chosen = tuple(range(seed, seed + seeds)) if isinstance(seeds, int) else tuple(seeds)
+    if not chosen or min(chosen) < 0 or len(set(chosen)) < len(chosen):
+        raise ScrlError("seeds must be one or more different whole numbers of at least 0")
+    path = Path(out) if out else new_run_path(Path("runs"), loaded.name, config.method)
+    record = RunRecord.now(loaded.name, config.method, config.to_json(), chosen)
+    folder = RunFolder.create(path, loaded, record)
+    return _Training(loaded, config, chosen, folder).run(watch)
+
+
+def resume(path: Path | str, *, watch: Watcher | None = None) -> TrainingResult:
+    """Go on with a run that was interrupted; a finished one is read."""
+    folder = RunFolder.open(path)
+    if (finished := folder.result()) is not None:
+        return TrainingResult.from_json(finished, folder.path)
+    config = TrainingConfig.from_json(folder.record.settings)
+    return _Training(folder.problem(), config, folder.record.seeds, folder).run(watch)
+
+
+class _Training:
+    """One run under way."""
+
+    def __init__(
+        self, problem: Problem, config: TrainingConfig, seeds: tuple[int, ...], folder: RunFolder
+    ) -> None:
+        self.problem, self.config, self.seeds, self.folder = problem, config, seeds, folder
+        self.task = task_of(problem, config)
+        self.rounds_in_all = config.loop.iterations + config.loop.settle
+        self.env_steps = 0
+
+    def run(self, watch: Watcher | None) -> TrainingResult:
+        """Train to the end, evaluate, write the result."""
+        started = time.monotonic()
+        state, done, before_s = self._begin_or_go_on()
+        saved = time.monotonic()
+        with _finishing_the_round() as is_interrupted:
+            while done < self.rounds_in_all:
+                is_learning = done < self.config.loop.iterations
+                advance = learn_round if is_learning else settle_round
+                state, metrics = advance(self.config.plan, self.task, state)
+                done += 1
+                metrics = jax.tree.map(np.asarray, metrics)
+                self._check(metrics, done)
+                wall_s = before_s + time.monotonic() - started
+                self._log(metrics, done, is_learning)
+                if is_interrupted() or time.monotonic() - saved > CHECKPOINT_EVERY_S:
+                    self.folder.save_checkpoint(self._kept(state), iteration=done, wall_s=wall_s)
+                    saved = time.monotonic()
+                if is_interrupted():
+                    raise InterruptedTrainingError(self.folder.path)
+                if watch is not None:
+                    watch(self._progress(metrics, done, wall_s))
+        wall_s = before_s + time.monotonic() - started
+        self.folder.save_checkpoint(self._kept(state), iteration=done, wall_s=wall_s)
+        return self._finish(state, wall_s)
+
+    def _begin_or_go_on(self) -> tuple[LoopState, int, float]:
+        keys = jnp.stack([jax.random.key(seed) for seed in self.seeds])
+        fresh = begin_all(self.config.plan, self.task, keys)
+        found = self.folder.load_checkpoint(self._kept(fresh))
+        if found is None:
+            return fresh, 0, 0.0
+        state, self.env_steps = found.state
+        self.env_steps = int(self.env_steps)
+        return state, found.iteration, found.wall_s
+
+    def _kept(self, state: LoopState) -> tuple[LoopState, np.ndarray]:
+        """What a checkpoint holds."""
+        return state, np.asarray(self.env_steps, np.int64)
+
+    def _check(self, metrics: Metrics, done: int) -> None:
+        sound = np.isfinite(metrics.loss) & np.isfinite(metrics.return_)
+        sound &= np.isfinite(metrics.kappa).all(axis=-1)
+        if sound.all():
+            return
+        lost = ", ".join(
+            str(seed) for seed, is_sound in zip(self.seeds, sound, strict=True) if not is_sound
+        )
+        raise DivergedError(
+            f"training diverged in round {done} (seed {lost}): a loss, a return or a kappa is no "
+            f"longer a number. The last good checkpoint is kept in {self.folder.path}; try a "
+            "smaller learning_rate or kappa_rate"
+        )
+
+    def _log(self, metrics: Metrics, done: int, is_learning: bool) -> None:
+        loop = self.config.loop
+        measured = float(metrics.steps.sum()) * _episodes(self.config, self.task, is_learning)
+        driven = loop.worlds * loop.steps * len(self.seeds) if is_learning else 0
+        self.env_steps += driven + round(measured)
+        regions = self.problem.world_spec.regions.names
+        self.folder.log(
+            [_row(metrics, index, done, seed, regions) for index, seed in enumerate(self.seeds)]
+        )
+
+    def _progress(self, metrics: Metrics, done: int, wall_s: float) -> Progress:
+        return Progress(
+            self.problem, self.config, self.folder.path, done, self.rounds_in_all,
+            self.env_steps, wall_s, metrics,
+        )  # fmt: skip
+
+    def _finish(self, state: LoopState, wall_s: float) -> TrainingResult:
+        policies = state.best.policy
+        self.folder.save_policy(policies)
+        reference = _reference_return(self.problem)
+        results = [
+            self._judge(seed_policy(policies, index), seed, reference)
+            for index, seed in enumerate(self.seeds)
+        ]
+        result = TrainingResult(
+            problem=self.problem.name,
+            method=self.config.method,
+            reference=reference,
+            seeds=tuple(results),
+            env_steps=self.env_steps,
+            wall_s=wall_s,
+            run=self.folder.path,
+        )
+        self.folder.save_result(result.to_json())
+        return result
+
+    def _judge(self, policy: SeeingPolicy, seed: int, reference: float | None) -> SeedResult:
+        found = report(self.problem, policy, seed, self.config.method)
+        gap = None if reference is None else (reference - found.return_) / abs(reference)
+        return SeedResult(seed, found, gap)
+
+
+def report(problem: Problem, policy: SeeingPolicy, seed: int, name: str) -> Evaluation:
+    """What a trained policy does in episodes that had no part in choosing it."""
+    episodes = REPORT_EPISODES if problem.world_spec.is_random else 1
+    return evaluate(problem, policy, episodes=episodes, seed=REPORT_SEED + seed, name=name)
+
+
+def seed_policy(policies: SeeingPolicy, index: int) -> SeeingPolicy:
+    """The policy of one seed out of those of all."""
+    return jax.tree.map(lambda leaf: leaf[index], policies)
+
+
+def task_of(problem: Problem, config: TrainingConfig) -> Task:
+    """A problem as the loop wants it."""
+    return Task(
+        problem.world,
+        Atoms.of(problem.atoms),
+        config.mechanism,
+        problem.tolerance,
+        problem.discount,
+        problem.world_spec.is_random,
+    )
+
+
+@partial(jax.jit, static_argnums=0)
+def begin_all(plan: Plan, task: Task, keys: PRNGKeyArray) -> LoopState:
+    """The state of every seed before the first round."""
+    return jax.vmap(lambda key: begin(plan, task, key=key))(keys)
+
+
+@partial(jax.jit, static_argnums=0, donate_argnums=2)
+def learn_round(plan: Plan, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
+    """One round of learning for every seed."""
+    return jax.vmap(lambda each: iterate(plan, task, each))(state)
+
+
+@partial(jax.jit, static_argnums=0, donate_argnums=2)
+def settle_round(plan: Plan, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
+    """One round of settling for every seed."""
+    return jax.vmap(lambda each: settle(plan, task, each))(state)
+
+
+def _episodes(config: TrainingConfig, task: Task, is_learning: bool) -> int:
+    if not task.is_random:
+        return 1
+    return config.loop.episodes if is_learning else config.loop.settle_episodes
+
+
+def _row(
+    metrics: Metrics, index: int, done: int, seed: int, regions: Sequence[str]
+) -> dict[str, Any]:
+    """One line of the metrics file."""
+
+    def number(values: Float[Array, " seed"]) -> float:
+        return float(values[index])
+
+    row = {
+        "iteration": done,
+        "seed": seed,
+        "return": number(metrics.return_),
+        "violation": number(metrics.violation),
+        "steps": number(metrics.steps),
+        "loss": number(metrics.loss),
+        "best_return": number(metrics.best_return),
+        "best_violation": number(metrics.best_violation),
+    }
+    row |= {
+        f"density/{name}": float(value)
+        for name, value in zip(regions, metrics.density[index], strict=True)
+    }
+    row |= {f"kappa/{atom}": float(value) for atom, value in enumerate(metrics.kappa[index])}
+    return row
+
+
+def _reference_return(problem: Problem) -> float | None:
+    """The reference's return; none where there is no reference."""
+    try:
+        return solve(problem, drives=0).return_
+    except ScrlError:
+        return None
+
+
+@contextmanager
+def _finishing_the_round() -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C lets the round end, so that its state can be saved; the second does not."""
+    pressed = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed.is_set
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, frame: Any) -> None:
+        del number, frame
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        pressed.set()
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield pressed.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
