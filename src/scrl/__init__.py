@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from scrl.reference import solve as solve
     from scrl.rules import d as d
     from scrl.rules import implies as implies
+    from scrl.trained import load_policy as load_policy
+    from scrl.training import resume as resume
     from scrl.training import train as train
 
 _HOMES = {
@@ -38,6 +40,8 @@ _HOMES = {
     "save": "scrl.problems",
     "solve": "scrl.reference",
     "train": "scrl.training",
+    "resume": "scrl.training",
+    "load_policy": "scrl.trained",
 }
 _ROOMS = ("gym", "reference")
 
@@ -51,7 +55,9 @@ __all__ = [
     "gym",
     "implies",
     "load",
+    "load_policy",
     "reference",
+    "resume",
     "save",
     "solve",
     "train",

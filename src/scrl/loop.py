@@ -27,7 +27,7 @@ from scrl.worlds.sweep import SweepState, SweepWorld
 class LoopConfig:
     """How much is driven in one iteration, and how kappa moves."""
 
-    iterations: int = setting(150, "Rounds of driving and learning.", low=1, high=10_000_000)
+    iterations: int = setting(200, "Rounds of driving and learning.", low=1, high=10_000_000)
     settle: int = setting(
         200,
         "Rounds after them in which kappa alone moves, with shrinking steps.",

@@ -48,6 +48,16 @@ class TrainingResult:
         return self.satisfied == len(self.seeds)
 
     @property
+    def best(self) -> SeedResult:
+        """The seed with the best return among those that violate least."""
+        tolerated = min(each.evaluation.cons_vio for each in self.seeds)
+        if self.satisfied:
+            good = [each for each in self.seeds if each.is_satisfied]
+        else:
+            good = [each for each in self.seeds if each.evaluation.cons_vio <= tolerated]
+        return max(good, key=lambda each: each.evaluation.return_)
+
+    @property
     def gaps(self) -> list[float]:
         """Of the seeds that keep every rule."""
         return [seed.gap for seed in self.seeds if seed.is_satisfied and seed.gap is not None]

@@ -12,32 +12,27 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from scrl.errors import ScrlError
-from scrl.evaluation import Evaluation, evaluate
 from scrl.learners import SeeingPolicy
-from scrl.loop import LoopState, Metrics, Plan, Task, begin, iterate, settle
+from scrl.loop import LoopState, Metrics, Task
 from scrl.methods import TrainingConfig, configure
 from scrl.outcome import SeedResult, TrainingResult
 from scrl.problems import Problem
 from scrl.problems import load as load_problem
-from scrl.punish import Atoms
 from scrl.reference import solve
+from scrl.rounds import begin_all, learn_round, settle_round, task_of
 from scrl.runs import RunFolder, RunRecord, new_run_path
+from scrl.trained import report, seed_policy
 
 CHECKPOINT_EVERY_S = 20.0
-REPORT_SEED = 1_000_003
-"""Added to a training seed: the episodes that report a policy are not those that chose it."""
-REPORT_EPISODES = 1_000
-"""Episodes behind a result where chance plays a part; else one tells everything."""
 
 
 class DivergedError(ScrlError):
@@ -218,47 +213,6 @@ class _Training:
         found = report(self.problem, policy, seed, self.config.method)
         gap = None if reference is None else (reference - found.return_) / abs(reference)
         return SeedResult(seed, found, gap)
-
-
-def report(problem: Problem, policy: SeeingPolicy, seed: int, name: str) -> Evaluation:
-    """What a trained policy does in episodes that had no part in choosing it."""
-    episodes = REPORT_EPISODES if problem.world_spec.is_random else 1
-    return evaluate(problem, policy, episodes=episodes, seed=REPORT_SEED + seed, name=name)
-
-
-def seed_policy(policies: SeeingPolicy, index: int) -> SeeingPolicy:
-    """The policy of one seed out of those of all."""
-    return jax.tree.map(lambda leaf: leaf[index], policies)
-
-
-def task_of(problem: Problem, config: TrainingConfig) -> Task:
-    """A problem as the loop wants it."""
-    return Task(
-        problem.world,
-        Atoms.of(problem.atoms),
-        config.mechanism,
-        problem.tolerance,
-        problem.discount,
-        problem.world_spec.is_random,
-    )
-
-
-@partial(jax.jit, static_argnums=0)
-def begin_all(plan: Plan, task: Task, keys: PRNGKeyArray) -> LoopState:
-    """The state of every seed before the first round."""
-    return jax.vmap(lambda key: begin(plan, task, key=key))(keys)
-
-
-@partial(jax.jit, static_argnums=0, donate_argnums=2)
-def learn_round(plan: Plan, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
-    """One round of learning for every seed."""
-    return jax.vmap(lambda each: iterate(plan, task, each))(state)
-
-
-@partial(jax.jit, static_argnums=0, donate_argnums=2)
-def settle_round(plan: Plan, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
-    """One round of settling for every seed."""
-    return jax.vmap(lambda each: settle(plan, task, each))(state)
 
 
 def _episodes(config: TrainingConfig, task: Task, is_learning: bool) -> int:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from scrl._version import __version__
-from scrl.cli import check, demo, evaluate, listing, new, solve
+from scrl.cli import check, demo, evaluate, listing, new, solve, train
 from scrl.errors import ScrlError
 
 EXIT_WRONG_INPUT = 2
@@ -62,6 +62,7 @@ for _name, _command in {
     "new": new.new,
     "check": check.check,
     "solve": solve.solve,
+    "train": train.train,
     "eval": evaluate.evaluate,
 }.items():
     app.command(_name)(_ends_cleanly(_command))

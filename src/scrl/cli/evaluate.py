@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 
 def evaluate(
     problem: ProblemArgument,
-    policy: Annotated[str, typer.Option(help="full-speed, or constant:V (V: the target speed).")],
+    policy: Annotated[
+        str,
+        typer.Option(help="full-speed, constant:V (V: the target speed), or a run folder."),
+    ],
     episodes: Annotated[
         int | None,
         typer.Option(
@@ -34,6 +38,9 @@ def evaluate(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the episodes.")] = 0,
+    policy_seed: Annotated[
+        int | None, typer.Option(min=0, help="Which seed of a run folder (default: its best).")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Run a policy and hold what each region receives against the rules (exit 1: one is broken)."""
@@ -43,7 +50,12 @@ def evaluate(
     with working("driving ..."):
         from scrl.evaluation import evaluate as run
 
-        result = run(loaded, policy, episodes=episodes, seed=seed)
+        chosen = policy
+        if Path(policy).is_dir():
+            from scrl.trained import load_policy
+
+            chosen = load_policy(policy, policy_seed)
+        result = run(loaded, chosen, episodes=episodes, seed=seed, name=policy)
     if as_json:
         print_json(result.to_json())
     else:

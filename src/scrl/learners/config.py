@@ -42,7 +42,7 @@ class PpoConfig(NetworkConfig):
     clip: float = setting(
         0.2, "How far the probability of an action may move in one update.", **_POSITIVE, high=1.0
     )
-    epochs: int = setting(4, "Passes over each batch.", low=1, high=100)
+    epochs: int = setting(2, "Passes over each batch.", low=1, high=100)
     minibatches: int = setting(8, "Parts of a batch, one Adam step each.", low=1, high=4096)
     pull: float = setting(3.0, "Pull on mean throttles outside [0, 1].", low=0.0, high=1e6)
     largest_gradient: float = setting(0.5, "Gradients are cut to this norm.", **_POSITIVE, high=1e6)

@@ -35,9 +35,14 @@ class Atom:
         """The same atom with its bound moved by so many units."""
         return replace(self, bound=self.bound + exact(by))
 
+    @property
+    def is_at_least(self) -> bool:
+        """Whether it reads better the other way round: S3 >= 800 rather than -S3 <= -800."""
+        return all(coefficient < 0 for _, coefficient in self.coefficients)
+
     def show(self) -> str:
         """Readable text of the rule language: S3 >= 800 rather than -S3 <= -800."""
-        if all(coefficient < 0 for _, coefficient in self.coefficients):
+        if self.is_at_least:
             flipped = [(name, -coefficient) for name, coefficient in self.coefficients]
             return f"{show_sum(flipped)} >= {show_number(-self.bound)}"
         positive_first = sorted(self.coefficients, key=lambda term: term[1] < 0)

@@ -1,0 +1,119 @@
+"""`scrl train`: learn to keep the rules, and say how good the result is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from scrl.cli.output import JsonFlag, console, messages, print_json, table, verdict, warn
+from scrl.errors import ScrlError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from scrl.outcome import TrainingResult
+
+EXIT_INTERRUPTED = 130
+
+
+def train(
+    problem: Annotated[
+        str | None,
+        typer.Argument(help="A built-in problem (see `scrl list`) or the path of a problem file."),
+    ] = None,
+    method: Annotated[str | None, typer.Option(help="A method (see `scrl list`).")] = None,
+    learner: Annotated[str | None, typer.Option(help="Another learner: ppo, ddpg, sac.")] = None,
+    penalty: Annotated[
+        str | None, typer.Option(help="Another penalty: scrl, scrl-min, lagrangian, none.")
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Settings that go together: default, paper.")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Environment steps of training, for each seed.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting, key=value; may be repeated.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Seeds, trained together.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="The run folder (default: a new one).")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Train (exit 1: some seed does not keep every rule)."""
+    if (problem is None) == (resume is None):
+        raise ScrlError("say which problem to train, or which run to `--resume`, and not both")
+    from scrl import training
+    from scrl.cli.watching import Watching
+    from scrl.methods import parse_settings
+    from scrl.problems import load
+
+    try:
+        with Watching(messages()) as watching:
+            if resume is not None:
+                result = training.resume(resume, watch=watching)
+            else:
+                loaded = load(problem or "")
+                warn(loaded.warnings())
+                result = training.train(
+                    loaded, method=method, learner=learner, penalty=penalty, preset=preset,
+                    steps=steps, settings=parse_settings(settings or []), seeds=seeds, seed=seed,
+                    out=out, watch=watching,
+                )  # fmt: skip
+    except training.InterruptedTrainingError as stopped:
+        messages().print(
+            f"interrupted; everything is saved. Go on with: scrl train --resume {stopped.run}",
+            soft_wrap=True, markup=False,
+        )  # fmt: skip
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+    if as_json:
+        print_json(result.to_json())
+    else:
+        print_result(result, console())
+    if not result.is_satisfied:
+        raise typer.Exit(1)
+
+
+def print_result(result: TrainingResult, out: Console) -> None:
+    """A row per seed, then all of them in a sentence."""
+    seeds = table(">seed", ">return", ">gap", "rules", ">violated by", ">steps", title="Result")
+    for each in result.seeds:
+        found = each.evaluation
+        seeds.add_row(
+            str(each.seed),
+            f"{found.return_:.2f}",
+            "" if each.gap is None else f"{each.gap:+.1%}",
+            verdict(found.is_satisfied),
+            f"{found.cons_vio:,.2f}" if not found.is_satisfied else "",
+            f"{found.steps:,.0f}",
+        )
+    out.print(seeds)
+    out.print(
+        f"{result.satisfied} of {len(result.seeds)} seeds keep every rule" + _gap_text(result)
+    )
+    if not result.satisfied:
+        out.print("no policy kept every rule: those shown are the least violating ones")
+    if any(each.evaluation.episodes > 1 for each in result.seeds):
+        kept = [
+            each.evaluation.episodes_satisfied / each.evaluation.episodes for each in result.seeds
+        ]
+        out.print(
+            f"in expectation; of single episodes {min(kept):.0%} to {max(kept):.0%} keep all rules"
+        )
+    out.print(f"{result.env_steps:,} steps in {result.wall_s:.0f} s")
+    out.print(f"run folder: {escape(str(result.run))}", soft_wrap=True)
+
+
+def _gap_text(result: TrainingResult) -> str:
+    if result.reference is None:
+        return "; there is no reference to compare with"
+    if result.gap_mean is None or result.gap_worst is None:
+        return f"; the best possible is {result.reference:.2f}"
+    return (
+        f"; {result.gap_mean:.1%} from the best possible ({result.reference:.2f}) on average, "
+        f"{result.gap_worst:.1%} at worst"
+    )

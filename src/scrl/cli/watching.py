@@ -1,0 +1,110 @@
+"""Training as it happens: a bar, the return, and every atom's density against its bound."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from scrl.cli.output import table
+
+if TYPE_CHECKING:
+    from scrl.training import Progress as TrainingProgress
+
+MOST_ATOMS = 16
+LINE_EVERY_S = 10.0
+"""Where there is no terminal a line now and then takes the place of the live table."""
+
+
+class Watching:
+    """Shows the rounds of a run on a terminal, or a line now and then elsewhere."""
+
+    def __init__(self, out: Console) -> None:
+        self.out = out
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:.0f} of {task.total:.0f} rounds"),
+            TextColumn("{task.fields[speed]}"),
+            TimeRemainingColumn(),
+            console=out,
+        )
+        self.row = self.bar.add_task("compiling", total=None, speed="", completed=0)
+        self.live = Live(self.bar, console=out, refresh_per_second=4, transient=True)
+        self.first: tuple[float, int] | None = None
+        self.told = time.monotonic()
+
+    def __enter__(self) -> Watching:
+        if self.out.is_terminal:
+            self.live.__enter__()
+        else:
+            self.out.print("compiling the training ...")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.out.is_terminal:
+            self.live.__exit__(None, None, None)
+
+    def __call__(self, now: TrainingProgress) -> None:
+        speed = self._speed(now)
+        self.bar.update(
+            self.row,
+            total=now.rounds_in_all,
+            completed=now.rounds,
+            description="learning" if now.rounds < now.config.loop.iterations else "settling",
+            speed=speed,
+        )
+        if self.out.is_terminal:
+            self.live.update(Group(self.bar, summary(now), atom_table(now)))
+        elif time.monotonic() - self.told > LINE_EVERY_S:
+            self.told = time.monotonic()
+            self.out.print(
+                f"round {now.rounds} of {now.rounds_in_all}, {speed}: {summary(now)}",
+                soft_wrap=True,
+            )
+
+    def _speed(self, now: TrainingProgress) -> str:
+        """Steps per second since the first round, which was compiled."""
+        if self.first is None:
+            self.first = (now.wall_s, now.env_steps)
+            return ""
+        seconds = max(now.wall_s - self.first[0], 1e-9)
+        return f"{(now.env_steps - self.first[1]) / seconds:,.0f} steps/s"
+
+
+def summary(now: TrainingProgress) -> str:
+    """The return, and how many seeds have found a policy that keeps every rule."""
+    metrics, tolerance = now.metrics, now.problem.tolerance
+    kept = np.asarray(metrics.best_violation) <= tolerance
+    text = f"return {np.mean(metrics.return_):.2f}, violated by {np.mean(metrics.violation):,.1f}"
+    text += f"; {kept.sum()} of {len(kept)} seeds have kept every rule"
+    if kept.any():
+        text += f", at best with {np.max(np.asarray(metrics.best_return)[kept]):.2f}"
+    return text
+
+
+def atom_table(now: TrainingProgress) -> Table:
+    """What each atom compares, now, with its bound and kappa; means over the seeds."""
+    atoms = now.problem.atoms
+    shown = table("rule", "asks for", ">now", ">bound", ">kappa", ">seeds inside")
+    sides = np.asarray(now.metrics.density, float) @ atoms.coefficients.T
+    inside = sides <= atoms.bounds + now.problem.tolerance
+    for index, atom in enumerate(atoms.atoms[:MOST_ATOMS]):
+        sign = -1.0 if atom.is_at_least else 1.0
+        shown.add_row(
+            escape(atom.origin.rule or ""),
+            escape(atom.show()),
+            f"{sign * sides[:, index].mean():,.1f}",
+            f"{sign * atoms.bounds[index]:,.1f}",
+            f"{np.asarray(now.metrics.kappa)[:, index].mean():.4f}",
+            f"{inside[:, index].sum()} of {len(inside)}",
+        )
+    if len(atoms.atoms) > MOST_ATOMS:
+        shown.add_row("", f"... and {len(atoms.atoms) - MOST_ATOMS} more", "", "", "", "")
+    return shown

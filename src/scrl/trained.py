@@ -1,0 +1,58 @@
+"""Policies out of run folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+
+from scrl.errors import PolicyError
+from scrl.evaluation import Evaluation, evaluate
+from scrl.learners import SeeingPolicy
+from scrl.methods import TrainingConfig
+from scrl.outcome import TrainingResult
+from scrl.problems import Problem
+from scrl.rounds import begin_all, task_of
+from scrl.runs import RunFolder
+
+REPORT_SEED = 1_000_003
+"""Added to a training seed: the episodes that report a policy are not those that chose it."""
+REPORT_EPISODES = 1_000
+"""Episodes behind a result where chance plays a part; else one tells everything."""
+
+
+def load_policy(run: Path | str, seed: int | None = None) -> SeeingPolicy:
+    """The policy that a run ended with: that of a seed, or of the best one."""
+    folder = RunFolder.open(run)
+    found = folder.result()
+    if found is None:
+        raise PolicyError(
+            f"{folder.path}: this run is not finished; go on with `scrl train --resume` first"
+        )
+    result = TrainingResult.from_json(found, folder.path)
+    chosen = result.best.seed if seed is None else seed
+    if chosen not in folder.record.seeds:
+        known = ", ".join(map(str, folder.record.seeds))
+        raise PolicyError(f"{folder.path}: there is no seed {chosen} in this run, only {known}")
+    policies = folder.load_policy(_policies_like(folder))
+    return seed_policy(policies, folder.record.seeds.index(chosen))
+
+
+def _policies_like(folder: RunFolder) -> SeeingPolicy:
+    """The shapes of the policies of all seeds, without training."""
+    config = TrainingConfig.from_json(folder.record.settings)
+    task = task_of(folder.problem(), config)
+    keys = jnp.stack([jax.random.key(seed) for seed in folder.record.seeds])
+    return jax.eval_shape(lambda: begin_all(config.plan, task, keys)).best.policy
+
+
+def report(problem: Problem, policy: SeeingPolicy, seed: int, name: str) -> Evaluation:
+    """What a trained policy does in episodes that had no part in choosing it."""
+    episodes = REPORT_EPISODES if problem.world_spec.is_random else 1
+    return evaluate(problem, policy, episodes=episodes, seed=REPORT_SEED + seed, name=name)
+
+
+def seed_policy(policies: SeeingPolicy, index: int) -> SeeingPolicy:
+    """The policy of one seed out of those of all."""
+    return jax.tree.map(lambda leaf: leaf[index], policies)
