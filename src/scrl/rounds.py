@@ -1,16 +1,26 @@
-"""Rounds of the loop, compiled, for all seeds of a run at once."""
+"""Rounds of the loop, compiled, for all seeds of a run at once, over all devices there are.
+
+Seeds know nothing of each other, so each device takes some of them and runs on its own. On a CPU
+every core can be a device (JAX_NUM_CPU_DEVICES; the commands see to it).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PRNGKeyArray
 
 from scrl.loop import LoopState, Metrics, Plan, Task, begin, iterate, settle
 from scrl.methods import TrainingConfig
 from scrl.problems import Problem
 from scrl.punish import Atoms
+
+BY_SEED = PartitionSpec("seed")
 
 
 def task_of(problem: Problem, config: TrainingConfig) -> Task:
@@ -25,19 +35,67 @@ def task_of(problem: Problem, config: TrainingConfig) -> Task:
     )
 
 
-@partial(jax.jit, static_argnums=0)
-def begin_all(plan: Plan, task: Task, keys: PRNGKeyArray) -> LoopState:
+class Rounds:
+    """The compiled rounds of one task for some seeds."""
+
+    def __init__(self, problem: Problem, config: TrainingConfig, seeds: Sequence[int]) -> None:
+        self.plan = config.plan
+        self.seeds = tuple(seeds)
+        self.mesh = mesh_for(len(self.seeds))
+        self.sharding = NamedSharding(self.mesh, BY_SEED)
+        self.task = jax.device_put(
+            task_of(problem, config), NamedSharding(self.mesh, PartitionSpec())
+        )
+
+    def begin(self) -> LoopState:
+        """The state of every seed before the first round."""
+        keys = jnp.stack([jax.random.key(seed) for seed in self.seeds])
+        return begin_all(self.plan, self.mesh, self.task, self.place(keys))
+
+    def learn(self, state: LoopState) -> tuple[LoopState, Metrics]:
+        """One round of learning; the old state is used up."""
+        return learn_round(self.plan, self.mesh, self.task, state)
+
+    def settle(self, state: LoopState) -> tuple[LoopState, Metrics]:
+        """One round of settling; the old state is used up."""
+        return settle_round(self.plan, self.mesh, self.task, state)
+
+    def place(self, by_seed: Any) -> Any:
+        """Arrays with a row per seed, moved to the devices of their seeds."""
+        return jax.device_put(by_seed, self.sharding)
+
+
+def mesh_for(seeds: int) -> Mesh:
+    """As many devices as share the seeds out evenly."""
+    devices = jax.local_devices()
+    used = max(count for count in range(1, len(devices) + 1) if seeds % count == 0)
+    return Mesh(devices[:used], ("seed",), axis_types=(AxisType.Auto,))
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def begin_all(plan: Plan, mesh: Mesh, task: Task, keys: PRNGKeyArray) -> LoopState:
     """The state of every seed before the first round."""
-    return jax.vmap(lambda key: begin(plan, task, key=key))(keys)
+    return _on_all(mesh, lambda task, key: begin(plan, task, key=key))(task, keys)
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=2)
-def learn_round(plan: Plan, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
+@partial(jax.jit, static_argnums=(0, 1), donate_argnums=3)
+def learn_round(plan: Plan, mesh: Mesh, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
     """One round of learning for every seed."""
-    return jax.vmap(lambda each: iterate(plan, task, each))(state)
+    return _on_all(mesh, lambda task, each: iterate(plan, task, each))(task, state)
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=2)
-def settle_round(plan: Plan, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
+@partial(jax.jit, static_argnums=(0, 1), donate_argnums=3)
+def settle_round(plan: Plan, mesh: Mesh, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
     """One round of settling for every seed."""
-    return jax.vmap(lambda each: settle(plan, task, each))(state)
+    return _on_all(mesh, lambda task, each: settle(plan, task, each))(task, state)
+
+
+def _on_all(mesh: Mesh, for_one: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of a task and one seed's data, for all seeds of all devices."""
+    return jax.shard_map(
+        jax.vmap(for_one, in_axes=(None, 0)),
+        mesh=mesh,
+        in_specs=(PartitionSpec(), BY_SEED),
+        out_specs=BY_SEED,
+        check_vma=False,
+    )

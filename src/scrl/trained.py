@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 
 from scrl.errors import PolicyError
 from scrl.evaluation import Evaluation, evaluate
@@ -13,7 +12,7 @@ from scrl.learners import SeeingPolicy
 from scrl.methods import TrainingConfig
 from scrl.outcome import TrainingResult
 from scrl.problems import Problem
-from scrl.rounds import begin_all, task_of
+from scrl.rounds import Rounds
 from scrl.runs import RunFolder
 
 REPORT_SEED = 1_000_003
@@ -42,9 +41,8 @@ def load_policy(run: Path | str, seed: int | None = None) -> SeeingPolicy:
 def _policies_like(folder: RunFolder) -> SeeingPolicy:
     """The shapes of the policies of all seeds, without training."""
     config = TrainingConfig.from_json(folder.record.settings)
-    task = task_of(folder.problem(), config)
-    keys = jnp.stack([jax.random.key(seed) for seed in folder.record.seeds])
-    return jax.eval_shape(lambda: begin_all(config.plan, task, keys)).best.policy
+    rounds = Rounds(folder.problem(), config, folder.record.seeds)
+    return jax.eval_shape(rounds.begin).best.policy
 
 
 def report(problem: Problem, policy: SeeingPolicy, seed: int, name: str) -> Evaluation:

@@ -16,19 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from scrl.errors import ScrlError
 from scrl.learners import SeeingPolicy
-from scrl.loop import LoopState, Metrics, Task
+from scrl.loop import LoopState, Metrics
 from scrl.methods import TrainingConfig, configure
 from scrl.outcome import SeedResult, TrainingResult
 from scrl.problems import Problem
 from scrl.problems import load as load_problem
 from scrl.reference import solve
-from scrl.rounds import begin_all, learn_round, settle_round, task_of
+from scrl.rounds import Rounds
 from scrl.runs import RunFolder, RunRecord, new_run_path
 from scrl.trained import report, seed_policy
 
@@ -115,7 +114,7 @@ class _Training:
         self, problem: Problem, config: TrainingConfig, seeds: tuple[int, ...], folder: RunFolder
     ) -> None:
         self.problem, self.config, self.seeds, self.folder = problem, config, seeds, folder
-        self.task = task_of(problem, config)
+        self.rounds = Rounds(problem, config, seeds)
         self.rounds_in_all = config.loop.iterations + config.loop.settle
         self.env_steps = 0
 
@@ -127,8 +126,8 @@ class _Training:
         with _finishing_the_round() as is_interrupted:
             while done < self.rounds_in_all:
                 is_learning = done < self.config.loop.iterations
-                advance = learn_round if is_learning else settle_round
-                state, metrics = advance(self.config.plan, self.task, state)
+                advance = self.rounds.learn if is_learning else self.rounds.settle
+                state, metrics = advance(state)
                 done += 1
                 metrics = jax.tree.map(np.asarray, metrics)
                 self._check(metrics, done)
@@ -146,14 +145,13 @@ class _Training:
         return self._finish(state, wall_s)
 
     def _begin_or_go_on(self) -> tuple[LoopState, int, float]:
-        keys = jnp.stack([jax.random.key(seed) for seed in self.seeds])
-        fresh = begin_all(self.config.plan, self.task, keys)
+        fresh = self.rounds.begin()
         found = self.folder.load_checkpoint(self._kept(fresh))
         if found is None:
             return fresh, 0, 0.0
         state, self.env_steps = found.state
         self.env_steps = int(self.env_steps)
-        return state, found.iteration, found.wall_s
+        return self.rounds.place(state), found.iteration, found.wall_s
 
     def _kept(self, state: LoopState) -> tuple[LoopState, np.ndarray]:
         """What a checkpoint holds."""
@@ -175,7 +173,7 @@ class _Training:
 
     def _log(self, metrics: Metrics, done: int, is_learning: bool) -> None:
         loop = self.config.loop
-        measured = float(metrics.steps.sum()) * _episodes(self.config, self.task, is_learning)
+        measured = float(metrics.steps.sum()) * _episodes(self.config, self.problem, is_learning)
         driven = loop.worlds * loop.steps * len(self.seeds) if is_learning else 0
         self.env_steps += driven + round(measured)
         regions = self.problem.world_spec.regions.names
@@ -215,8 +213,8 @@ class _Training:
         return SeedResult(seed, found, gap)
 
 
-def _episodes(config: TrainingConfig, task: Task, is_learning: bool) -> int:
-    if not task.is_random:
+def _episodes(config: TrainingConfig, problem: Problem, is_learning: bool) -> int:
+    if not problem.world_spec.is_random:
         return 1
     return config.loop.episodes if is_learning else config.loop.settle_episodes
 

@@ -84,14 +84,16 @@ def _common(
     del version
 
 
-def _keep_compiled_code() -> None:
-    """Let JAX keep what it compiles on disk, so that the next command starts at once."""
+def _prepare_jax() -> None:
+    """Keep compiled code on disk, so that the next command starts at once; use every core."""
     home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(home) / "scrl" / "compiled"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+    # Each core as a device of its own: seeds are shared out among them.
+    os.environ.setdefault("JAX_NUM_CPU_DEVICES", str(os.cpu_count() or 1))
 
 
 def main() -> None:
     """Run a command."""
-    _keep_compiled_code()
+    _prepare_jax()
     app(prog_name="scrl")
