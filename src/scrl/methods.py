@@ -49,7 +49,6 @@ PRESETS: Mapping[str, Mapping[str, Any]] = types.MappingProxyType(
             "last_kappa_rate": 1.0,
             "discount": 0.99,
             "is_squashed": True,
-            "updates": 1024,
             "last_rate": 1.0,
         },
     }
