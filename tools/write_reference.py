@@ -1,4 +1,4 @@
-"""Writes the tables of docs/problems.md from the settings classes, so that they cannot go stale.
+"""Writes the tables of settings in the docs from the settings classes: they cannot go stale.
 
 `python tools/write_reference.py` rewrites what stands between the two marks; a test checks it.
 """
@@ -12,6 +12,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from scrl.learners import LEARNERS
+from scrl.loop import LoopConfig
+from scrl.methods import PenaltyConfig
 from scrl.problems import ProblemOptions
 from scrl.problems.toml_text import value_text
 from scrl.worlds.maps import MapOptions
@@ -20,7 +23,8 @@ from scrl.worlds.spec import Route
 from scrl.worlds.units import Units
 from scrl.worlds.vehicle import Vehicle, Wind
 
-PAGE = Path(__file__).parents[1] / "docs" / "problems.md"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = (DOCS / "problems.md", DOCS / "training.md")
 BEGIN = "<!-- settings: written by tools/write_reference.py -->"
 END = "<!-- end of settings -->"
 
@@ -33,28 +37,43 @@ FILE_ROWS: tuple[Row, ...] = (
 
 
 def main() -> None:
-    """Rewrite the page."""
-    PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    """Rewrite the pages."""
+    for page in PAGES:
+        page.write_text(renewed(page), encoding="utf-8")
 
 
-def renewed(page: str) -> str:
-    """The page with its marked block written anew."""
-    before, _, rest = page.partition(BEGIN)
+def renewed(page: Path) -> str:
+    """A page with its marked block written anew."""
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:
-        raise ValueError(f"{PAGE} needs the marks {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n\n{reference()}\n\n{END}{after}"
+        raise ValueError(f"{page} needs the marks {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n\n{reference(page.stem)}\n\n{END}{after}"
 
 
-def reference() -> str:
-    """One section for each table of a problem file."""
-    sections = {
-        "problem": setting_rows(ProblemOptions),
-        "world": [*FILE_ROWS, *map_rows(), *setting_rows(Route), *setting_rows(Units)],
-        "vehicle": setting_rows(Vehicle),
-        "wind": setting_rows(Wind),
+def reference(page: str) -> str:
+    """One section for each table of settings."""
+    sections = {"problems": problem_sections, "training": training_sections}[page]()
+    return "\n\n".join(f"### {name}\n\n{table(rows)}" for name, rows in sections.items())
+
+
+def problem_sections() -> dict[str, list[Row]]:
+    """The tables of a problem file."""
+    return {
+        "`[problem]`": setting_rows(ProblemOptions),
+        "`[world]`": [*FILE_ROWS, *map_rows(), *setting_rows(Route), *setting_rows(Units)],
+        "`[vehicle]`": setting_rows(Vehicle),
+        "`[wind]`": setting_rows(Wind),
     }
-    return "\n\n".join(f"### `[{name}]`\n\n{table(rows)}" for name, rows in sections.items())
+
+
+def training_sections() -> dict[str, list[Row]]:
+    """The loop, the penalty, and each learner."""
+    return {
+        "The loop": setting_rows(LoopConfig),
+        "The penalty": setting_rows(PenaltyConfig),
+        **{f"`{name}`": setting_rows(entry.config) for name, entry in LEARNERS.items()},
+    }
 
 
 def table(rows: Iterable[Row]) -> str:

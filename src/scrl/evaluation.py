@@ -125,6 +125,12 @@ def evaluate(
     label = name or (policy if isinstance(policy, str) else type(policy).__name__)
     if isinstance(policy, str):
         policy = fixed_policy(policy, problem)
+    asked, there = getattr(policy, "regions", None), len(problem.world_spec.regions.names)
+    if asked is not None and asked != there:
+        raise PolicyError(
+            f"{label}: this policy was trained on a map with {asked} regions, and {problem.name} "
+            f"has {there}"
+        )
     if episodes is None:
         # A function that does not say whether it is random is taken to be.
         is_random = problem.world_spec.is_random or getattr(policy, "is_random", True)

@@ -7,7 +7,7 @@ handed out. Learning goes on in other worlds, under kappas around the present on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -89,8 +89,12 @@ class Plan(NamedTuple):
     learner: str
     settings: NetworkConfig
 
-    def build(self, eyes: Eyes) -> Learner:
-        return LEARNERS[self.learner].make(self.settings, eyes)
+    def build(self, task: Task, eyes: Eyes) -> Learner:
+        """The learner for a task; without a discount of its own it takes the task's."""
+        settings = self.settings
+        if settings.discount is None:
+            settings = replace(settings, discount=task.discount)
+        return LEARNERS[self.learner].make(settings, eyes)
 
 
 class Best(NamedTuple):
@@ -149,7 +153,7 @@ def begin(plan: Plan, task: Task, *, key: PRNGKeyArray) -> LoopState:
     learner_key, drive_key, worlds_key, loop_key, settle_key = jax.random.split(key, 5)
     regions = task.world.kinds.shape[1]
     blind = Eyes(jnp.ones(()), jnp.ones(1), regions, plan.loop.sees_prices)
-    untrained = plan.build(blind)
+    untrained = plan.build(task, blind)
     state = untrained.init(key=learner_key)
     kappa = jnp.zeros(len(task.atoms.bounds))
     first = measure(
@@ -177,7 +181,7 @@ def begin(plan: Plan, task: Task, *, key: PRNGKeyArray) -> LoopState:
 def iterate(plan: Plan, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
     """One round: measure the density, move kappa, drive, charge each step, improve the policy."""
     measure_key, wobble_key, drive_key, update_key, next_key = jax.random.split(state.key, 5)
-    loop, learner = plan.loop, plan.build(state.eyes)
+    loop, learner = plan.loop, plan.build(task, state.eyes)
     progress = state.iteration / loop.iterations
     rate = state.kappa_rate * (1.0 - (1.0 - loop.last_kappa_rate) * progress)
     episodes = loop.episodes if task.is_random else 1
@@ -228,7 +232,7 @@ def _measure_and_move(
     key: PRNGKeyArray,
 ) -> tuple[LoopState, Metrics]:
     """Measure the present policy under the present kappa, remember it if it is the best, move."""
-    learner = plan.build(state.eyes)
+    learner = plan.build(task, state.eyes)
     price = task.mechanism.price(task.atoms, state.kappa)
     policy = SeeingPolicy(learner.actor(state.learner), state.eyes, price)
     seen = measure(task, policy, episodes, deviations=plan.loop.deviations, key=key)

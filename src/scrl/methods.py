@@ -6,34 +6,19 @@ import dataclasses
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from scrl.errors import ScrlError, did_you_mean
 from scrl.learners import LEARNERS, NetworkConfig
 from scrl.loop import LoopConfig, Plan
 from scrl.punish import MECHANISMS, Mechanism, scrl
+from scrl.roster import METHODS
 from scrl.worlds.settings import check_settings, setting
 
 
 class MethodError(ScrlError):
     """A method cannot be used: unknown name, unknown setting, value out of range."""
 
-
-class Method(NamedTuple):
-    """A named pair of learner and penalty."""
-
-    learner: str
-    penalty: str
-    sentence: str
-
-
-METHODS: dict[str, Method] = {
-    "scrl": Method("ppo", "scrl", "situational rules by drawn penalties (the paper's method)"),
-    "scrl-min": Method("ppo", "scrl-min", "the paper's ablation: the smallest penalty"),
-    "ppo-lagrangian": Method("ppo", "lagrangian", "a multiplier for every atom, all charged"),
-    "sac-lagrangian": Method("sac", "lagrangian", "the same with soft actor-critic"),
-    "ddpg": Method("ddpg", "none", "no rules at all (the paper's first baseline)"),
-}
 
 PRESETS: Mapping[str, Mapping[str, Any]] = types.MappingProxyType(
     {

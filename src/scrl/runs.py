@@ -67,10 +67,7 @@ class RunFolder:
     def create(cls, path: Path | str, problem: Problem, record: RunRecord) -> RunFolder:
         """A new folder with the problem and the record; what is there is never overwritten."""
         path = Path(path)
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            is_run = (path / "run.json").exists()
-            hint = f", or go on with --resume {shlex.quote(str(path))}" if is_run else ""
-            raise RunError(f"{path} exists already and is not empty; choose another --out{hint}")
+        check_free(path)
         if problem.source and problem.source.path.name.lower() in _MAP_NAMES_TAKEN:
             taken = problem.source.path
             raise RunError(f"{taken}: every run has a file of that name; rename the map")
@@ -198,6 +195,14 @@ class RunFolder:
     @property
     def is_finished(self) -> bool:
         return (self.path / "result.json").is_file()
+
+
+def check_free(path: Path) -> None:
+    """Raise where a new run folder would have to overwrite something."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        is_run = (path / "run.json").exists()
+        hint = f", or go on with --resume {shlex.quote(str(path))}" if is_run else ""
+        raise RunError(f"{path} exists already and is not empty; choose another --out{hint}")
 
 
 def new_run_path(root: Path, problem: str, method: str) -> Path:

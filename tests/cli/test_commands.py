@@ -79,11 +79,13 @@ def test_new_then_check_then_eval(tmp_path: Path) -> None:
     assert run("eval", "my field", "--policy", "full-speed", cwd=tmp_path).returncode == 1
 
 
-def test_demo_tells_its_story_and_leaves_a_picture(tmp_path: Path) -> None:
-    done = run("demo", cwd=tmp_path)
+def test_demo_tells_its_story_and_leaves_a_run_with_a_picture(tmp_path: Path) -> None:
+    done = run("demo", "--steps", "20000", "--out", "shown", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "adequacy" in done.stdout
-    assert (tmp_path / "runs/demo/agri-joint.png").stat().st_size > 10_000
+    for told in ("adequacy", "The best possible", "What was learned", "run folder: shown"):
+        assert told in done.stdout
+    assert (tmp_path / "shown/overview.png").stat().st_size > 10_000
+    assert (tmp_path / "shown/result.json").exists()
 
 
 def test_a_pipe_gets_plain_text_and_no_colour_is_obeyed() -> None:
@@ -152,9 +154,10 @@ def test_a_name_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
     np.save(tmp_path / "map.npy", np.array([[1, 1, 1, 1]]))
     path = tmp_path / "evil.toml"
     path.write_text('[problem]\nname = "../../evil"\n[world]\nmap = "map.npy"\n')
-    done = run("demo", str(path), "--out", "pictures", cwd=tmp_path)
+    done = run("demo", str(path), "--steps", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert [file.name for file in (tmp_path / "pictures").iterdir()] == ["evil.png"]
+    assert [folder.name[:4] for folder in (tmp_path / "runs").iterdir()] == ["evil"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["evil.toml", "map.npy", "runs"]
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

@@ -6,8 +6,9 @@ from scrl.cli.output import JsonFlag, console, print_json, table
 
 
 def list_all(as_json: JsonFlag = False) -> None:
-    """Show the built-in problems and policies."""
+    """Show the built-in problems, policies, methods and learners."""
     from scrl.problems import builtin_names, load
+    from scrl.roster import LEARNERS, METHODS
 
     problems = [load(name) for name in builtin_names()]
     if as_json:
@@ -19,7 +20,13 @@ def list_all(as_json: JsonFlag = False) -> None:
             }
             for problem in problems
         ]
-        print_json({"problems": listed, "policies": ["full-speed", "constant:V"]})
+        methods = [
+            {"name": name, "learner": method.learner, "penalty": method.penalty}
+            for name, method in METHODS.items()
+        ]
+        policies = ["full-speed", "constant:V"]
+        document = {"problems": listed, "policies": policies, "methods": methods}
+        print_json({**document, "learners": list(LEARNERS)})
         return
     shown = table("problem", "what it asks", title="Built-in problems")
     for problem in problems:
@@ -27,6 +34,12 @@ def list_all(as_json: JsonFlag = False) -> None:
     policies = table("policy", "what it does", title="Policies that need no training")
     policies.add_row("[bold]full-speed[/bold]", "drives as fast as it can")
     policies.add_row("[bold]constant:V[/bold]", "keeps the target speed V, in cells per step")
+    methods = table("method", "learner", "penalty", "what it is", title="Methods to train with")
+    for name, method in METHODS.items():
+        methods.add_row(f"[bold]{name}[/bold]", method.learner, method.penalty, method.sentence)
+    learners = table("learner", "what it is", title="Learners")
+    for name, sentence in LEARNERS.items():
+        learners.add_row(f"[bold]{name}[/bold]", sentence)
     out = console()
-    out.print(shown)
-    out.print(policies)
+    for each in (shown, policies, methods, learners):
+        out.print(each)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,30 +54,39 @@ def train(
     from scrl.methods import parse_settings
     from scrl.problems import load
 
-    try:
-        with Watching(messages()) as watching:
-            if resume is not None:
-                result = training.resume(resume, watch=watching)
-            else:
-                loaded = load(problem or "")
-                warn(loaded.warnings())
-                result = training.train(
-                    loaded, method=method, learner=learner, penalty=penalty, preset=preset,
-                    steps=steps, settings=parse_settings(settings or []), seeds=seeds, seed=seed,
-                    out=out, watch=watching,
-                )  # fmt: skip
-    except training.InterruptedTrainingError as stopped:
-        messages().print(
-            f"interrupted; everything is saved. Go on with: scrl train --resume {stopped.run}",
-            soft_wrap=True, markup=False,
-        )  # fmt: skip
-        raise typer.Exit(EXIT_INTERRUPTED) from None
+    with ending_well(), Watching(messages()) as watching:
+        if resume is not None:
+            result = training.resume(resume, watch=watching)
+        else:
+            loaded = load(problem or "")
+            warn(loaded.warnings())
+            result = training.train(
+                loaded, method=method, learner=learner, penalty=penalty, preset=preset,
+                steps=steps, settings=parse_settings(settings or []), seeds=seeds, seed=seed,
+                out=out, watch=watching,
+            )  # fmt: skip
     if as_json:
         print_json(result.to_json())
     else:
         print_result(result, console())
     if not result.is_satisfied:
         raise typer.Exit(1)
+
+
+@contextmanager
+def ending_well() -> Iterator[None]:
+    """Say how to go on with training that was interrupted."""
+    from scrl.training import InterruptedTrainingError
+
+    try:
+        yield
+    except InterruptedTrainingError as stopped:
+        messages().print(
+            f"interrupted; everything is saved. Go on with: scrl train --resume {stopped.run}",
+            soft_wrap=True,
+            markup=False,
+        )
+        raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
 def print_result(result: TrainingResult, out: Console) -> None:

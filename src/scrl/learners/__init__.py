@@ -17,13 +17,12 @@ class LearnerEntry(NamedTuple):
 
     config: type[NetworkConfig]
     make: Callable[[Any, Eyes], Learner]
-    sentence: str
 
 
 LEARNERS: dict[str, LearnerEntry] = {
-    "ppo": LearnerEntry(PpoConfig, ppo.learner, "proximal policy optimisation"),
-    "ddpg": LearnerEntry(DdpgConfig, ddpg.learner, "deep deterministic policy gradient"),
-    "sac": LearnerEntry(SacConfig, sac.learner, "soft actor-critic"),
+    "ppo": LearnerEntry(PpoConfig, ppo.learner),
+    "ddpg": LearnerEntry(DdpgConfig, ddpg.learner),
+    "sac": LearnerEntry(SacConfig, sac.learner),
 }
 
 __all__ = [

@@ -28,7 +28,7 @@ def adam_step(
 ) -> tuple[Any, optax.OptState, Float[Array, ""]]:
     """One step down a loss; gradients above a norm are cut to it first."""
     value, gradient = eqx.filter_value_and_grad(loss)(learned)
-    cut = jnp.minimum(1.0, largest_gradient / (optax.global_norm(gradient) + 1e-8))
+    cut = jnp.minimum(1.0, largest_gradient / (optax.tree.norm(gradient) + 1e-8))
     gradient = jax.tree.map(lambda leaf: cut * leaf, gradient)
     moves, memory = optax.scale_by_adam().update(gradient, memory)
     moves = jax.tree.map(lambda leaf: -rate * leaf, moves)

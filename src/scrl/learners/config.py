@@ -13,9 +13,9 @@ _POSITIVE = {"low": 0.0, "is_low_open": True}
 class NetworkConfig:
     """What all learners have in common."""
 
-    discount: float = setting(
-        1.0, "Weight of a step against the one before it; 1 needs episodes that end.", **_POSITIVE,
-        high=1.0,
+    discount: float | None = setting(
+        None, "Weight of a step against the one before it (none: the problem's own, usually 1).",
+        **_POSITIVE, high=1.0,
     )  # fmt: skip
     width: int = setting(64, "Units in each hidden layer of actor and critic.", low=1, high=4096)
     depth: int = setting(2, "Hidden layers of actor and critic.", low=0, high=8)
@@ -26,6 +26,11 @@ class NetworkConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+    @property
+    def gamma(self) -> float:
+        """The discount, once it is known."""
+        return 1.0 if self.discount is None else self.discount
 
     @property
     def hidden(self) -> tuple[int, ...]:

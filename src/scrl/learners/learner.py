@@ -42,6 +42,11 @@ class SeeingPolicy(eqx.Module):
     def is_random(self) -> bool:
         return False
 
+    @property
+    def regions(self) -> int:
+        """How many regions it was trained for."""
+        return self.eyes.regions
+
     def __call__(
         self, observation: Float[Array, " feature"], *, key: PRNGKeyArray
     ) -> Float[Array, ""]:

@@ -131,7 +131,7 @@ def _sample(
     after = values(seen(stretch.next_observation, prices))
     advantage = advantages(
         paid, value, after, stretch.is_terminated, stretch.is_truncated,
-        discount=config.discount, trace=config.trace,
+        discount=config.gamma, trace=config.trace,
     )  # fmt: skip
     single = eyes.value(advantage, prices)
     rows = Sample(

@@ -176,7 +176,7 @@ def _soft_target(
     )
     after = _smaller(eyes, state.target_critics, batch.next_critic_inputs, action, batch.price)
     after = after.at[:, 0].add(-temperature * log_probability)
-    follows = jnp.where(batch.is_terminated, 0.0, config.discount)[:, None]
+    follows = jnp.where(batch.is_terminated, 0.0, config.gamma)[:, None]
     return batch.paid + follows * after
 
 
