@@ -123,7 +123,7 @@ class _Training:
         started = time.monotonic()
         state, done, before_s = self._begin_or_go_on()
         saved = time.monotonic()
-        with _finishing_the_round() as is_interrupted:
+        with _finishing_the_round(watch) as is_interrupted:
             while done < self.rounds_in_all:
                 is_learning = done < self.config.loop.iterations
                 advance = self.rounds.learn if is_learning else self.rounds.settle
@@ -254,8 +254,11 @@ def _reference_return(problem: Problem) -> float | None:
 
 
 @contextmanager
-def _finishing_the_round() -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C lets the round end, so that its state can be saved; the second does not."""
+def _finishing_the_round(watch: Watcher | None) -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C lets the round end, so that its state can be saved; the second does not.
+
+    A watcher with a method `stopping` is told of the first.
+    """
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield pressed.is_set
@@ -267,6 +270,8 @@ def _finishing_the_round() -> Iterator[Callable[[], bool]]:
         if pressed.is_set():
             raise KeyboardInterrupt
         pressed.set()
+        if (stopping := getattr(watch, "stopping", None)) is not None:
+            stopping()
 
     signal.signal(signal.SIGINT, note)
     try:

@@ -30,12 +30,12 @@ class Watching:
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.completed:.0f} of {task.total:.0f} rounds"),
+            TextColumn("{task.fields[done]}"),
             TextColumn("{task.fields[speed]}"),
             TimeRemainingColumn(),
             console=out,
         )
-        self.row = self.bar.add_task("compiling", total=None, speed="", completed=0)
+        self.row = self.bar.add_task("compiling", total=None, done="", speed="")
         self.live = Live(self.bar, console=out, refresh_per_second=4, transient=True)
         self.first: tuple[float, int] | None = None
         self.told = time.monotonic()
@@ -58,6 +58,7 @@ class Watching:
             total=now.rounds_in_all,
             completed=now.rounds,
             description="learning" if now.rounds < now.config.loop.iterations else "settling",
+            done=f"{now.rounds} of {now.rounds_in_all} rounds",
             speed=speed,
         )
         if self.out.is_terminal:
@@ -68,6 +69,10 @@ class Watching:
                 f"round {now.rounds} of {now.rounds_in_all}, {speed}: {summary(now)}",
                 soft_wrap=True,
             )
+
+    def stopping(self) -> None:
+        """Say that Ctrl-C was heard: a round may take a while."""
+        self.out.print("stopping after this round (Ctrl-C again: at once, without saving it)")
 
     def _speed(self, now: TrainingProgress) -> str:
         """Steps per second since the first round, which was compiled."""
