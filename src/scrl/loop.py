@@ -168,7 +168,9 @@ def begin(plan: Plan, task: Task, *, key: PRNGKeyArray) -> LoopState:
     beta = (
         AUTOMATIC_KAPPA_RATE * step_cost / given_out if rate is None else jnp.asarray(rate, float)
     )
-    policy = SeeingPolicy(untrained.actor(state), eyes, jnp.zeros(regions))
+    learner = plan.build(task, eyes)
+    state = learner.init(key=learner_key)  # the same networks, now with their units
+    policy = SeeingPolicy(learner.actor(state), eyes, jnp.zeros(regions))
     nothing = Best(
         policy, kappa, jnp.inf * jnp.ones(()), -jnp.inf * jnp.ones(()), jnp.zeros((), int)
     )

@@ -6,6 +6,7 @@ import dataclasses
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from scrl.errors import ScrlError, did_you_mean
@@ -71,9 +72,7 @@ class TrainingConfig:
 
     @property
     def mechanism(self) -> Mechanism:
-        if self.penalty == "scrl":
-            return scrl(self.penalty_settings.sharpness)
-        return MECHANISMS[self.penalty]()
+        return _mechanism(self.penalty, self.penalty_settings.sharpness)
 
     def to_json(self) -> dict[str, Any]:
         """Names and every setting, flat."""
@@ -93,6 +92,12 @@ class TrainingConfig:
         """The same again from what `to_json` wrote."""
         names = {key: document.get(key) for key in ("method", "learner", "penalty")}
         return configure(**names, settings=document.get("settings", {}))
+
+
+@cache
+def _mechanism(penalty: str, sharpness: float) -> Mechanism:
+    """The same object for the same settings: compiled code is found again by it."""
+    return scrl(sharpness) if penalty == "scrl" else MECHANISMS[penalty]()
 
 
 def configure(
@@ -125,9 +130,16 @@ def configure(
     loop = LoopConfig(**_of(LoopConfig, given))
     if steps is not None:
         loop = dataclasses.replace(loop, iterations=max(1, -(-steps // (loop.worlds * loop.steps))))
+    learner_settings = config(**_of(config, given))
+    smallest = getattr(learner_settings, "minibatches", 1)
+    if loop.worlds * loop.steps < smallest:
+        raise MethodError(
+            f"worlds x steps = {loop.worlds * loop.steps} is less than minibatches = {smallest}: "
+            "there would be nothing to learn from"
+        )
     return TrainingConfig(
         method, learner, penalty, PenaltyConfig(**_of(PenaltyConfig, given)), loop,
-        config(**_of(config, given)),
+        learner_settings,
     )  # fmt: skip
 
 

@@ -60,6 +60,11 @@ class Rounds:
         """One round of settling; the old state is used up."""
         return settle_round(self.plan, self.mesh, self.task, state)
 
+    def actor(self, state: LoopState) -> Any:
+        """The networks that drive, of all seeds."""
+        eyes = jax.tree.map(lambda leaf: leaf[0], state.eyes)
+        return self.plan.build(self.task, eyes).actor(state.learner)
+
     def place(self, by_seed: Any) -> Any:
         """Arrays with a row per seed, moved to the devices of their seeds."""
         return jax.device_put(by_seed, self.sharding)

@@ -13,7 +13,7 @@ from scrl.methods import TrainingConfig
 from scrl.outcome import TrainingResult
 from scrl.problems import Problem
 from scrl.rounds import Rounds
-from scrl.runs import RunFolder
+from scrl.runs import RunError, RunFolder
 
 REPORT_SEED = 1_000_003
 """Added to a training seed: the episodes that report a policy are not those that chose it."""
@@ -24,18 +24,29 @@ REPORT_EPISODES = 1_000
 def load_policy(run: Path | str, seed: int | None = None) -> SeeingPolicy:
     """The policy that a run ended with: that of a seed, or of the best one."""
     folder = RunFolder.open(run)
-    found = folder.result()
-    if found is None:
+    result = read_result(folder)
+    if result is None:
         raise PolicyError(
             f"{folder.path}: this run is not finished; go on with `scrl train --resume` first"
         )
-    result = TrainingResult.from_json(found, folder.path)
     chosen = result.best.seed if seed is None else seed
     if chosen not in folder.record.seeds:
         known = ", ".join(map(str, folder.record.seeds))
         raise PolicyError(f"{folder.path}: there is no seed {chosen} in this run, only {known}")
     policies = folder.load_policy(_policies_like(folder))
     return seed_policy(policies, folder.record.seeds.index(chosen))
+
+
+def read_result(folder: RunFolder) -> TrainingResult | None:
+    """What a run ended with; none while it has not."""
+    found = folder.result()
+    if found is None:
+        return None
+    try:
+        return TrainingResult.from_json(found, folder.path)
+    except (KeyError, TypeError) as error:
+        path = folder.path / "result.json"
+        raise RunError(f"{path}: damaged: {error} is missing or wrong") from None
 
 
 def _policies_like(folder: RunFolder) -> SeeingPolicy:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float
@@ -29,9 +30,11 @@ from scrl.problems import load as load_problem
 from scrl.reference import solve
 from scrl.rounds import Rounds
 from scrl.runs import RunFolder, RunRecord, new_run_path
-from scrl.trained import report, seed_policy
+from scrl.trained import REPORT_SEED, read_result, report, seed_policy
 
 CHECKPOINT_EVERY_S = 20.0
+LARGEST_SEED = 2**32 - REPORT_SEED
+"""Seeds below this give different keys, in training and in the report."""
 
 
 class DivergedError(ScrlError):
@@ -90,8 +93,12 @@ def train(  # noqa: PLR0913 (one for each thing that a user may want to say)
         method, learner=learner, penalty=penalty, preset=preset, steps=steps, settings=settings
     )
     chosen = tuple(range(seed, seed + seeds)) if isinstance(seeds, int) else tuple(seeds)
-    if not chosen or min(chosen) < 0 or len(set(chosen)) < len(chosen):
-        raise ScrlError("seeds must be one or more different whole numbers of at least 0")
+    is_whole = all(isinstance(each, int) and 0 <= each < LARGEST_SEED for each in chosen)
+    if not chosen or not is_whole or len(set(chosen)) < len(chosen):
+        raise ScrlError(
+            "seeds must be one or more different whole numbers of at least 0 and below "
+            f"{LARGEST_SEED:,}"
+        )
     path = Path(out) if out else new_run_path(Path("runs"), loaded.name, config.method)
     record = RunRecord.now(loaded.name, config.method, config.to_json(), chosen)
     folder = RunFolder.create(path, loaded, record)
@@ -101,8 +108,8 @@ def train(  # noqa: PLR0913 (one for each thing that a user may want to say)
 def resume(path: Path | str, *, watch: Watcher | None = None) -> TrainingResult:
     """Go on with a run that was interrupted; a finished one is read."""
     folder = RunFolder.open(path)
-    if (finished := folder.result()) is not None:
-        return TrainingResult.from_json(finished, folder.path)
+    if (finished := read_result(folder)) is not None:
+        return finished
     config = TrainingConfig.from_json(folder.record.settings)
     return _Training(folder.problem(), config, folder.record.seeds, folder).run(watch)
 
@@ -121,9 +128,9 @@ class _Training:
     def run(self, watch: Watcher | None) -> TrainingResult:
         """Train to the end, evaluate, write the result."""
         started = time.monotonic()
-        state, done, before_s = self._begin_or_go_on()
-        saved = time.monotonic()
         with _finishing_the_round(watch) as is_interrupted:
+            state, done, before_s = self._begin_or_go_on()
+            saved = time.monotonic()
             while done < self.rounds_in_all:
                 is_learning = done < self.config.loop.iterations
                 advance = self.rounds.learn if is_learning else self.rounds.settle
@@ -134,15 +141,17 @@ class _Training:
                 wall_s = before_s + time.monotonic() - started
                 self._log(metrics, done, is_learning)
                 if is_interrupted() or time.monotonic() - saved > CHECKPOINT_EVERY_S:
+                    self._check_weights(state, done)
                     self.folder.save_checkpoint(self._kept(state), iteration=done, wall_s=wall_s)
                     saved = time.monotonic()
                 if is_interrupted():
                     raise InterruptedTrainingError(self.folder.path)
                 if watch is not None:
                     watch(self._progress(metrics, done, wall_s))
-        wall_s = before_s + time.monotonic() - started
-        self.folder.save_checkpoint(self._kept(state), iteration=done, wall_s=wall_s)
-        return self._finish(state, wall_s)
+            self._check_weights(state, done)
+            wall_s = before_s + time.monotonic() - started
+            self.folder.save_checkpoint(self._kept(state), iteration=done, wall_s=wall_s)
+            return self._finish(state, wall_s)
 
     def _begin_or_go_on(self) -> tuple[LoopState, int, float]:
         fresh = self.rounds.begin()
@@ -160,13 +169,22 @@ class _Training:
     def _check(self, metrics: Metrics, done: int) -> None:
         sound = np.isfinite(metrics.loss) & np.isfinite(metrics.return_)
         sound &= np.isfinite(metrics.kappa).all(axis=-1)
+        self._stop_unless(sound, done)
+
+    def _check_weights(self, state: LoopState, done: int) -> None:
+        """A checkpoint must be a good one: the last update may have spoilt what it learned."""
+        weights = jax.tree.leaves(eqx.filter(self.rounds.actor(state), eqx.is_inexact_array))
+        flat = [np.asarray(leaf).reshape(len(self.seeds), -1) for leaf in weights]
+        self._stop_unless(np.all([np.isfinite(leaf).all(axis=1) for leaf in flat], axis=0), done)
+
+    def _stop_unless(self, sound: np.ndarray, done: int) -> None:
         if sound.all():
             return
         lost = ", ".join(
             str(seed) for seed, is_sound in zip(self.seeds, sound, strict=True) if not is_sound
         )
         raise DivergedError(
-            f"training diverged in round {done} (seed {lost}): a loss, a return or a kappa is no "
+            f"training diverged in round {done} (seed {lost}): a loss, a weight or a kappa is no "
             f"longer a number. The last good checkpoint is kept in {self.folder.path}; try a "
             "smaller learning_rate or kappa_rate"
         )

@@ -19,6 +19,7 @@ from scrl.cli.output import (
     warn,
     working,
 )
+from scrl.errors import PolicyError
 
 if TYPE_CHECKING:
     from scrl.evaluation import Evaluation
@@ -55,6 +56,8 @@ def evaluate(
             from scrl.trained import load_policy
 
             chosen = load_policy(policy, policy_seed)
+        elif policy_seed is not None:
+            raise PolicyError(f"'{policy}' has no seeds: --policy-seed goes with a run folder")
         result = run(loaded, chosen, episodes=episodes, seed=seed, name=policy)
     if as_json:
         print_json(result.to_json())

@@ -49,6 +49,8 @@ def train(
     """Train (exit 1: some seed does not keep every rule)."""
     if (problem is None) == (resume is None):
         raise ScrlError("say which problem to train, or which run to `--resume`, and not both")
+    if resume is not None and (method or learner or penalty or preset or steps or settings or out):
+        raise ScrlError("a run that is resumed keeps its method, settings and folder")
     from scrl import training
     from scrl.cli.watching import Watching
     from scrl.methods import parse_settings

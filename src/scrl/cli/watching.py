@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,7 @@ class Watching:
         self.row = self.bar.add_task("compiling", total=None, done="", speed="")
         self.live = Live(self.bar, console=out, refresh_per_second=4, transient=True)
         self.first: tuple[float, int] | None = None
-        self.told = time.monotonic()
+        self.told = -math.inf
 
     def __enter__(self) -> Watching:
         if self.out.is_terminal:

@@ -1,0 +1,271 @@
+"""`scrl train` and what can be done with its runs, as a user's shell sees them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+SCRL = [sys.executable, "-m", "scrl"]
+SETTINGS = (
+    "worlds=2", "steps=32", "iterations=4", "settle=30", "width=8", "depth=1", "epochs=1",
+    "minibatches=2",
+)  # fmt: skip
+TINY = ("--seeds", "2", *(text for setting in SETTINGS for text in ("--set", setting)))
+ROUNDS = 34
+
+
+class Place(NamedTuple):
+    """A folder with problem files, and how commands are run there."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def run(self, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Run `scrl` in a shell of its own."""
+        return subprocess.run(
+            [*SCRL, *arguments],
+            capture_output=True,
+            text=True,
+            cwd=cwd or self.folder,
+            env=self.environment,
+            timeout=300,
+        )
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """`field.toml`, whose rule slow driving keeps, and `never.toml`, whose rule nothing keeps."""
+    folder = tmp_path_factory.mktemp("place")
+    np.save(folder / "map.npy", np.repeat([[1] * 4 + [2] * 4], 4, axis=0))
+    for name, rule in [
+        # Full speed gives S1 15.75 and S2 11.25, an untrained policy about 20 to both.
+        ("field", "if S2 > 10 then S1 >= 18"),
+        ("never", "if S2 >= 0 then S1 >= 1000000"),
+    ]:
+        text = f'[world]\nmap = "map.npy"\nhorizon_steps = 200\n[rules]\nsituational = "{rule}"\n'
+        (folder / f"{name}.toml").write_text(text)
+    environment = {
+        **os.environ,
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("compiled")),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # it is compiling that takes long here
+        "JAX_NUM_CPU_DEVICES": "2",
+    }
+    return Place(folder, environment)
+
+
+@pytest.fixture(scope="module")
+def trained(place: Place) -> subprocess.CompletedProcess[str]:
+    """A whole run in the folder `run`."""
+    return place.run("train", "field.toml", "--json", "--out", "run", *TINY)
+
+
+@pytest.fixture(scope="module")
+def document(trained: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    return json.loads(trained.stdout)
+
+
+# A run.
+
+
+def test_train_ends_with_0_when_every_seed_keeps_every_rule(
+    trained: subprocess.CompletedProcess[str],
+) -> None:
+    assert trained.returncode == 0, trained.stderr
+
+
+def test_train_in_json_follows_the_contract_and_tells_its_progress_elsewhere(
+    trained: subprocess.CompletedProcess[str], document: dict[str, Any]
+) -> None:
+    assert "compiling" in trained.stderr
+    assert (document["problem"], document["method"]) == ("field", "scrl")
+    assert document["satisfied"] == 2
+    assert document["env_steps"] > 4 * 2 * 32 * 2
+    assert document["wall_s"] > 0
+    assert 0 < document["gap_mean"] <= document["gap_worst"]
+    assert [each["seed"] for each in document["seeds"]] == [0, 1]
+    for each in document["seeds"]:
+        assert each["satisfied"] is True
+        assert each["cons_vio"] == 0
+        assert each["run"] == "run"
+        assert {
+            "return", "density", "density_se", "rules", "episodes", "episodes_satisfied", "steps",
+            "gap",
+        } <= each.keys()  # fmt: skip
+
+
+def test_the_run_folder_says_what_was_asked_for(
+    place: Place, trained: subprocess.CompletedProcess[str]
+) -> None:
+    record = json.loads((place.folder / "run" / "run.json").read_text())
+    assert record["seeds"] == [0, 1]
+    assert record["settings"]["settings"]["width"] == 8
+    assert "train field.toml --json --out run" in record["command"]
+    rows = (place.folder / "run" / "metrics.jsonl").read_text().splitlines()[1:]
+    assert len(rows) == 2 * ROUNDS
+
+
+def test_a_finished_run_is_shown_again_by_resume(
+    place: Place, trained: subprocess.CompletedProcess[str]
+) -> None:
+    before = (place.folder / "run" / "result.json").stat().st_mtime_ns
+    done = place.run("train", "--resume", "run")
+    assert done.returncode == 0, done.stderr
+    assert "2 of 2 seeds keep every rule" in done.stdout
+    assert "from the best possible" in done.stdout
+    assert "run folder: run" in done.stdout
+    assert (place.folder / "run" / "result.json").stat().st_mtime_ns == before
+
+
+def test_train_ends_with_1_when_a_rule_cannot_be_kept(place: Place) -> None:
+    done = place.run("train", "never.toml", "--json", "--out", "never", *TINY)
+    assert done.returncode == 1, done.stderr
+    document = json.loads(done.stdout)
+    assert document["satisfied"] == 0
+    assert (document["reference"], document["gap_mean"], document["gap_worst"]) == (None,) * 3
+    for each in document["seeds"]:
+        assert each["satisfied"] is False
+        assert each["cons_vio"] > 0
+        assert each["gap"] is None
+
+
+# Ctrl-C.
+
+
+def test_ctrl_c_ends_with_130_and_resume_ends_with_the_same_bits(
+    place: Place, trained: subprocess.CompletedProcess[str]
+) -> None:
+    run = place.folder / "stopped"
+    arguments = [*SCRL, "train", "field.toml", "--json", "--out", str(run), *TINY]
+    with subprocess.Popen(
+        arguments,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=place.folder,
+        env=place.environment,
+    ) as process:
+        wait_for_a_round(run, process)
+        # There is time: the rounds of settling are not compiled yet.
+        process.send_signal(signal.SIGINT)
+        output, messages = process.communicate(timeout=120)
+    assert process.returncode == 130, messages
+    assert output == ""
+    assert f"Go on with: scrl train --resume {run}" in messages
+    assert "Traceback" not in messages
+    assert not (run / "result.json").exists()
+    mark = json.loads((run / "checkpoint" / "checkpoint.json").read_text())
+    assert 0 < mark["iteration"] < ROUNDS
+
+    done = place.run("train", "--resume", str(run), "--json")
+    assert done.returncode == 0, done.stderr
+    for name in ("policy.eqx", "metrics.jsonl"):
+        assert (run / name).read_bytes() == (place.folder / "run" / name).read_bytes()
+    assert comparable(json.loads(done.stdout)) == comparable(json.loads(trained.stdout))
+
+
+def wait_for_a_round(run: Path, process: subprocess.Popen[str]) -> None:
+    """Until the first round is logged."""
+    metrics, deadline = run / "metrics.jsonl", time.monotonic() + 120
+    while not (metrics.exists() and '"iteration"' in metrics.read_text()):
+        assert process.poll() is None, "the run ended before its first round"
+        assert time.monotonic() < deadline, "no round in two minutes"
+        time.sleep(0.005)
+
+
+def comparable(document: dict[str, Any]) -> dict[str, Any]:
+    """A result without how long it took and where it lies."""
+    seeds = [{**each, "run": None} for each in document["seeds"]]
+    return {**document, "wall_s": None, "seeds": seeds}
+
+
+# Policies out of runs.
+
+
+def test_eval_shows_the_policy_of_the_best_seed(place: Place, document: dict[str, Any]) -> None:
+    done = place.run("eval", "field.toml", "--policy", "run", "--json")
+    assert done.returncode == 0, done.stderr
+    best = max(document["seeds"], key=lambda each: each["return"])
+    assert_same_evaluation(json.loads(done.stdout), best)
+
+
+def test_eval_shows_the_policy_of_the_seed_that_is_named(
+    place: Place, document: dict[str, Any]
+) -> None:
+    other = min(document["seeds"], key=lambda each: each["return"])
+    named = ("--policy-seed", str(other["seed"]))
+    done = place.run("eval", "field.toml", "--policy", "run", *named, "--json")
+    assert done.returncode == 0, done.stderr
+    assert document["seeds"][0]["return"] != document["seeds"][1]["return"]
+    assert_same_evaluation(json.loads(done.stdout), other)
+
+
+def assert_same_evaluation(found: dict[str, Any], told: dict[str, Any]) -> None:
+    for key in ("return", "density", "cons_vio", "satisfied", "rules", "episodes", "steps"):
+        assert found[key] == told[key]
+
+
+def test_eval_of_a_seed_that_was_not_trained_ends_with_2(
+    place: Place, trained: subprocess.CompletedProcess[str]
+) -> None:
+    done = place.run("eval", "field.toml", "--policy", "run", "--policy-seed", "9")
+    assert done.returncode == 2
+    assert "there is no seed 9 in this run, only 0, 1" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_list_names_the_methods_and_learners_that_can_be_asked_for(place: Place) -> None:
+    from scrl.learners import LEARNERS
+    from scrl.methods import METHODS
+
+    listed = json.loads(place.run("list", "--json").stdout)
+    assert [each["name"] for each in listed["methods"]] == list(METHODS)
+    assert listed["learners"] == list(LEARNERS)
+
+
+# Wrong input.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("train",), "say which problem to train, or which run to `--resume`"),
+        (("train", "agri-joint", "--resume", "run"), "and not both"),
+        (("train", "agri-join"), "did you mean 'agri-joint'?"),
+        (("train", "agri-joint", "--method", "scrl-mini"), "did you mean 'scrl-min'?"),
+        (("train", "agri-joint", "--set", "wobbel=1"), "did you mean 'wobble'?"),
+        (("train", "agri-joint", "--seeds", "0"), "--seeds"),
+        (("train", "--resume", "nowhere"), "nowhere: there is no such folder"),
+    ],
+)
+def test_wrong_input_ends_with_2_one_message_and_nothing_written(
+    place: Place, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    done = place.run(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_in_use_is_refused_and_left_as_it_is(place: Place, tmp_path: Path) -> None:
+    letter = tmp_path / "taken" / "letter.txt"
+    letter.parent.mkdir()
+    letter.write_text("keep me")
+    done = place.run("train", "agri-joint", "--out", "taken", *TINY, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "taken exists already and is not empty; choose another --out" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.rglob("*")) == [letter.parent, letter]
+    assert letter.read_text() == "keep me"

@@ -1,0 +1,244 @@
+"""Methods by name: what can be said is understood, what cannot is told with the nearest name."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+
+from scrl.errors import ProblemError
+from scrl.learners import LEARNERS
+from scrl.methods import (
+    METHODS,
+    PRESETS,
+    MethodError,
+    TrainingConfig,
+    configure,
+    parse_settings,
+)
+from scrl.punish import MECHANISMS
+
+# Names.
+
+
+@pytest.mark.parametrize(
+    ("method", "learner", "penalty"), list(itertools.product(METHODS, LEARNERS, MECHANISMS))
+)
+def test_every_method_takes_every_learner_and_penalty(
+    method: str, learner: str, penalty: str
+) -> None:
+    config = configure(method, learner=learner, penalty=penalty)
+    assert (config.method, config.learner, config.penalty) == (method, learner, penalty)
+    assert type(config.learner_settings) is LEARNERS[learner].config
+    assert config.plan.settings == config.learner_settings
+    assert len(config.mechanism) == len(MECHANISMS[penalty]())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_alone_is_its_learner_and_its_penalty(method: str) -> None:
+    config = configure(method)
+    assert (config.learner, config.penalty) == METHODS[method][:2]
+
+
+def test_without_a_name_it_is_the_papers_method() -> None:
+    assert configure() == configure("scrl")
+    assert configure().penalty == "scrl"
+
+
+def test_the_sharpness_of_the_draw_reaches_the_mechanism() -> None:
+    import jax.numpy as jnp
+
+    from scrl.punish import Atoms
+
+    # One clause with kappa = 1 and 3; E charge of an atom = kappa p with p = kappa^-s / sum.
+    # s = 0: p = 1/2, 1/2, so 0.5 and 1.5. s = 1: p = 3/4, 1/4, so 0.75 for both.
+    atoms = Atoms(jnp.eye(2), jnp.zeros(2), jnp.ones((1, 2), bool))
+    for sharpness, expected in [(0.0, [-0.5, -1.5]), (1.0, [-0.75, -0.75])]:
+        mechanism = configure(settings={"sharpness": sharpness}).mechanism
+        assert mechanism.price(atoms, jnp.array([1.0, 3.0])).tolist() == pytest.approx(expected)
+
+
+# Presets.
+
+
+def test_the_papers_preset_says_what_the_paper_does() -> None:
+    config = configure("scrl", preset="paper")
+    assert config.learner == "ddpg"
+    assert config.penalty_settings.sharpness == 1.0
+    assert (config.loop.worlds, config.loop.settle, config.loop.wobble) == (1, 0, 0.0)
+    assert not config.loop.sees_prices
+    assert config.learner_settings.discount == 0.99
+
+
+def test_the_default_preset_changes_nothing() -> None:
+    assert configure(preset="default") == configure()
+    assert configure(preset="paper") != configure()
+
+
+def test_what_is_named_wins_over_the_preset() -> None:
+    config = configure(preset="paper", learner="ppo", settings={"discount": 0.5, "worlds": 3})
+    assert config.learner == "ppo"
+    assert (config.learner_settings.discount, config.loop.worlds) == (0.5, 3)
+    assert config.penalty_settings.sharpness == 1.0
+
+
+@pytest.mark.parametrize(("preset", "learner"), list(itertools.product(PRESETS, LEARNERS)))
+def test_a_preset_speaks_to_every_learner(preset: str, learner: str) -> None:
+    given, config = PRESETS[preset], configure(preset=preset, learner=learner)
+    settings = config.to_json()["settings"]
+    heard = given.keys() & settings.keys()
+    assert {key: settings[key] for key in heard} == {key: given[key] for key in heard}
+    assert given.keys() - settings.keys() <= {"learner", "is_squashed", "batch", "updates"}
+
+
+# What is not known, and what is out of range.
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"method": "scrl-mim"}, r"unknown method 'scrl-mim': did you mean 'scrl-min'\?"),
+        ({"method": "dqn"}, r"unknown method 'dqn': known are scrl, scrl-min, "),
+        ({"learner": "pro"}, r"unknown learner 'pro': did you mean 'ppo'\?"),
+        ({"learner": "DDPG"}, r"unknown learner 'DDPG': did you mean 'ddpg'\?"),
+        ({"penalty": "lagrange"}, r"unknown penalty 'lagrange': did you mean 'lagrangian'\?"),
+        ({"preset": "papers"}, r"unknown preset 'papers': did you mean 'paper'\?"),
+        ({"settings": {"wobbel": 0.1}}, r"unknown setting 'wobbel': did you mean 'wobble'\?"),
+        ({"settings": {"learning-rate": 1}}, r"did you mean 'learning_rate'\?"),
+        # Known to another learner only.
+        ({"learner": "ppo", "settings": {"memory": 10}}, "unknown setting 'memory'"),
+        ({"learner": "sac", "settings": {"clip": 0.1}}, "unknown setting 'clip'"),
+    ],
+)
+def test_unknown_names_are_told_with_the_nearest_known_one(
+    named: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(MethodError, match=message):
+        configure(**named)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"worlds": 0}, "worlds = 0 must be at least 1 and at most 65536"),
+        ({"worlds": 2.5}, "worlds = 2.5 must be a whole number"),
+        ({"worlds": None}, "worlds = None must be a whole number"),
+        ({"settle": -1}, "settle = -1 must be at least 0"),
+        ({"sharpness": -0.5}, "sharpness = -0.5 must be at least 0"),
+        ({"learning_rate": 0.0}, "learning_rate = 0.0 must be above 0 and at most 1"),
+        ({"learning_rate": float("nan")}, "learning_rate = nan must be"),
+        ({"learning_rate": "fast"}, "learning_rate = 'fast' must be a finite number"),
+        ({"discount": 1.01}, "discount = 1.01 must be above 0 and at most 1"),
+        ({"sees_prices": 1}, "sees_prices = 1 must be true or false"),
+        ({"kappa_rate": float("inf")}, "kappa_rate = inf must be"),
+    ],
+)
+def test_values_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ProblemError, match=message):
+        configure(settings=settings)
+
+
+def test_a_rate_that_may_be_none_is_none_until_it_is_given() -> None:
+    assert configure().loop.kappa_rate is None
+    assert configure(settings={"kappa_rate": None}) == configure()
+    assert configure(settings={"kappa_rate": 2}).loop.kappa_rate == 2.0
+
+
+# Steps.
+
+
+@pytest.mark.parametrize(
+    ("steps", "iterations"),
+    [(1, 1), (63, 1), (64, 1), (65, 2), (640, 10), (641, 11)],
+)
+def test_steps_are_rounded_up_to_whole_iterations(steps: int, iterations: int) -> None:
+    # 2 worlds of 32 steps: 64 in an iteration.
+    config = configure(steps=steps, settings={"worlds": 2, "steps": 32, "iterations": 99})
+    assert config.loop.iterations == iterations
+    assert (config.loop.worlds, config.loop.steps) == (2, 32)
+
+
+def test_steps_count_the_worlds_of_the_preset() -> None:
+    assert configure(preset="paper", steps=10_240).loop.iterations == 10
+    assert configure(steps=10 * 16 * 1024).loop.iterations == 10
+
+
+# To JSON and back.
+
+
+@pytest.mark.parametrize("is_text", [False, True])
+@pytest.mark.parametrize(
+    "named",
+    [
+        *({"method": method} for method in METHODS),
+        *(
+            {"preset": preset, "learner": learner}
+            for preset, learner in itertools.product(PRESETS, LEARNERS)
+        ),
+        {"preset": "paper", "steps": 12_345},
+        {"penalty": "none", "settings": {"kappa_rate": 0.1, "width": 7, "sees_prices": False}},
+    ],
+    ids=str,
+)
+def test_a_config_comes_back_from_json_as_it_was(named: dict[str, Any], is_text: bool) -> None:
+    config = configure(**named)
+    document = config.to_json()
+    if is_text:
+        document = json.loads(json.dumps(document, allow_nan=False))
+    again = TrainingConfig.from_json(document)
+    assert again == config
+    assert again.plan == config.plan
+
+
+def test_json_holds_every_setting_and_the_three_names() -> None:
+    document = configure("sac-lagrangian", settings={"batch": 9}).to_json()
+    assert {key: document[key] for key in ("method", "learner", "penalty")} == {
+        "method": "sac-lagrangian",
+        "learner": "sac",
+        "penalty": "lagrangian",
+    }
+    assert document["settings"]["batch"] == 9
+    assert {"sharpness", "iterations", "target_spread", "width"} <= document["settings"].keys()
+
+
+# Settings as texts.
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("worlds=8", {"worlds": 8}),
+        ("worlds = 8", {"worlds": 8}),
+        ("wobble=0.5", {"wobble": 0.5}),
+        ("learning_rate=1e-3", {"learning_rate": 1e-3}),
+        ("inset=-2", {"inset": -2}),
+        ("sees_prices=true", {"sees_prices": True}),
+        ("sees_prices=false", {"sees_prices": False}),
+        ("kappa_rate=none", {"kappa_rate": None}),
+        ("kappa_rate=", {"kappa_rate": None}),
+        ("wobble=much", {"wobble": "much"}),
+        ("a=b=c", {"a": "b=c"}),
+    ],
+)
+def test_texts_become_settings(text: str, expected: dict[str, Any]) -> None:
+    found = parse_settings([text])
+    assert found == expected
+    assert [type(value) for value in found.values()] == [type(each) for each in expected.values()]
+
+
+def test_of_two_texts_for_one_setting_the_last_one_counts() -> None:
+    assert parse_settings([]) == {}
+    assert parse_settings(["a=1", "b=2", "a=3"]) == {"a": 3, "b": 2}
+
+
+@pytest.mark.parametrize("text", ["worlds", "=8", " = 8", ""])
+def test_a_text_that_is_no_setting_is_refused(text: str) -> None:
+    with pytest.raises(MethodError, match=rf"'{text}' is not a setting: write key=value"):
+        parse_settings([text])
+
+
+def test_a_text_that_is_no_number_is_refused_where_one_is_needed() -> None:
+    with pytest.raises(ProblemError, match="wobble = 'much' must be a finite number"):
+        configure(settings=parse_settings(["wobble=much"]))
