@@ -1,4 +1,4 @@
-"""`make bench`: every measurement, one after the other, into docs/measurements.md."""
+"""`make bench`: every measurement into docs/measurements.md, then every training run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ MEASUREMENTS = {
     "world_speed": "Steps per second of the world",
     "reference_scale": "The reference of a sweep",
     "reference_finite": "The reference of a finite MDP",
+    "training_time": "Seconds of training",
 }
+SUITES = ("default", "wind", "paper")
+"""Ten seeds of every problem: hours on a small machine; they write docs/results.md."""
 INTRODUCTION = """# Measurements
 
 Written by `make bench`. Ratios come from one run on one machine; seconds depend on it, so a plain
@@ -33,6 +36,8 @@ def main() -> None:
         sections.append(f"## {title}\n\n`python -m benchmarks.{name}`\n\n{done.stdout.strip()}\n")
     PAGE.write_text("\n".join(sections), encoding="utf-8")
     print(f"wrote {PAGE}", file=sys.stderr)
+    for suite in SUITES:
+        subprocess.run([sys.executable, "-m", "benchmarks.training", suite], check=True)
 
 
 def _machine() -> str:

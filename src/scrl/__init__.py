@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from scrl.problems import load as load
     from scrl.problems import save as save
     from scrl.reference import solve as solve
+    from scrl.report.curves import plot as plot
     from scrl.rules import d as d
     from scrl.rules import implies as implies
     from scrl.trained import load_policy as load_policy
@@ -42,6 +43,7 @@ _HOMES = {
     "train": "scrl.training",
     "resume": "scrl.training",
     "load_policy": "scrl.trained",
+    "plot": "scrl.report.curves",
 }
 _ROOMS = ("gym", "reference")
 
@@ -56,6 +58,7 @@ __all__ = [
     "implies",
     "load",
     "load_policy",
+    "plot",
     "reference",
     "resume",
     "save",

@@ -81,8 +81,10 @@ def _train(problem: Problem, steps: int | None, out_dir: Path | None) -> Trainin
 
 
 def _draw(problem: Problem, result: TrainingResult) -> Path:
+    from scrl.report.curves import plot
     from scrl.report.figures import overview, save_figure
 
+    save_figure(plot(result), result.run / "curves.png")
     picture = overview(problem, result.best.evaluation)
     return save_figure(picture, result.run / "overview.png")
 
@@ -120,5 +122,5 @@ def _tell_after(problem: Problem, result: TrainingResult, picture: Path) -> None
     out.print("\n[bold]What was learned[/bold], without a look at the best possible")
     print_evaluation(problem, result.best.evaluation, out)
     print_result(result, out)
-    out.print(f"picture: {escape(str(picture))}", soft_wrap=True)
+    out.print(f"pictures: {escape(str(picture))}, and curves.png beside it", soft_wrap=True)
     out.print("next: scrl list, scrl new my-field, scrl train my-field")
