@@ -592,6 +592,8 @@ def test_the_commit_is_that_of_the_packages_own_checkout(tmp_path: Path, monkeyp
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-q", "-m", "one")
     assert git_commit(package) == git(tmp_path, "rev-parse", "HEAD")
+    (tmp_path / "notes.txt").write_text("not part of the package")
+    assert git_commit(package) == git(tmp_path, "rev-parse", "HEAD")
     (package / "a.py").write_text("2")
     assert git_commit(package) == git(tmp_path, "rev-parse", "HEAD") + "+changes"
     assert git_commit(stranger) is None

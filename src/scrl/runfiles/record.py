@@ -84,11 +84,16 @@ class RunRecord:
 
 
 def git_commit(package: Path = PACKAGE_FOLDER) -> str | None:
-    """The commit of the checkout that the package lies in, if that is its own."""
+    """The commit of the checkout that the package lies in, if that is its own.
+
+    `+changes` follows if the package's files are not those of the commit.
+    """
     top = _git(package, "rev-parse", "--show-toplevel")
     if not top or Path(top).resolve() / "src" / "scrl" != package.resolve():
         return None
-    commit, changes = _git(package, "rev-parse", "HEAD"), _git(package, "status", "--porcelain")
+    # The package's own files decide what a run does; notes and results beside it do not.
+    changes = _git(package, "status", "--porcelain", "--", ".")
+    commit = _git(package, "rev-parse", "HEAD")
     if not commit or changes is None:
         return None
     return f"{commit}+changes" if changes else commit
