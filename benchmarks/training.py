@@ -86,6 +86,8 @@ def table(suite: str) -> str:
     """The runs of a suite as a Markdown table."""
     paths = [FOLDER / f"{suite}-{name}.json" for name in problems_of(suite)]
     found = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
+    if not found:
+        return "Not run yet."
     head = "| problem | satisfied | mean gap | worst gap | return | best possible | Cons.Vio |"
     head += " steps | single episodes | training, s |"
     rows = [head, "|---" * 10 + "|", *(_row(each) for each in found)]
