@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from scrl.learners import LEARNERS, Eyes, Learner, NetworkConfig, Pricing, SeeingPolicy
-from scrl.penalty import clause_violation
+from scrl.penalty import clause_violation, signed_violation
 from scrl.punish import Atoms, Mechanism
 from scrl.rollout import begin_worlds, gather, run_episode
 from scrl.worlds.settings import check_settings, setting
@@ -65,6 +65,12 @@ class LoopConfig:
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+    def measured(self, *, is_random: bool, is_learning: bool) -> int:
+        """Episodes behind one measurement: where chance plays no part, one tells everything."""
+        if not is_random:
+            return 1
+        return self.episodes if is_learning else self.settle_episodes
 
 
 AUTOMATIC_KAPPA_RATE = 9.0
@@ -177,7 +183,7 @@ def begin(plan: Plan, task: Task, *, key: PRNGKeyArray) -> LoopState:
     worlds = begin_worlds(task.world, plan.loop.worlds, key=worlds_key)
     return LoopState(
         state, eyes, kappa, beta, worlds, nothing, jnp.zeros((), int), loop_key, settle_key
-    )  # fmt: skip
+    )
 
 
 def iterate(plan: Plan, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
@@ -186,7 +192,7 @@ def iterate(plan: Plan, task: Task, state: LoopState) -> tuple[LoopState, Metric
     loop, learner = plan.loop, plan.build(task, state.eyes)
     progress = state.iteration / loop.iterations
     rate = state.kappa_rate * (1.0 - (1.0 - loop.last_kappa_rate) * progress)
-    episodes = loop.episodes if task.is_random else 1
+    episodes = loop.measured(is_random=task.is_random, is_learning=True)
     state, metrics = _measure_and_move(plan, task, state, rate, episodes=episodes, key=measure_key)
     pricing = Pricing(task.atoms, state.kappa, task.mechanism, loop.wobble)
     kappas = pricing.kappas_around(loop.worlds, key=wobble_key)
@@ -213,7 +219,7 @@ def settle(plan: Plan, task: Task, state: LoopState) -> tuple[LoopState, Metrics
     loop = plan.loop
     done = (state.iteration - loop.iterations) / max(loop.settle, 1)
     rate = state.kappa_rate * (SETTLE_FROM + (SETTLE_TO - SETTLE_FROM) * done)
-    episodes = loop.settle_episodes if task.is_random else 1
+    episodes = loop.measured(is_random=task.is_random, is_learning=False)
     state, metrics = _measure_and_move(
         plan, task, state, rate, episodes=episodes, key=state.settle_key
     )
@@ -285,7 +291,8 @@ def measure(
         if episodes > 1
         else jnp.zeros(sides.shape[1])
     )
-    signed = task.atoms.coefficients @ density - task.atoms.bounds + deviations * error
+    bounds = task.atoms.bounds - deviations * error
+    signed = signed_violation(task.atoms.coefficients, bounds, density)
     return Measurement(
         ran.return_.mean(),
         density,

@@ -49,13 +49,13 @@ class TrainingResult:
 
     @property
     def best(self) -> SeedResult:
-        """The seed with the best return among those that violate least."""
-        tolerated = min(each.evaluation.cons_vio for each in self.seeds)
-        if self.satisfied:
-            good = [each for each in self.seeds if each.is_satisfied]
-        else:
-            good = [each for each in self.seeds if each.evaluation.cons_vio <= tolerated]
-        return max(good, key=lambda each: each.evaluation.return_)
+        """The seed with the best return among those that keep the rules, or violate least."""
+
+        def rank(each: SeedResult) -> tuple[float, float]:
+            violated = 0.0 if each.is_satisfied else each.evaluation.cons_vio
+            return -violated, each.evaluation.return_
+
+        return max(self.seeds, key=rank)
 
     @property
     def gaps(self) -> list[float]:

@@ -191,7 +191,9 @@ class _Training:
 
     def _log(self, metrics: Metrics, done: int, is_learning: bool) -> None:
         loop = self.config.loop
-        measured = float(metrics.steps.sum()) * _episodes(self.config, self.problem, is_learning)
+        is_random = self.problem.world_spec.is_random
+        episodes = loop.measured(is_random=is_random, is_learning=is_learning)
+        measured = float(metrics.steps.sum()) * episodes
         driven = loop.worlds * loop.steps * len(self.seeds) if is_learning else 0
         self.env_steps += driven + round(measured)
         regions = self.problem.world_spec.regions.names
@@ -229,12 +231,6 @@ class _Training:
         found = report(self.problem, policy, seed, self.config.method)
         gap = None if reference is None else (reference - found.return_) / abs(reference)
         return SeedResult(seed, found, gap)
-
-
-def _episodes(config: TrainingConfig, problem: Problem, is_learning: bool) -> int:
-    if not problem.world_spec.is_random:
-        return 1
-    return config.loop.episodes if is_learning else config.loop.settle_episodes
 
 
 def _row(

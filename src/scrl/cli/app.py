@@ -13,10 +13,8 @@ import typer
 
 from scrl._version import __version__
 from scrl.cli import check, demo, evaluate, listing, new, solve, train
+from scrl.cli.output import EXIT_INTERRUPTED, EXIT_WRONG_INPUT
 from scrl.errors import ScrlError
-
-EXIT_WRONG_INPUT = 2
-EXIT_INTERRUPTED = 130
 
 app = typer.Typer(
     name="scrl",

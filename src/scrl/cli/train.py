@@ -10,15 +10,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from scrl.cli.output import JsonFlag, console, messages, print_json, table, verdict, warn
+from scrl.cli.output import (
+    EXIT_INTERRUPTED,
+    JsonFlag,
+    console,
+    messages,
+    print_json,
+    table,
+    verdict,
+    warn,
+)
 from scrl.errors import ScrlError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from scrl.outcome import TrainingResult
-
-EXIT_INTERRUPTED = 130
 
 
 def train(

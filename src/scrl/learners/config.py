@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jaxtyping import Array, Float
+
 from scrl.worlds.settings import check_settings, setting
 
 _POSITIVE = {"low": 0.0, "is_low_open": True}
@@ -31,6 +33,10 @@ class NetworkConfig:
     def gamma(self) -> float:
         """The discount, once it is known."""
         return 1.0 if self.discount is None else self.discount
+
+    def rate_at(self, progress: Float[Array, ""]) -> Float[Array, ""]:
+        """The learning rate, which falls in a line from the first to the last."""
+        return self.learning_rate * (1.0 - (1.0 - self.last_rate) * progress)
 
     @property
     def hidden(self) -> tuple[int, ...]:

@@ -19,12 +19,10 @@ from scrl.learners.offpolicy import (
     ActionValue,
     PricedBatch,
     follow,
+    replaying,
     squared_error,
-    updates,
 )
-from scrl.learners.pricing import Pricing
 from scrl.learners.replay import Replay, empty
-from scrl.rollout import Stretch
 from scrl.worlds.observation import observation_size
 
 
@@ -73,26 +71,13 @@ def learner(config: DdpgConfig, eyes: Eyes) -> Learner:
         action = state.actor(inputs) + config.noise * jax.random.normal(key)
         return action, jnp.zeros(())
 
-    def update(
-        state: DdpgState,
-        stretch: Stretch,
-        kappas: Float[Array, "world atom"],
-        pricing: Pricing,
-        progress: Float[Array, ""],
-        *,
-        key: PRNGKeyArray,
+    def step(
+        state: DdpgState, batch: PricedBatch, rate: Float[Array, ""], *, key: PRNGKeyArray
     ) -> tuple[DdpgState, Float[Array, ""]]:
-        del kappas  # remembered transitions get their own
-        rate = config.learning_rate * (1.0 - (1.0 - config.last_rate) * progress)
+        del key
+        return _step(config, eyes, state, batch, rate)
 
-        def step(
-            state: DdpgState, batch: PricedBatch, *, key: PRNGKeyArray
-        ) -> tuple[DdpgState, Float[Array, ""]]:
-            del key
-            return _step(config, eyes, state, batch, rate)
-
-        return updates(config, eyes, step, state, stretch, pricing, key=key)
-
+    update = replaying(config, eyes, step)
     return Learner(init, explore, lambda state: state.actor, update)
 
 
@@ -114,9 +99,7 @@ def _step(
         value = eyes.value(jax.vmap(critic)(batch.critic_inputs, action), batch.price)
         return jnp.mean(-value / eyes.price_unit + config.pull * outside(action))
 
-    actor, actor_optimiser, _ = adam_step(
-        actor_loss, state.actor, state.actor_optimiser, rate
-    )  # fmt: skip
+    actor, actor_optimiser, _ = adam_step(actor_loss, state.actor, state.actor_optimiser, rate)
     return DdpgState(
         actor,
         critic,

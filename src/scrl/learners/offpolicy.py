@@ -86,25 +86,35 @@ def follow(target: Any, leader: Any, share: float) -> Any:
     return jax.tree.map(lambda slow, fast: slow + share * (fast - slow), target, leader)
 
 
-def updates(
-    config: ReplayConfig,
-    eyes: Eyes,
-    step: Callable[..., tuple[Any, Float[Array, ""]]],
-    state: Any,
-    stretch: Stretch,
-    pricing: Pricing,
-    *,
-    key: PRNGKeyArray,
-) -> tuple[Any, Float[Array, ""]]:
-    """Remember a stretch, then update from batches of what is remembered; the mean loss of all."""
-    replay = remember(state.replay, stretch)
+def replaying(
+    config: ReplayConfig, eyes: Eyes, step: Callable[..., tuple[Any, Float[Array, ""]]]
+) -> Callable[..., tuple[Any, Float[Array, ""]]]:
+    """The `update` of a learner whose state has a `replay`, from its step on one batch.
 
-    def one(learned: Any, key: PRNGKeyArray) -> tuple[Any, Float[Array, ""]]:
-        batch_key, step_key = jax.random.split(key)
-        batch = priced_batch(eyes, replay, pricing, config.batch, key=batch_key)
-        return step(learned, batch, key=step_key)
+    `step(state, batch, rate, key)` gives the next state and a loss.
+    """
 
-    # The ring is the same in all these updates: it stays outside of what they hand on.
-    keys = jax.random.split(key, config.updates)
-    learned, losses = jax.lax.scan(one, state._replace(replay=None), keys)
-    return learned._replace(replay=replay), losses.mean()
+    def update(
+        state: Any,
+        stretch: Stretch,
+        kappas: Float[Array, "world atom"],
+        pricing: Pricing,
+        progress: Float[Array, ""],
+        *,
+        key: PRNGKeyArray,
+    ) -> tuple[Any, Float[Array, ""]]:
+        """Remember a stretch, then learn from batches of what is remembered; the mean loss."""
+        del kappas  # remembered transitions get their own
+        replay, rate = remember(state.replay, stretch), config.rate_at(progress)
+
+        def one(learned: Any, key: PRNGKeyArray) -> tuple[Any, Float[Array, ""]]:
+            batch_key, step_key = jax.random.split(key)
+            batch = priced_batch(eyes, replay, pricing, config.batch, key=batch_key)
+            return step(learned, batch, rate, key=step_key)
+
+        # The ring is the same in all these updates: it stays outside of what they hand on.
+        keys = jax.random.split(key, config.updates)
+        learned, losses = jax.lax.scan(one, state._replace(replay=None), keys)
+        return learned._replace(replay=replay), losses.mean()
+
+    return update

@@ -98,8 +98,7 @@ def learner(config: PpoConfig, eyes: Eyes) -> Learner:
     ) -> tuple[PpoState, Float[Array, ""]]:
         charge_key, epoch_key = jax.random.split(key)
         sample = _sample(config, eyes, state.critic, stretch, kappas, pricing, key=charge_key)
-        rate = config.learning_rate * (1.0 - (1.0 - config.last_rate) * progress)
-        return _epochs(config, state, sample, rate, key=epoch_key)
+        return _epochs(config, state, sample, config.rate_at(progress), key=epoch_key)
 
     return Learner(init, explore, lambda state: state.actor.mean, update)
 

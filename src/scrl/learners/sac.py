@@ -24,12 +24,10 @@ from scrl.learners.offpolicy import (
     ActionValue,
     PricedBatch,
     follow,
+    replaying,
     squared_error,
-    updates,
 )
-from scrl.learners.pricing import Pricing
 from scrl.learners.replay import Replay, empty
-from scrl.rollout import Stretch
 from scrl.worlds.observation import observation_size
 
 LEAST_LOG_SPREAD, MOST_LOG_SPREAD = math.log(0.01), math.log(1.0)
@@ -88,25 +86,12 @@ def learner(config: SacConfig, eyes: Eyes) -> Learner:
         action, log_probability, _ = state.actor.draw(inputs, key=key)
         return action, log_probability
 
-    def update(
-        state: SacState,
-        stretch: Stretch,
-        kappas: Float[Array, "world atom"],
-        pricing: Pricing,
-        progress: Float[Array, ""],
-        *,
-        key: PRNGKeyArray,
+    def step(
+        state: SacState, batch: PricedBatch, rate: Float[Array, ""], *, key: PRNGKeyArray
     ) -> tuple[SacState, Float[Array, ""]]:
-        del kappas  # remembered transitions get their own
-        rate = config.learning_rate * (1.0 - (1.0 - config.last_rate) * progress)
+        return _step(config, eyes, state, batch, rate, key=key)
 
-        def step(
-            state: SacState, batch: PricedBatch, *, key: PRNGKeyArray
-        ) -> tuple[SacState, Float[Array, ""]]:
-            return _step(config, eyes, state, batch, rate, key=key)
-
-        return updates(config, eyes, step, state, stretch, pricing, key=key)
-
+    update = replaying(config, eyes, step)
     return Learner(init, explore, lambda state: state.actor, update)
 
 
