@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import jax
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -17,3 +20,12 @@ settings.load_profile("scrl")
 def strip() -> SweepSpec:
     """One row of twelve cells: four of S1, four of none, four of S2."""
     return SweepSpec(from_labels(np.array([[1] * 4 + [0] * 4 + [2] * 4])))
+
+
+@pytest.fixture(scope="module")
+def quick_compiling() -> Iterator[None]:
+    """Small networks learn in a second: most of the time would go into optimising their code."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -40,14 +40,7 @@ from scrl.worlds.regions import from_labels
 from scrl.worlds.spec import Route, SweepSpec
 from scrl.worlds.vehicle import Vehicle, Wind
 
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_compiling() -> Iterator[None]:
-    """A few rounds are run in a second: most of the time would go into optimising their code."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
+pytestmark = pytest.mark.usefixtures("quick_compiling")
 
 
 def problem(rules: tuple[str, ...] = (), **settings: object) -> Problem:

@@ -10,8 +10,8 @@ import pytest
 from scrl.punish import (
     MECHANISMS,
     Atoms,
+    draw_shares,
     drawn_sigma,
-    expected_kappa,
     next_kappa,
     smallest_sigma,
     weights,
@@ -21,6 +21,11 @@ from scrl.rules import AtomTable, RuleSet
 
 def atoms_of(*rules: str, regions: tuple[str, ...] = ("A", "B")) -> Atoms:
     return Atoms.of(AtomTable.of(RuleSet.of(list(rules), regions)))
+
+
+def lucks(count: int, clauses: int) -> jax.Array:
+    """The chances of as many transitions."""
+    return jax.random.uniform(jax.random.key(0), (count, clauses))
 
 
 def test_kappa_by_hand() -> None:
@@ -35,10 +40,10 @@ def test_the_papers_example_1() -> None:
     for labels, expected in [((1, 0), 0.5), ((0, 1), -0.5), ((1, 1), 0.0), ((0, 0), 0.0)]:
         assert float(weights(atoms, jnp.array(labels, float))[0]) == pytest.approx(expected)
     charge = MECHANISMS["scrl"]().charge
-    key = jax.random.key(0)
+    kappa, luck = jnp.array([4.0]), jnp.array([0.5])
     # kappa 4: sigma is 2 in i (a punishment), -2 in j (a reward).
-    assert float(charge(atoms, jnp.array([4.0]), jnp.array([1.0, 0.0]), key)) == pytest.approx(2.0)
-    assert float(charge(atoms, jnp.array([4.0]), jnp.array([0.0, 1.0]), key)) == pytest.approx(-2.0)
+    assert float(charge(atoms, kappa, jnp.array([1.0, 0.0]), luck)) == pytest.approx(2.0)
+    assert float(charge(atoms, kappa, jnp.array([0.0, 1.0]), luck)) == pytest.approx(-2.0)
 
 
 def test_the_papers_tree_has_the_value_4() -> None:
@@ -53,15 +58,17 @@ def test_a_clause_with_a_kappa_of_0_charges_nothing() -> None:
     kappa, sigma = jnp.array([0.0, 3.0]), jnp.array([0.0, -9.0])
     # Without the guard the smallest would be -9: a gift for an atom that need not be kept.
     assert float(smallest_sigma(members, kappa, sigma)) == 0.0
-    assert float(drawn_sigma(members, kappa, sigma, key=jax.random.key(0))) == 0.0
+    assert not draw_shares(members, kappa).any()
+    assert float(drawn_sigma(draw_shares(members, kappa), sigma, jnp.array([0.5]))) == 0.0
 
 
 def test_the_draw_has_the_papers_probabilities() -> None:
     """kappa 1, 2, 4: p proportional to 1, 1/2, 1/4, so 4/7, 2/7, 1/7."""
     members, kappa = jnp.ones((1, 3), bool), jnp.array([1.0, 2.0, 4.0])
     sigma = jnp.array([1.0, 10.0, 100.0])
-    keys = jax.random.split(jax.random.key(0), 70_000)
-    drawn = jax.vmap(lambda key: drawn_sigma(members, kappa, sigma, key=key))(keys)
+    shares = draw_shares(members, kappa)
+    assert np.allclose(shares, [[4 / 7, 2 / 7, 1 / 7]])
+    drawn = jax.vmap(lambda luck: drawn_sigma(shares, sigma, luck))(lucks(70_000, 1))
     counts = [int((drawn == value).sum()) for value in (1.0, 10.0, 100.0)]
     # Standard deviations of the counts: sqrt(70,000 p (1 - p)) = 131, 120, 93; four of them.
     assert counts[0] == pytest.approx(40_000, abs=524)
@@ -69,13 +76,25 @@ def test_the_draw_has_the_papers_probabilities() -> None:
     assert counts[2] == pytest.approx(10_000, abs=372)
 
 
+def test_luck_falls_into_one_piece_of_each_clause() -> None:
+    """Shares 1/4, 3/4 and 1/2, 1/2: each piece holds its lower end, and 1 is never reached."""
+    shares = jnp.array([[0.25, 0.75, 0.0], [0.0, 0.5, 0.5]])
+    sigma = jnp.array([1.0, 10.0, 100.0])
+    for luck, expected in [
+        ((0.0, 0.0), 1.0 + 10.0),
+        ((0.249, 0.5), 1.0 + 100.0),
+        ((0.25, 0.499), 10.0 + 10.0),
+        ((0.9999999, 0.9999999), 10.0 + 100.0),
+    ]:
+        assert float(drawn_sigma(shares, sigma, jnp.array(luck))) == expected
+
+
 def test_clauses_draw_on_their_own_and_add_up() -> None:
     atoms = atoms_of("A <= 1 or B <= 1", "A + B <= 3")
     kappa = jnp.array([1.0, 1.0, 6.0])
     labels = jnp.array([1.0, 0.0])
-    keys = jax.random.split(jax.random.key(1), 4000)
     charge = MECHANISMS["scrl"]().charge
-    seen = np.asarray(jax.vmap(lambda key: charge(atoms, kappa, labels, key))(keys))
+    seen = np.asarray(jax.vmap(lambda luck: charge(atoms, kappa, labels, luck))(lucks(4000, 2)))
     # The first clause charges 1 (A) or 0 (B), evenly; the second always 6 * 1/2 = 3.
     assert set(np.round(seen, 6)) == {3.0, 4.0}
     assert (seen == 4.0).mean() == pytest.approx(0.5, abs=0.04)
@@ -93,14 +112,14 @@ def test_with_one_atom_scrl_is_the_lagrangian_method(rule: str) -> None:
     scrl, lagrangian = MECHANISMS["scrl"](), MECHANISMS["lagrangian"]()
     kappa = multiplier = jnp.zeros(1)
     rng = np.random.default_rng(0)
-    for step in range(50):
+    for _ in range(50):
         density = jnp.asarray(rng.uniform(0, 10, 2), float)
         kappa = scrl.update(atoms, kappa, density, beta)
         multiplier = lagrangian.update(atoms, multiplier, density, beta)
         labels = jnp.asarray(rng.integers(0, 2, 2), float)
-        key = jax.random.key(step)
-        ours = float(scrl.charge(atoms, kappa, labels, key))
-        theirs = float(lagrangian.charge(atoms, multiplier, labels, key))
+        luck = jnp.asarray(rng.uniform(0, 1, 1), float)
+        ours = float(scrl.charge(atoms, kappa, labels, luck))
+        theirs = float(lagrangian.charge(atoms, multiplier, labels, luck))
         assert ours == pytest.approx(theirs, abs=1e-6)
         assert float(multiplier[0]) == pytest.approx(float(kappa[0] / atoms.size[0]), abs=1e-6)
 
@@ -108,7 +127,7 @@ def test_with_one_atom_scrl_is_the_lagrangian_method(rule: str) -> None:
 def test_no_penalty_charges_nothing_and_learns_nothing() -> None:
     atoms, none = atoms_of("A <= 1"), MECHANISMS["none"]()
     assert float(none.update(atoms, jnp.zeros(1), jnp.array([9.0, 9.0]), 1.0)[0]) == 0.0
-    assert float(none.charge(atoms, jnp.ones(1), jnp.ones(2), jax.random.key(0))) == 0.0
+    assert float(none.charge(atoms, jnp.ones(1), jnp.ones(2), jnp.zeros(1))) == 0.0
 
 
 def test_no_rules_no_charge() -> None:
@@ -116,7 +135,7 @@ def test_no_rules_no_charge() -> None:
     for make in MECHANISMS.values():
         mechanism = make()
         kappa = mechanism.update(atoms, jnp.zeros(0), jnp.ones(2), 0.1)
-        assert float(mechanism.charge(atoms, kappa, jnp.ones(2), jax.random.key(0))) == 0.0
+        assert float(mechanism.charge(atoms, kappa, jnp.ones(2), jnp.zeros(0))) == 0.0
         assert np.allclose(mechanism.price(atoms, kappa), 0.0)
 
 
@@ -124,12 +143,8 @@ def test_a_sharper_draw_prefers_the_smaller_kappa() -> None:
     """kappa 1 and 3, sharpness 2: p proportional to 1 and 1/9, so 9/10 and 1/10."""
     members, kappa = jnp.ones((1, 2), bool), jnp.array([1.0, 3.0])
     # Expected charges per unit of weight: 1 * 9/10 and 3 * 1/10; the paper's draw: 3/4 each.
-    assert np.allclose(expected_kappa(members, kappa, 2.0), [0.9, 0.3])
-    assert np.allclose(expected_kappa(members, kappa), [0.75, 0.75])
-    keys = jax.random.split(jax.random.key(0), 20_000)
-    sigma = jnp.array([0.0, 1.0])
-    drawn = jax.vmap(lambda key: drawn_sigma(members, kappa, sigma, key=key, sharpness=2.0))(keys)
-    assert float(drawn.mean()) == pytest.approx(0.1, abs=0.009)  # four standard deviations
+    assert np.allclose(draw_shares(members, kappa, 2.0) * kappa, [[0.9, 0.3]])
+    assert np.allclose(draw_shares(members, kappa) * kappa, [[0.75, 0.75]])
 
 
 @pytest.mark.parametrize("name", ["scrl", "lagrangian", "none"])
@@ -137,9 +152,10 @@ def test_the_price_is_what_a_step_earns_on_average(name: str) -> None:
     atoms = atoms_of("A <= 1 or B <= 1", "A + B <= 3 or 2*A - B >= 1")
     kappa, mechanism = jnp.array([1.0, 2.0, 6.0, 3.0]), MECHANISMS[name]()
     price = mechanism.price(atoms, kappa)
-    keys = jax.random.split(jax.random.key(1), 40_000)
     for labels in jnp.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]):
-        charges = jax.vmap(lambda key, at=labels: mechanism.charge(atoms, kappa, at, key))(keys)
+        charges = jax.vmap(lambda luck, at=labels: mechanism.charge(atoms, kappa, at, luck))(
+            lucks(40_000, 2)
+        )
         spread = float(charges.std()) / 200.0
         assert float(-charges.mean()) == pytest.approx(float(price @ labels), abs=4 * spread + 1e-5)
 

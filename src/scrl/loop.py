@@ -198,8 +198,8 @@ def iterate(plan: Plan, task: Task, state: LoopState) -> tuple[LoopState, Metric
     kappas = pricing.kappas_around(loop.worlds, key=wobble_key)
     prices = jax.vmap(pricing.price)(kappas)
 
-    def act(observation: Array, lane: Array, key: PRNGKeyArray) -> tuple[Array, Array]:
-        return learner.explore(state.learner, state.eyes.actor(observation, prices[lane]), key=key)
+    def act(observation: Array, lane: Array, noise: Array) -> tuple[Array, Array]:
+        return learner.explore(state.learner, state.eyes.actor(observation, prices[lane]), noise)
 
     worlds, stretch = gather(task.world, act, state.worlds, steps=loop.steps, key=drive_key)
     learned, loss = learner.update(

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float
 
 from scrl.penalty import signed_violation
 from scrl.rules import AtomTable
@@ -65,39 +65,31 @@ def is_charged(members: Bool[Array, "clause atom"], kappa: Float[Array, " atom"]
     return jnp.all(~members | (kappa > 0), axis=1)
 
 
-def draw_odds(
+def draw_shares(
     members: Bool[Array, "clause atom"], kappa: Float[Array, " atom"], sharpness: float = 1.0
 ) -> Float[Array, "clause atom"]:
-    """log of kappa_j^-s, up to a constant; a clause that charges nothing may draw anything."""
+    """p_j = kappa_j^-s / sum; all 0 in a clause that charges nothing."""
+    if members.size == 0:
+        return jnp.zeros(members.shape)
     is_live = is_charged(members, kappa)[:, None]
     log_odds = jnp.where(members, -sharpness * jnp.log(kappa), -jnp.inf)
-    return jnp.where(is_live, log_odds, 0.0)
+    return jnp.where(is_live, jax.nn.softmax(jnp.where(is_live, log_odds, 0.0), axis=1), 0.0)
 
 
 def drawn_sigma(
-    members: Bool[Array, "clause atom"],
-    kappa: Float[Array, " atom"],
+    shares: Float[Array, "clause atom"],
     sigma: Float[Array, " atom"],
-    *,
-    key: PRNGKeyArray,
-    sharpness: float = 1.0,
+    luck: Float[Array, " clause"],
 ) -> Float[Array, ""]:
-    """Algorithm 3, summed over clauses: sigma of the atom drawn with p_j = kappa_j^-s / sum."""
-    if members.size == 0:
-        return jnp.zeros(())
-    drawn = jax.random.categorical(key, draw_odds(members, kappa, sharpness), axis=1)
-    return jnp.sum(jnp.where(is_charged(members, kappa), sigma[drawn], 0.0))
+    """Algorithm 3, summed over clauses: sigma of the atom drawn with these shares.
 
-
-def expected_kappa(
-    members: Bool[Array, "clause atom"], kappa: Float[Array, " atom"], sharpness: float = 1.0
-) -> Float[Array, " atom"]:
-    """What the draw charges for each atom in expectation, for weight 1: sum_c p_cj kappa_j."""
-    if members.size == 0:
-        return jnp.zeros_like(kappa)
-    share = jax.nn.softmax(draw_odds(members, kappa, sharpness), axis=1)
-    charged = jnp.where(is_charged(members, kappa)[:, None], share, 0.0)
-    return charged.sum(axis=0) * kappa
+    `luck` is a number from [0, 1) for each clause: the shares cut [0, 1) into pieces, and the one
+    in which it falls is drawn.
+    """
+    above = jnp.cumsum(shares, axis=1)
+    place = (luck * above[:, -1] if shares.size else luck)[:, None]
+    is_drawn = (above - shares <= place) & (place < above)
+    return jnp.sum(jnp.where(is_drawn, sigma, 0.0))
 
 
 def smallest_sigma(
@@ -116,7 +108,7 @@ class Mechanism(NamedTuple):
     update: Callable[..., Float[Array, " atom"]]
     """(atoms, kappa, density, rate) -> kappa."""
     charge: Callable[..., Float[Array, ""]]
-    """(atoms, kappa, labels, key) -> sigma(Psi, s)."""
+    """(atoms, kappa, labels, luck) -> sigma(Psi, s); luck: from [0, 1), one for each clause."""
     price: Callable[..., Float[Array, " region"]]
     """(atoms, kappa) -> what a step that serves one region alone earns in expectation: -E sigma."""
 
@@ -125,14 +117,14 @@ def scrl(sharpness: float = 1.0) -> Mechanism:
     """Algorithm 3: one atom of each clause is drawn for every transition."""
 
     def charge(
-        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], key: Array
+        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], luck: Array
     ) -> Float[Array, ""]:
-        sigma = kappa * weights(atoms, labels)
-        return drawn_sigma(atoms.members, kappa, sigma, key=key, sharpness=sharpness)
+        shares = draw_shares(atoms.members, kappa, sharpness)
+        return drawn_sigma(shares, kappa * weights(atoms, labels), luck)
 
     def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
-        share = expected_kappa(atoms.members, kappa, sharpness) / atoms.size
-        return -share @ atoms.coefficients
+        expected = draw_shares(atoms.members, kappa, sharpness).sum(axis=0) * kappa
+        return -(expected / atoms.size) @ atoms.coefficients
 
     return Mechanism(_kappa_by_violation, charge, price)
 
@@ -141,9 +133,9 @@ def scrl_min() -> Mechanism:
     """SCRL-min: the smallest sigma of each clause."""
 
     def charge(
-        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], key: Array
+        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], luck: Array
     ) -> Float[Array, ""]:
-        del key
+        del luck
         return smallest_sigma(atoms.members, kappa, kappa * weights(atoms, labels))
 
     def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
@@ -167,9 +159,9 @@ def lagrangian() -> Mechanism:
         return next_kappa(kappa, signed, rate / atoms.size)
 
     def charge(
-        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], key: Array
+        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], luck: Array
     ) -> Float[Array, ""]:
-        del key
+        del luck
         return kappa @ (atoms.coefficients @ labels)
 
     def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
@@ -188,9 +180,9 @@ def no_penalty() -> Mechanism:
         return kappa
 
     def charge(
-        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], key: Array
+        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], luck: Array
     ) -> Float[Array, ""]:
-        del atoms, kappa, labels, key
+        del atoms, kappa, labels, luck
         return jnp.zeros(())
 
     def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:

@@ -14,7 +14,7 @@ from scrl.policies import Action
 from scrl.worlds.sweep import SweepState, SweepWorld
 
 ActInLane = Callable[..., tuple[Float[Array, ""], Float[Array, ""]]]
-"""(observation, lane, key) -> an action and its log probability."""
+"""(observation, lane, noise) -> an action and its log probability."""
 
 
 class Transition(NamedTuple):
@@ -205,19 +205,24 @@ def gather(
 ) -> tuple[SweepState, Stretch]:
     """Go on for some steps in every world; one whose episode ends starts anew in the same step.
 
-    `act(observation, lane, key)` gives an action and its log probability; `lane` is the number of
-    the world.
+    `act(observation, lane, noise)` gives an action and its log probability; `lane` is the number
+    of the world, and the noise is standard normal.
     """
     worlds = len(states.step)
     lanes = jnp.arange(worlds)
-    keys = StepKeys(*(jax.random.split(each, (steps, worlds)) for each in jax.random.split(key, 3)))
+    noise_key, world_key, reset_key = jax.random.split(key, 3)
+    chance = Chance(
+        jax.random.normal(noise_key, (steps, worlds)),
+        jax.random.split(world_key, (steps, worlds)),
+        jax.random.split(reset_key, (steps, worlds)),
+    )
 
-    def one(state: SweepState, lane: Int[Array, ""], keys: StepKeys) -> tuple[SweepState, Stretch]:
+    def one(state: SweepState, lane: Int[Array, ""], chance: Chance) -> tuple[SweepState, Stretch]:
         seen = world.observe(state)
-        action, log_probability = act(seen, lane, keys.act)
-        after = world.transition(state, action, key=keys.world)
+        action, log_probability = act(seen, lane, chance.noise)
+        after = world.transition(state, action, key=chance.world)
         is_terminated, is_truncated = world.is_terminal(after), world.is_truncated(after)
-        fresh = world.initial(key=keys.reset)
+        fresh = world.initial(key=chance.reset)
         is_over = is_terminated | is_truncated
         going = jax.tree.map(lambda new, old: jnp.where(is_over, new, old), fresh, after)
         return going, Stretch(
@@ -225,15 +230,15 @@ def gather(
             is_terminated, is_truncated, world.observe(after),
         )  # fmt: skip
 
-    def body(states: SweepState, keys: StepKeys) -> tuple[SweepState, Stretch]:
-        return jax.vmap(one)(states, lanes, keys)
+    def body(states: SweepState, chance: Chance) -> tuple[SweepState, Stretch]:
+        return jax.vmap(one)(states, lanes, chance)
 
-    return jax.lax.scan(body, states, keys)
+    return jax.lax.scan(body, states, chance)
 
 
-class StepKeys(NamedTuple):
-    """The random keys of one step, split for all steps at once; those not needed cost nothing."""
+class Chance(NamedTuple):
+    """What one step leaves to chance, drawn for all at once; what nobody asks for costs nothing."""
 
-    act: PRNGKeyArray
+    noise: Float[Array, ""]
     world: PRNGKeyArray
     reset: PRNGKeyArray

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scrl.learners.ppo import advantages
+from scrl.learners.ppo import advantages, random_order
 
 Steps = dict[str, np.ndarray]
 
@@ -81,3 +84,13 @@ def test_the_scan_agrees_with_its_slow_twin(discount: float, trace: float) -> No
     }
     fast = fast_advantages(steps, discount, trace)
     assert np.allclose(fast, slow_advantages(steps, discount, trace), atol=1e-4)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 1024, 5000])
+def test_a_random_order_holds_every_place_once_and_is_even(count: int) -> None:
+    keys = jax.random.split(jax.random.key(0), 400)
+    orders = np.asarray(jax.vmap(lambda key: random_order(count, key=key))(keys))
+    assert (np.sort(orders, axis=1) == np.arange(count)).all()
+    # The first in line is uniform: its mean over 400 orders lies within four standard errors.
+    error = max(count - 1, 0) / math.sqrt(12 * 400)
+    assert abs(orders[:, 0].mean() - (count - 1) / 2) <= 4 * error + 0.1

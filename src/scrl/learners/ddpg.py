@@ -18,6 +18,7 @@ from scrl.learners.networks import Mlp, outside
 from scrl.learners.offpolicy import (
     ActionValue,
     PricedBatch,
+    action_values,
     follow,
     replaying,
     squared_error,
@@ -66,10 +67,9 @@ def learner(config: DdpgConfig, eyes: Eyes) -> Learner:
         )
 
     def explore(
-        state: DdpgState, inputs: Float[Array, " input"], *, key: PRNGKeyArray
+        state: DdpgState, inputs: Float[Array, " input"], noise: Float[Array, ""]
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        action = state.actor(inputs) + config.noise * jax.random.normal(key)
-        return action, jnp.zeros(())
+        return state.actor(inputs) + config.noise * noise, jnp.zeros(())
 
     def step(
         state: DdpgState, batch: PricedBatch, rate: Float[Array, ""], *, key: PRNGKeyArray
@@ -86,17 +86,17 @@ def _step(
 ) -> tuple[DdpgState, Float[Array, ""]]:
     """Critic towards r + gamma Q'(s', mu'(s')), actor up Q(s, mu(s)), targets a little behind."""
     next_action = jax.vmap(state.target_actor)(batch.next_actor_inputs)
-    after = jax.vmap(state.target_critic)(batch.next_critic_inputs, next_action)
+    after = action_values(eyes, state.target_critic, batch.next_critic_inputs, next_action)
     follows = jnp.where(batch.is_terminated, 0.0, config.gamma)[:, None]
     target = batch.paid + follows * after
     critic, critic_optimiser, loss = adam_step(
-        lambda critic: squared_error(critic, batch, target),
+        lambda critic: squared_error(eyes, critic, batch, target),
         state.critic, state.critic_optimiser, rate,
     )  # fmt: skip
 
     def actor_loss(actor: Throttle) -> Float[Array, ""]:
         action = jax.vmap(actor)(batch.actor_inputs)
-        value = eyes.value(jax.vmap(critic)(batch.critic_inputs, action), batch.price)
+        value = eyes.value(action_values(eyes, critic, batch.critic_inputs, action), batch.price)
         return jnp.mean(-value / eyes.price_unit + config.pull * outside(action))
 
     actor, actor_optimiser, _ = adam_step(actor_loss, state.actor, state.actor_optimiser, rate)

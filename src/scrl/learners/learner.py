@@ -21,7 +21,7 @@ class Learner(NamedTuple):
     init: Callable[..., LearnerState]
     """(key) -> state."""
     explore: Callable[..., tuple[Float[Array, ""], Float[Array, ""]]]
-    """(state, inputs, key) -> an action with noise, and its log probability."""
+    """(state, inputs, noise) -> an action, and its log probability; noise is standard normal."""
     actor: Callable[[LearnerState], eqx.Module]
     """(state) -> the network that maps inputs to a throttle, without noise."""
     update: Callable[..., tuple[LearnerState, Float[Array, ""]]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -38,52 +39,66 @@ def priced_batch(
     draw_key, kappa_key, charge_key = jax.random.split(key, 3)
     drawn = draw(replay, size, key=draw_key)
     kappas = pricing.kappas_around(size, key=kappa_key)
+    prices = jax.vmap(pricing.price)(kappas)
 
-    def one(step: Memory, kappa: Float[Array, " atom"], key: PRNGKeyArray) -> PricedBatch:
-        price = pricing.price(kappa)
+    def one(step: Memory, kappa: Array, price: Array, luck: Array) -> PricedBatch:
         return PricedBatch(
             eyes.actor(step.observation, price),
             eyes.critic(step.observation, price),
             step.action,
-            pricing.channels(eyes, kappa, step.reward, step.labels, key=key),
+            pricing.channels(eyes, kappa, step.reward, step.labels, luck),
             step.is_terminated,
             eyes.actor(step.next_observation, price),
             eyes.critic(step.next_observation, price),
             price,
         )
 
-    return jax.vmap(one)(drawn, kappas, jax.random.split(charge_key, size))
+    return jax.vmap(one)(drawn, kappas, prices, pricing.luck((size,), key=charge_key))
 
 
 class ActionValue(eqx.Module):
-    """Q(s, a) in channels: what will still be returned and served after this action."""
+    """Q(s, a) in channels: what will still be returned and served after this action.
+
+    In the units of `Eyes.channel_unit`, so that all channels are about 1.
+    """
 
     network: ValueNet
-    unit: Float[Array, " channel"]
 
     def __init__(self, eyes: Eyes, hidden: tuple[int, ...], *, key: PRNGKeyArray) -> None:
         self.network = ValueNet(eyes.critic_size + 1, hidden, eyes.channels, key=key)
-        self.unit = eyes.channel_unit
 
     def __call__(
         self, inputs: Float[Array, " input"], action: Float[Array, ""]
     ) -> Float[Array, " channel"]:
         bounded = jnp.clip(action, 0.0, 1.0)
-        unit = jax.lax.stop_gradient(self.unit)
-        return unit * self.network(jnp.concatenate([inputs, bounded[None]]))
+        return self.network(jnp.concatenate([inputs, bounded[None]]))
+
+
+def action_values(
+    eyes: Eyes,
+    critic: ActionValue,
+    inputs: Float[Array, "sample input"],
+    action: Float[Array, " sample"],
+) -> Float[Array, "sample channel"]:
+    """Q(s, a) of many pairs, as it is: in reward and steps of service."""
+    return eyes.channel_unit * jax.vmap(critic)(inputs, action)
 
 
 def squared_error(
-    critic: ActionValue, batch: PricedBatch, target: Float[Array, "sample channel"]
+    eyes: Eyes, critic: ActionValue, batch: PricedBatch, target: Float[Array, "sample channel"]
 ) -> Float[Array, ""]:
     """Mean squared error of a critic in its own units."""
     guess = jax.vmap(critic)(batch.critic_inputs, batch.action)
-    return jnp.mean(((guess - target) / jax.lax.stop_gradient(critic.unit)) ** 2)
+    return jnp.mean((guess - target / eyes.channel_unit) ** 2)
 
 
 def follow(target: Any, leader: Any, share: float) -> Any:
     """Targets move a small share of the way: target + share (leader - target)."""
     return jax.tree.map(lambda slow, fast: slow + share * (fast - slow), target, leader)
+
+
+BATCHES_AT_ONCE = 64
+"""Batches that are drawn and priced together: many small ones would take three times as long."""
 
 
 def replaying(
@@ -93,6 +108,7 @@ def replaying(
 
     `step(state, batch, rate, key)` gives the next state and a loss.
     """
+    at_once = math.gcd(config.updates, BATCHES_AT_ONCE)
 
     def update(
         state: Any,
@@ -107,14 +123,21 @@ def replaying(
         del kappas  # remembered transitions get their own
         replay, rate = remember(state.replay, stretch), config.rate_at(progress)
 
-        def one(learned: Any, key: PRNGKeyArray) -> tuple[Any, Float[Array, ""]]:
+        def one(learned: Any, now: tuple[PricedBatch, Array]) -> tuple[Any, Float[Array, ""]]:
+            batch, key = now
+            return step(learned, batch, rate, key=key)
+
+        def some(learned: Any, key: PRNGKeyArray) -> tuple[Any, Float[Array, " update"]]:
             batch_key, step_key = jax.random.split(key)
-            batch = priced_batch(eyes, replay, pricing, config.batch, key=batch_key)
-            return step(learned, batch, rate, key=step_key)
+            drawn = priced_batch(eyes, replay, pricing, at_once * config.batch, key=batch_key)
+            batches = jax.tree.map(
+                lambda leaf: leaf.reshape(at_once, config.batch, *leaf.shape[1:]), drawn
+            )
+            return jax.lax.scan(one, learned, (batches, jax.random.split(step_key, at_once)))
 
         # The ring is the same in all these updates: it stays outside of what they hand on.
-        keys = jax.random.split(key, config.updates)
-        learned, losses = jax.lax.scan(one, state._replace(replay=None), keys)
+        keys = jax.random.split(key, config.updates // at_once)
+        learned, losses = jax.lax.scan(some, state._replace(replay=None), keys)
         return learned._replace(replay=replay), losses.mean()
 
     return update

@@ -7,13 +7,14 @@ grown, and then learns nothing. Instead the mean is gently pulled back into [0, 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from scrl.learners.adam import adam_memory, adam_step
 from scrl.learners.config import PpoConfig
@@ -81,10 +82,10 @@ def learner(config: PpoConfig, eyes: Eyes) -> Learner:
         return PpoState(actor, critic, adam_memory((actor, critic)))
 
     def explore(
-        state: PpoState, inputs: Float[Array, " input"], *, key: PRNGKeyArray
+        state: PpoState, inputs: Float[Array, " input"], noise: Float[Array, ""]
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         mean = state.actor.mean(inputs)
-        action = mean + jax.random.normal(key) * jnp.exp(state.actor.log_spread)
+        action = mean + noise * jnp.exp(state.actor.log_spread)
         return action, state.actor.log_probability(mean, action)
 
     def update(
@@ -115,11 +116,9 @@ def _sample(
 ) -> Sample:
     """Price a stretch, estimate its advantages, and lay all steps in one row."""
     prices = jax.vmap(pricing.price)(kappas)
-    keys = jax.random.split(key, stretch.reward.shape)
-    paid = jax.vmap(
-        jax.vmap(lambda kappa, *step: pricing.channels(eyes, kappa, *step[:2], key=step[2])),
-        in_axes=(None, 0, 0, 0),
-    )(kappas, stretch.reward, stretch.labels, keys)
+    paid = jax.vmap(jax.vmap(partial(pricing.channels, eyes)), in_axes=(None, 0, 0, 0))(
+        kappas, stretch.reward, stretch.labels, pricing.luck(stretch.reward.shape, key=key)
+    )
 
     def values(inputs: Float[Array, "time world input"]) -> Float[Array, "time world channel"]:
         return eyes.channel_unit * jax.vmap(jax.vmap(critic))(inputs)
@@ -190,7 +189,7 @@ def _epochs(
         return PpoState(actor, critic, optimiser), loss
 
     def epoch(state: PpoState, key: PRNGKeyArray) -> tuple[PpoState, Array]:
-        order = jax.random.permutation(key, len(sample.action))[: size * config.minibatches]
+        order = random_order(len(sample.action), key=key)[: size * config.minibatches]
         parts = jax.tree.map(
             lambda leaf: leaf[order].reshape(config.minibatches, size, *leaf.shape[1:]), sample
         )
@@ -198,6 +197,18 @@ def _epochs(
 
     state, losses = jax.lax.scan(epoch, state, jax.random.split(key, config.epochs))
     return state, losses[-1].mean()
+
+
+def random_order(count: int, *, key: PRNGKeyArray) -> Int[Array, " place"]:
+    """All places in a random order.
+
+    One number holds both chance (above) and place (below): sorting it is several times as fast as
+    `jax.random.permutation`. Places with equal chances stay in order, which hurts no batch.
+    """
+    place = jnp.arange(count, dtype=jnp.uint32)
+    below = jnp.uint32((1 << (count - 1).bit_length()) - 1)
+    chance = jax.random.bits(key, (count,), jnp.uint32)
+    return (jnp.sort((chance & ~below) | place) & below).astype(int)
 
 
 def _loss(actor: Gaussian, critic: ValueNet, part: Sample, config: PpoConfig) -> Float[Array, ""]:

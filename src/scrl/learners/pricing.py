@@ -26,6 +26,10 @@ class Pricing(eqx.Module):
         factor = jax.random.uniform(key, shape, minval=-self.wobble, maxval=self.wobble)
         return self.kappa * jnp.exp(factor)
 
+    def luck(self, shape: tuple[int, ...], *, key: PRNGKeyArray) -> Float[Array, "*shape clause"]:
+        """What the draws of as many transitions hang on."""
+        return jax.random.uniform(key, (*shape, len(self.atoms.members)))
+
     def price(self, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
         return self.mechanism.price(self.atoms, kappa)
 
@@ -35,15 +39,14 @@ class Pricing(eqx.Module):
         kappa: Float[Array, " atom"],
         reward: Float[Array, ""],
         labels: Float[Array, " region"],
-        *,
-        key: PRNGKeyArray,
+        luck: Float[Array, " clause"],
     ) -> Float[Array, " channel"]:
         """The punished reward r - sigma, in one piece or in parts that add up to it at the price.
 
         The labels are paid at their price, and what the draw charged beyond its expectation stays
         with the reward.
         """
-        punished = reward - self.mechanism.charge(self.atoms, kappa, labels, key)
+        punished = reward - self.mechanism.charge(self.atoms, kappa, labels, luck)
         if not eyes.sees_prices:
             return punished[None]
         rest = punished - self.price(kappa) @ labels

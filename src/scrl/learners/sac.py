@@ -23,6 +23,7 @@ from scrl.learners.networks import Mlp, outside
 from scrl.learners.offpolicy import (
     ActionValue,
     PricedBatch,
+    action_values,
     follow,
     replaying,
     squared_error,
@@ -44,13 +45,12 @@ class SoftThrottle(eqx.Module):
         return self.first + self.network(inputs)[0]
 
     def draw(
-        self, inputs: Float[Array, " input"], *, key: PRNGKeyArray
+        self, inputs: Float[Array, " input"], noise: Float[Array, ""]
     ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
         """An action, its log probability, and the mean it lies around."""
         raw_mean, raw_spread = self.network(inputs)
         mean = self.first + raw_mean
         log_spread = jnp.clip(self.first_log_spread + raw_spread, LEAST_LOG_SPREAD, MOST_LOG_SPREAD)
-        noise = jax.random.normal(key)
         log_probability = -0.5 * noise**2 - log_spread - 0.5 * math.log(2.0 * math.pi)
         return mean + jnp.exp(log_spread) * noise, log_probability, mean
 
@@ -81,9 +81,9 @@ def learner(config: SacConfig, eyes: Eyes) -> Learner:
         return SacState(actor, critics, critics, temperature, memories, replay)
 
     def explore(
-        state: SacState, inputs: Float[Array, " input"], *, key: PRNGKeyArray
+        state: SacState, inputs: Float[Array, " input"], noise: Float[Array, ""]
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        action, log_probability, _ = state.actor.draw(inputs, key=key)
+        action, log_probability, _ = state.actor.draw(inputs, noise)
         return action, log_probability
 
     def step(
@@ -110,15 +110,16 @@ def _step(
     target = _soft_target(config, eyes, state, batch, temperature, key=next_key)
     actor_memory, critic_memory, temperature_memory = state.optimisers
     critics, critic_memory, loss = adam_step(
-        lambda both: squared_error(both[0], batch, target) + squared_error(both[1], batch, target),
+        lambda both: (
+            squared_error(eyes, both[0], batch, target)
+            + squared_error(eyes, both[1], batch, target)
+        ),
         state.critics, critic_memory, rate,
     )  # fmt: skip
-    keys = jax.random.split(actor_key, len(batch.action))
+    noise = jax.random.normal(actor_key, batch.action.shape)
 
     def actor_loss(actor: SoftThrottle) -> Float[Array, ""]:
-        action, log_probability, mean = jax.vmap(lambda each, key: actor.draw(each, key=key))(
-            batch.actor_inputs, keys
-        )
+        action, log_probability, mean = jax.vmap(actor.draw)(batch.actor_inputs, noise)
         value = eyes.value(
             _smaller(eyes, critics, batch.critic_inputs, action, batch.price), batch.price
         )
@@ -126,9 +127,7 @@ def _step(
         return jnp.mean(cost + config.pull * outside(mean))
 
     actor, actor_memory, _ = adam_step(actor_loss, state.actor, actor_memory, rate)
-    _, log_probability, _ = jax.vmap(lambda each, key: actor.draw(each, key=key))(
-        batch.actor_inputs, keys
-    )
+    _, log_probability, _ = jax.vmap(actor.draw)(batch.actor_inputs, noise)
     entropy = -jnp.mean(log_probability)
     wanted = math.log(config.target_spread) + 0.5 * math.log(2.0 * math.pi * math.e)
     log_temperature, temperature_memory, _ = adam_step(
@@ -155,10 +154,8 @@ def _soft_target(
     key: PRNGKeyArray,
 ) -> Float[Array, "sample channel"]:
     """r + gamma (Q'(s', a') - temperature log pi(a' | s')); the entropy goes with the return."""
-    keys = jax.random.split(key, len(batch.action))
-    action, log_probability, _ = jax.vmap(lambda each, key: state.actor.draw(each, key=key))(
-        batch.next_actor_inputs, keys
-    )
+    noise = jax.random.normal(key, batch.action.shape)
+    action, log_probability, _ = jax.vmap(state.actor.draw)(batch.next_actor_inputs, noise)
     after = _smaller(eyes, state.target_critics, batch.next_critic_inputs, action, batch.price)
     after = after.at[:, 0].add(-temperature * log_probability)
     follows = jnp.where(batch.is_terminated, 0.0, config.gamma)[:, None]
@@ -173,6 +170,6 @@ def _smaller(
     price: Float[Array, "sample region"],
 ) -> Float[Array, "sample channel"]:
     """The channels of whichever critic values the action less at its price."""
-    one, other = (jax.vmap(critic)(inputs, action) for critic in critics)
+    one, other = (action_values(eyes, critic, inputs, action) for critic in critics)
     is_one = eyes.value(one, price) < eyes.value(other, price)
     return jnp.where(is_one[:, None], one, other)

@@ -1,0 +1,57 @@
+"""TensorBoard gets the same numbers as the metrics file."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scrl.runs import RunFolder
+
+from .small import rows
+
+
+def events_of(run: RunFolder, seed: int) -> list[Any]:
+    """The events of a seed in the order in which TensorBoard reads them, checksums tested."""
+    protos = pytest.importorskip("tensorboardX.proto.event_pb2")
+    checksum = pytest.importorskip("tensorboardX.record_writer").masked_crc32c
+    events = []
+    for path in sorted((run.path / "tensorboard" / f"seed-{seed}").iterdir()):
+        data = path.read_bytes()
+        while data:
+            (size,) = struct.unpack("<Q", data[:8])
+            sums = struct.unpack("<I", data[8:12]) + struct.unpack(
+                "<I", data[12 + size : 16 + size]
+            )
+            assert sums == (checksum(data[:8]), checksum(data[12 : 12 + size]))
+            events.append(protos.Event.FromString(data[12 : 12 + size]))
+            data = data[16 + size :]
+    return events
+
+
+def test_tensorboard_gets_the_same_numbers_and_forgets_what_was_dropped(run: RunFolder) -> None:
+    pytest.importorskip("tensorboardX")
+    run.log([*rows(1, gain=0.5, loss=float("nan")), *rows(2, gain=1.5)])
+    run.save_checkpoint(np.ones(3), iteration=2, wall_s=0)
+    run.log(rows(3, gain=9.0))
+    again = RunFolder.open(run.path)
+    again.load_checkpoint(np.ones(3))
+    again.log(rows(3, gain=2.5))
+    events = events_of(run, seed=1)
+    assert [event.file_version for event in events if event.file_version] == ["brain.Event:2"] * 2
+    starts = [event for event in events if event.session_log.status]
+    assert [event.step for event in starts] == [3]
+    found = [
+        (event.step, one.tag, one.simple_value) for event in events for one in event.summary.value
+    ]
+    assert found == [(1, "gain", 0.5), (2, "gain", 1.5), (3, "gain", 9.0), (3, "gain", 2.5)]
+
+
+def test_without_tensorboardx_the_metrics_are_still_logged(run: RunFolder, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboardX.proto.event_pb2", None)
+    run.log(rows(1))
+    assert run.metrics() == rows(1)
+    assert not (run.path / "tensorboard").exists()

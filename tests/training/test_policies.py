@@ -1,0 +1,101 @@
+"""Policies out of runs: the same again, or a word on why not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import scrl
+from scrl.errors import PolicyError
+from scrl.outcome import TrainingResult
+from scrl.problems import Problem
+from scrl.runs import RunError
+from scrl.trained import report
+
+from .small import (
+    LEARNERS,
+    Stopped,
+    leaves,
+    stop_after,
+    train,
+)
+
+
+def test_a_policy_does_again_exactly_what_the_result_says(
+    problem: Problem, whole: Callable[[str], TrainingResult]
+) -> None:
+    for name in LEARNERS:
+        result = whole(name)
+        for each in result.seeds:
+            policy = scrl.load_policy(result.run, each.seed)
+            assert report(problem, policy, each.seed, "scrl") == each.evaluation
+            found = scrl.evaluate(problem, policy, name="scrl")
+            assert found == each.evaluation  # nothing is random here: any episode is the same
+
+
+def test_the_policy_of_the_best_seed_is_loaded_unless_another_is_named(copied: Path) -> None:
+    first, second = (leaves(scrl.load_policy(copied, seed)) for seed in (0, 1))
+    assert first != second
+    document = json.loads((copied / "result.json").read_text())
+    for best, expected in [(0, first), (1, second)]:
+        for index, each in enumerate(document["result"]["seeds"]):
+            each["return"] = -1.0 if index == best else -2.0
+        (copied / "result.json").write_text(json.dumps(document))
+        assert leaves(scrl.load_policy(str(copied))) == expected
+
+
+def test_a_seed_that_was_not_trained_has_no_policy(copied: Path) -> None:
+    with pytest.raises(PolicyError, match="there is no seed 7 in this run, only 0, 1"):
+        scrl.load_policy(copied, 7)
+
+
+def test_a_run_that_is_not_finished_has_no_policy_yet(problem: Problem, tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        train(problem, "ppo", tmp_path / "run", watch=stop_after(2))
+    with pytest.raises(PolicyError, match=r"not finished; go on with `scrl train --resume`"):
+        scrl.load_policy(tmp_path / "run")
+
+
+def test_a_folder_that_is_no_run_has_no_policy(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"holds no run\.json"):
+        scrl.load_policy(tmp_path)
+    with pytest.raises(RunError, match="there is no such folder"):
+        scrl.load_policy(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        ("policy.eqx", None, "there is no policy yet"),
+        ("policy.eqx", lambda data: data[:-4], "policy.eqx: .*damaged: the file ends here"),
+        ("policy.eqx", lambda data: data + b"x", "policy.eqx: holds more than is asked for"),
+        ("policy.eqx", lambda data: b"junk" + data, "policy.eqx: .*damaged"),
+        ("result.json", lambda data: data[:50], "result.json: damaged, not JSON"),
+        (
+            "result.json",
+            lambda data: b'{"schema": 1, "result": {}}',
+            r"result\.json: damaged: 'problem' is missing",
+        ),
+        ("run.json", lambda data: data[:50], "run.json: damaged, not JSON"),
+        (
+            "run.json",
+            lambda data: data.replace(b'"width": 8', b'"width": 9'),
+            "policy.eqx: .*it belongs to other settings",
+        ),
+    ],
+)
+def test_damage_is_named(
+    copied: Path, name: str, damage: Callable[[bytes], bytes] | None, message: str
+) -> None:
+    path = copied / name
+    if damage is None:
+        path.unlink()
+    else:
+        damaged = damage(path.read_bytes())
+        assert damaged != path.read_bytes()
+        path.write_bytes(damaged)
+    with pytest.raises(RunError, match=message):
+        scrl.load_policy(copied)
