@@ -53,6 +53,7 @@ def task(of: Problem, mechanism: object = None) -> Task:
     return Task(
         of.world,
         Atoms.of(of.atoms),
+        Atoms.of(of.atoms),
         mechanism or drawn(),
         of.tolerance,
         of.discount,
@@ -105,7 +106,7 @@ class TestBetter:
 
     def test_all_parts_of_the_better_one_are_taken(self) -> None:
         found = pick(best(5.0, -1.0, 3), best(2.0, -7.0, 8))
-        parts = (found.policy, found.kappa, found.violation, found.return_, found.iteration)
+        parts = (found.policy, found.kappa, found.told_violation, found.return_, found.iteration)
         assert [float(np.ravel(part)[0]) for part in parts] == [8.0, 8.0, 2.0, -7.0, 8.0]
 
 
@@ -113,20 +114,21 @@ def best(violation: float, return_: float, iteration: int) -> Best:
     """With the iteration in place of the policy and of kappa."""
     number = jnp.asarray(iteration, float)
     return Best(
-        number, number[None], jnp.asarray(violation), jnp.asarray(return_), jnp.asarray(iteration)
-    )
+        number, number[None], jnp.asarray(violation), jnp.zeros(()), jnp.asarray(return_),
+        jnp.asarray(iteration),
+    )  # fmt: skip
 
 
 def pick(old: Best, new: Best, *, is_whole: bool = True) -> Best:
     seen = SimpleNamespace(is_whole=jnp.asarray(is_whole))
-    return _better(SimpleNamespace(tolerance=1.0), SimpleNamespace(best=old), new, seen)
+    return _better(SimpleNamespace(tolerance=1.0), old, new, seen)
 
 
 def chosen(
     old: tuple[float, float], new: tuple[float, float], *, is_whole: bool = True
 ) -> tuple[float, float]:
     found = pick(best(*old, 3), best(*new, 8), is_whole=is_whole)
-    return float(found.violation), float(found.return_)
+    return float(found.told_violation), float(found.return_)
 
 
 class TestMeasure:
@@ -206,8 +208,8 @@ class Units(NamedTuple):
 UNITS = {
     "amounts": Units(
         lambda of: eqx.tree_at(
-            lambda of: (of.world.numbers.rate, of.atoms.bounds), of,
-            (FACTOR * of.world.numbers.rate, FACTOR * of.atoms.bounds),
+            lambda of: (of.world.numbers.rate, of.rules.bounds, of.told.bounds), of,
+            (FACTOR * of.world.numbers.rate, FACTOR * of.rules.bounds, FACTOR * of.told.bounds),
         ),
         FACTOR, 1.0,
     ),

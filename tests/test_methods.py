@@ -42,6 +42,37 @@ def test_a_method_alone_is_its_learner_and_its_penalty(method: str) -> None:
     assert (config.learner, config.penalty) == METHODS[method][:2]
 
 
+@pytest.mark.parametrize(
+    ("named", "told"),
+    [
+        ({}, "all"),
+        ({"method": "scrl-min"}, "all"),
+        ({"method": "ddpg"}, "nothing"),
+        ({"method": "ddpg", "penalty": "scrl"}, "all"),  # a penalty needs something to charge for
+        ({"method": "rcpo"}, "cost"),
+        ({"method": "cal"}, "cost"),
+        ({"method": "dcrl-2"}, "disjunct-2"),
+        ({"method": "dcrl-12"}, "disjunct-12"),
+    ],
+)
+def test_what_a_method_is_told(named: dict[str, str], told: str) -> None:
+    config = configure(**named)
+    assert config.told == told
+    assert TrainingConfig.from_json(config.to_json()) == config
+
+
+@pytest.mark.parametrize("name", ["dcrl", "dcrl-0", "dcrl-x", "dcrl-1 "])
+def test_there_is_no_dcrl_without_a_number(name: str) -> None:
+    with pytest.raises(MethodError, match=f"unknown method '{name}': did you mean 'dcrl-"):
+        configure(name)
+
+
+def test_settings_of_a_method_give_way_to_those_of_a_person() -> None:
+    assert configure("rcpo").learner_settings.actor_share == 0.5
+    assert configure("rcpo", settings={"actor_share": 0.1}).learner_settings.actor_share == 0.1
+    assert not configure("rcpo").loop.sees_prices
+
+
 def test_without_a_name_it_is_the_papers_method() -> None:
     assert configure() == configure("scrl")
     assert configure().penalty == "scrl"

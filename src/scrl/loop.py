@@ -81,7 +81,10 @@ class Task(eqx.Module):
     """What is to be learned: a world, its rules, and how broken ones are charged."""
 
     world: SweepWorld
-    atoms: Atoms
+    rules: Atoms
+    """The rules, by which people judge."""
+    told: Atoms
+    """What the method is told of them: kappa and the choice of the policy follow these."""
     mechanism: Mechanism = eqx.field(static=True)
     tolerance: float = eqx.field(static=True)
     discount: float = eqx.field(static=True)
@@ -104,10 +107,11 @@ class Plan(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The policy to hand out: the best that kept the rules, else the least violating one."""
+    """The policy to hand out: the best that kept what the method is told, else the nearest."""
 
     policy: SeeingPolicy
     kappa: Float[Array, " atom"]
+    told_violation: Float[Array, ""]
     violation: Float[Array, ""]
     return_: Float[Array, ""]
     iteration: Int[Array, ""]
@@ -134,11 +138,13 @@ class Measurement(NamedTuple):
     density: Float[Array, " region"]
     violation: Float[Array, ""]
     """Cons.Vio, with each bound drawn in by some standard errors where chance plays a part."""
+    told_violation: Float[Array, ""]
+    """The same of what the method is told."""
     steps: Float[Array, ""]
     is_whole: Bool[Array, ""]
     """Whether every episode came to its end."""
     error: Float[Array, " atom"]
-    """Standard error of a . density."""
+    """Standard error of a . density, of what the method is told."""
 
 
 class Metrics(NamedTuple):
@@ -158,10 +164,11 @@ def begin(plan: Plan, task: Task, *, key: PRNGKeyArray) -> LoopState:
     """An untrained policy and kappa = 0; units are read off a first drive."""
     learner_key, drive_key, worlds_key, loop_key, settle_key = jax.random.split(key, 5)
     regions = task.world.kinds.shape[1]
-    blind = Eyes(jnp.ones(()), jnp.ones(1), regions, plan.loop.sees_prices)
+    atoms = len(task.told.bounds)
+    blind = Eyes(jnp.ones(()), jnp.ones(1), regions, plan.loop.sees_prices, atoms)
     untrained = plan.build(task, blind)
     state = untrained.init(key=learner_key)
-    kappa = jnp.zeros(len(task.atoms.bounds))
+    kappa = jnp.zeros(atoms)
     first = measure(
         task, SeeingPolicy(untrained.actor(state), blind, jnp.zeros(regions)), 1, key=drive_key
     )
@@ -169,7 +176,7 @@ def begin(plan: Plan, task: Task, *, key: PRNGKeyArray) -> LoopState:
     given_out = task.world.numbers.rate * first.steps
     served = jnp.maximum(first.density / task.world.numbers.rate, 1.0)
     sizes = jnp.concatenate([jnp.abs(first.return_)[None], served])
-    eyes = Eyes(step_cost, sizes[: blind.channels], regions, plan.loop.sees_prices)
+    eyes = Eyes(step_cost, sizes[: blind.channels], regions, plan.loop.sees_prices, atoms)
     rate = plan.loop.kappa_rate
     beta = (
         AUTOMATIC_KAPPA_RATE * step_cost / given_out if rate is None else jnp.asarray(rate, float)
@@ -177,9 +184,8 @@ def begin(plan: Plan, task: Task, *, key: PRNGKeyArray) -> LoopState:
     learner = plan.build(task, eyes)
     state = learner.init(key=learner_key)  # the same networks, now with their units
     policy = SeeingPolicy(learner.actor(state), eyes, jnp.zeros(regions))
-    nothing = Best(
-        policy, kappa, jnp.inf * jnp.ones(()), -jnp.inf * jnp.ones(()), jnp.zeros((), int)
-    )
+    never = jnp.full((), jnp.inf)
+    nothing = Best(policy, kappa, never, never, -never, jnp.zeros((), int))
     worlds = begin_worlds(task.world, plan.loop.worlds, key=worlds_key)
     return LoopState(
         state, eyes, kappa, beta, worlds, nothing, jnp.zeros((), int), loop_key, settle_key
@@ -194,7 +200,7 @@ def iterate(plan: Plan, task: Task, state: LoopState) -> tuple[LoopState, Metric
     rate = state.kappa_rate * (1.0 - (1.0 - loop.last_kappa_rate) * progress)
     episodes = loop.measured(is_random=task.is_random, is_learning=True)
     state, metrics = _measure_and_move(plan, task, state, rate, episodes=episodes, key=measure_key)
-    pricing = Pricing(task.atoms, state.kappa, task.mechanism, loop.wobble)
+    pricing = Pricing(task.told, state.kappa, task.mechanism, loop.wobble, task.world.numbers.rate)
     kappas = pricing.kappas_around(loop.worlds, key=wobble_key)
     prices = jax.vmap(pricing.price)(kappas)
 
@@ -241,15 +247,16 @@ def _measure_and_move(
 ) -> tuple[LoopState, Metrics]:
     """Measure the present policy under the present kappa, remember it if it is the best, move."""
     learner = plan.build(task, state.eyes)
-    price = task.mechanism.price(task.atoms, state.kappa)
+    price = task.mechanism.price(task.told, state.kappa)
     policy = SeeingPolicy(learner.actor(state.learner), state.eyes, price)
     seen = measure(task, policy, episodes, deviations=plan.loop.deviations, key=key)
-    best = _better(
-        task, state, Best(policy, state.kappa, seen.violation, seen.return_, state.iteration), seen
+    found = Best(
+        policy, state.kappa, seen.told_violation, seen.violation, seen.return_, state.iteration
     )
-    step = task.world.numbers.rate * jnp.abs(task.atoms.coefficients).max(axis=1, initial=0.0)
+    best = _better(task, state.best, found, seen)
+    step = task.world.numbers.rate * jnp.abs(task.told.coefficients).max(axis=1, initial=0.0)
     aim = plan.loop.inset * step + plan.loop.deviations * seen.error
-    inside = eqx.tree_at(lambda atoms: atoms.bounds, task.atoms, task.atoms.bounds - aim)
+    inside = eqx.tree_at(lambda atoms: atoms.bounds, task.told, task.told.bounds - aim)
     kappa = task.mechanism.update(inside, state.kappa, seen.density, rate)
     metrics = Metrics(
         seen.return_, seen.density, seen.violation, seen.steps, state.kappa,
@@ -258,12 +265,13 @@ def _measure_and_move(
     return state._replace(kappa=kappa, best=best), metrics
 
 
-def _better(task: Task, state: LoopState, found: Best, seen: Measurement) -> Best:
-    """The better of the best so far and what was found: rules first, then return."""
-    old = state.best
-    is_kept, was_kept = found.violation <= task.tolerance, old.violation <= task.tolerance
+def _better(task: Task, old: Best, found: Best, seen: Measurement) -> Best:
+    """The better of the best so far and what was found: what is told first, then return."""
+    is_kept, was_kept = (each.told_violation <= task.tolerance for each in (found, old))
     is_better = jnp.where(
-        is_kept & was_kept, found.return_ > old.return_, found.violation < old.violation
+        is_kept & was_kept,
+        found.return_ > old.return_,
+        found.told_violation < old.told_violation,
     )
     is_better = (is_better | (is_kept & ~was_kept)) & seen.is_whole
     is_better &= jnp.isfinite(found.return_)
@@ -285,19 +293,26 @@ def measure(
     )
     amounts = task.world.numbers.rate * ran.service
     density = amounts.mean(axis=0)
-    sides = amounts @ task.atoms.coefficients.T
-    error = (
-        sides.std(axis=0, ddof=1) / jnp.sqrt(episodes)
-        if episodes > 1
-        else jnp.zeros(sides.shape[1])
-    )
-    bounds = task.atoms.bounds - deviations * error
-    signed = signed_violation(task.atoms.coefficients, bounds, density)
+
+    def violation(atoms: Atoms) -> Float[Array, ""]:
+        bounds = atoms.bounds - deviations * standard_error(atoms, amounts)
+        signed = signed_violation(atoms.coefficients, bounds, density)
+        return clause_violation(atoms.members, signed).sum()
+
     return Measurement(
         ran.return_.mean(),
         density,
-        clause_violation(task.atoms.members, signed).sum(),
+        violation(task.rules),
+        violation(task.told),
         ran.steps.mean(dtype=float),
         jnp.all(ran.is_terminated),
-        error,
+        standard_error(task.told, amounts),
     )
+
+
+def standard_error(atoms: Atoms, amounts: Float[Array, "episode region"]) -> Float[Array, " atom"]:
+    """Of the mean of a . amounts over the episodes; 0 where one episode tells everything."""
+    if len(amounts) == 1:
+        return jnp.zeros(len(atoms.bounds))
+    sides = amounts @ atoms.coefficients.T
+    return sides.std(axis=0, ddof=1) / jnp.sqrt(len(amounts))

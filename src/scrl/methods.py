@@ -13,7 +13,7 @@ from scrl.errors import ScrlError, did_you_mean
 from scrl.learners import LEARNERS, NetworkConfig
 from scrl.loop import LoopConfig, Plan
 from scrl.punish import MECHANISMS, Mechanism, scrl
-from scrl.roster import METHODS
+from scrl.roster import METHODS, Method, find_method
 from scrl.worlds.settings import check_settings, setting
 
 
@@ -62,6 +62,7 @@ class TrainingConfig:
     method: str
     learner: str
     penalty: str
+    told: str
     penalty_settings: PenaltyConfig
     loop: LoopConfig
     learner_settings: NetworkConfig
@@ -84,13 +85,14 @@ class TrainingConfig:
             "method": self.method,
             "learner": self.learner,
             "penalty": self.penalty,
+            "told": self.told,
             "settings": settings,
         }
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> TrainingConfig:
         """The same again from what `to_json` wrote."""
-        names = {key: document.get(key) for key in ("method", "learner", "penalty")}
+        names = {key: document.get(key) for key in ("method", "learner", "penalty", "told")}
         return configure(**names, settings=document.get("settings", {}))
 
 
@@ -105,6 +107,7 @@ def configure(
     *,
     learner: str | None = None,
     penalty: str | None = None,
+    told: str | None = None,
     preset: str | None = None,
     steps: int | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -115,11 +118,12 @@ def configure(
     is the number of environment steps in training, for each seed.
     """
     method = method or "scrl"
-    chosen = METHODS[_known(method, METHODS, "method")]
-    given = dict(PRESETS[_known(preset or "default", PRESETS, "preset")])
+    chosen = _method(method)
+    given = {**chosen.settings, **PRESETS[_known(preset or "default", PRESETS, "preset")]}
     preferred = given.pop("learner", chosen.learner)
     learner = _known(learner or preferred, LEARNERS, "learner")
     penalty = _known(penalty or chosen.penalty, MECHANISMS, "penalty")
+    told = told or _told(chosen, penalty)
     config = LEARNERS[learner].config
     known = _fields(PenaltyConfig) | _fields(LoopConfig) | _fields(config)
     # A preset speaks to all learners: what this one does not know is left out.
@@ -138,7 +142,7 @@ def configure(
             "there would be nothing to learn from"
         )
     return TrainingConfig(
-        method, learner, penalty, PenaltyConfig(**_of(PenaltyConfig, given)), loop,
+        method, learner, penalty, told, PenaltyConfig(**_of(PenaltyConfig, given)), loop,
         learner_settings,
     )  # fmt: skip
 
@@ -166,6 +170,18 @@ def _value(text: str) -> Any:
         except ValueError:
             continue
     return text
+
+
+def _method(name: str) -> Method:
+    found = find_method(name)
+    if found is None:
+        raise MethodError(f"unknown method '{name}'{did_you_mean(name, list(METHODS))}")
+    return found
+
+
+def _told(method: Method, penalty: str) -> str:
+    """What the method is told; one that was given a penalty it does not have by itself: all."""
+    return "all" if method.told == "nothing" and penalty != method.penalty else method.told
 
 
 def _known(name: str, table: Mapping[str, Any], what: str) -> str:

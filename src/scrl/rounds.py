@@ -19,6 +19,7 @@ from scrl.loop import LoopState, Metrics, Plan, Task, begin, iterate, settle
 from scrl.methods import TrainingConfig
 from scrl.problems import Problem
 from scrl.punish import Atoms
+from scrl.rules import told
 
 BY_SEED = PartitionSpec("seed")
 
@@ -28,6 +29,7 @@ def task_of(problem: Problem, config: TrainingConfig) -> Task:
     return Task(
         problem.world,
         Atoms.of(problem.atoms),
+        Atoms.of(told(problem.rules, config.told)),
         config.mechanism,
         problem.tolerance,
         problem.discount,

@@ -29,6 +29,7 @@ from scrl.problems import Problem
 from scrl.problems import load as load_problem
 from scrl.reference import solve
 from scrl.rounds import Rounds
+from scrl.rules import told
 from scrl.runs import RunFolder, RunRecord, new_run_path
 from scrl.trained import REPORT_SEED, read_result, report, seed_policy
 
@@ -99,6 +100,7 @@ def train(  # noqa: PLR0913 (one for each thing that a user may want to say)
             "seeds must be one or more different whole numbers of at least 0 and below "
             f"{LARGEST_SEED:,}"
         )
+    told(loaded.rules, config.told)  # rules that do not fit are refused before anything is written
     path = Path(out) if out else new_run_path(Path("runs"), loaded.name, config.method)
     record = RunRecord.now(loaded.name, config.method, config.to_json(), chosen)
     folder = RunFolder.create(path, loaded, record)

@@ -62,7 +62,7 @@ def probe(
     small = {"worlds": 8, "steps": 64, "width": 16, "first_mean": 0.9, "discount": discount}
     plan = configure("scrl", learner=learner, settings=small | settings).plan
     atoms = Atoms.of(problem.atoms)
-    return Probe(plan, Task(problem.world, atoms, mechanism, 1e-6, discount, False))
+    return Probe(plan, Task(problem.world, atoms, atoms, mechanism, 1e-6, discount, False))
 
 
 REPLAYED = {

@@ -21,7 +21,12 @@ def list_all(as_json: JsonFlag = False) -> None:
             for problem in problems
         ]
         methods = [
-            {"name": name, "learner": method.learner, "penalty": method.penalty}
+            {
+                "name": name,
+                "learner": method.learner,
+                "penalty": method.penalty,
+                "told": method.told,
+            }
             for name, method in METHODS.items()
         ]
         policies = ["full-speed", "constant:V"]
@@ -34,9 +39,13 @@ def list_all(as_json: JsonFlag = False) -> None:
     policies = table("policy", "what it does", title="Policies that need no training")
     policies.add_row("[bold]full-speed[/bold]", "drives as fast as it can")
     policies.add_row("[bold]constant:V[/bold]", "keeps the target speed V, in cells per step")
-    methods = table("method", "learner", "penalty", "what it is", title="Methods to train with")
+    methods = table(
+        "method", "learner", "penalty", "is told", "what it is", title="Methods to train with"
+    )
     for name, method in METHODS.items():
-        methods.add_row(f"[bold]{name}[/bold]", method.learner, method.penalty, method.sentence)
+        methods.add_row(
+            f"[bold]{name}[/bold]", method.learner, method.penalty, method.told, method.sentence
+        )
     learners = table("learner", "what it is", title="Learners")
     for name, sentence in LEARNERS.items():
         learners.add_row(f"[bold]{name}[/bold]", sentence)

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from scrl.cli.output import table
+from scrl.rules import told
 
 if TYPE_CHECKING:
     from scrl.training import Progress as TrainingProgress
@@ -96,21 +97,31 @@ def summary(now: TrainingProgress) -> str:
 
 
 def atom_table(now: TrainingProgress) -> Table:
-    """What each atom compares, now, with its bound and kappa; means over the seeds."""
-    atoms = now.problem.atoms
+    """What each atom compares, now, with its bound and kappa; means over the seeds.
+
+    The atoms of the rules, then those that the method is told instead; no kappa: not told.
+    """
+    rules, heard = now.problem.atoms, told(now.problem.rules, now.config.told)
+    kappa_of = dict(zip(heard.atoms, np.asarray(now.metrics.kappa).mean(axis=0), strict=True))
     shown = table("rule", "asks for", ">now", ">bound", ">kappa", ">seeds inside")
-    sides = np.asarray(now.metrics.density, float) @ atoms.coefficients.T
-    inside = sides <= atoms.bounds + now.problem.tolerance
-    for index, atom in enumerate(atoms.atoms[:MOST_ATOMS]):
+    rows = [*zip(rules.atoms, rules.coefficients, rules.bounds, strict=True)]
+    rows += [
+        row
+        for row in zip(heard.atoms, heard.coefficients, heard.bounds, strict=True)
+        if row[0] not in rules.atoms
+    ]
+    for atom, coefficients, bound in rows[:MOST_ATOMS]:
         sign = -1.0 if atom.is_at_least else 1.0
+        side = np.asarray(now.metrics.density, float) @ coefficients
+        inside = side <= bound + now.problem.tolerance
         shown.add_row(
-            escape(atom.origin.rule or ""),
+            escape(atom.origin.rule or "(told)"),
             escape(atom.show()),
-            f"{sign * sides[:, index].mean():,.1f}",
-            f"{sign * atoms.bounds[index]:,.1f}",
-            f"{np.asarray(now.metrics.kappa)[:, index].mean():.4f}",
-            f"{inside[:, index].sum()} of {len(inside)}",
+            f"{sign * side.mean():,.1f}",
+            f"{sign * bound:,.1f}",
+            f"{kappa_of[atom]:.4f}" if atom in kappa_of else "",
+            f"{inside.sum()} of {len(inside)}",
         )
-    if len(atoms.atoms) > MOST_ATOMS:
-        shown.add_row("", f"... and {len(atoms.atoms) - MOST_ATOMS} more", "", "", "", "")
+    if len(rows) > MOST_ATOMS:
+        shown.add_row("", f"... and {len(rows) - MOST_ATOMS} more", "", "", "", "")
     return shown

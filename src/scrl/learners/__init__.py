@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from scrl.learners import ddpg, ppo, sac
-from scrl.learners.config import DdpgConfig, NetworkConfig, PpoConfig, SacConfig
+from scrl.learners import cal, ddpg, ppo, sac
+from scrl.learners.config import CalConfig, DdpgConfig, NetworkConfig, PpoConfig, SacConfig
 from scrl.learners.eyes import Eyes
 from scrl.learners.learner import Learner, SeeingPolicy
 from scrl.learners.pricing import Pricing
@@ -23,6 +23,7 @@ LEARNERS: dict[str, LearnerEntry] = {
     "ppo": LearnerEntry(PpoConfig, ppo.learner),
     "ddpg": LearnerEntry(DdpgConfig, ddpg.learner),
     "sac": LearnerEntry(SacConfig, sac.learner),
+    "cal": LearnerEntry(CalConfig, cal.learner),
 }
 
 __all__ = [

@@ -49,6 +49,9 @@ class PpoConfig(NetworkConfig):
     """Proximal policy optimisation."""
 
     learning_rate: float = setting(2e-3, "Of Adam, at the start.", **_POSITIVE, high=1.0)
+    actor_share: float = setting(
+        1.0, "Learning rate of the actor, as a share of the critic's.", low=0.0, high=1.0
+    )
     trace: float = setting(0.97, "Lambda of generalised advantage estimation.", low=0.0, high=1.0)
     clip: float = setting(
         0.2, "How far the probability of an action may move in one update.", **_POSITIVE, high=1.0
@@ -103,3 +106,22 @@ class SacConfig(ReplayConfig):
         0.1, "The temperature is tuned so that actions keep about this spread.", **_POSITIVE,
         high=10.0,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CalConfig(SacConfig):
+    """Soft actor-critic with cost critics and an augmented Lagrangian."""
+
+    updates: int = setting(1024, "Updates in each iteration.", low=1, high=1_000_000)
+    cost_critics: int = setting(4, "Networks that predict the costs.", low=1, high=64)
+    confidence: float = setting(
+        0.5, "Costs are taken this many standard deviations above the networks' mean.",
+        low=0.0, high=10.0,
+    )  # fmt: skip
+    convexity: float = setting(
+        10.0, "Weight c of the squared violation in the augmented Lagrangian.", low=0.0, high=1e6
+    )
+    multiplier_rate: float = setting(
+        5e-4, "Learning rate of the logarithms of the multipliers.", **_POSITIVE, high=1.0
+    )
+    first_multiplier: float = setting(0.7, "The multipliers at the start.", **_POSITIVE, high=1e6)

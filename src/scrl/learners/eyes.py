@@ -24,6 +24,8 @@ class Eyes(eqx.Module):
     """Typical sizes of what the critic predicts."""
     regions: int = eqx.field(static=True)
     sees_prices: bool = eqx.field(static=True)
+    atoms: int = eqx.field(static=True, default=0)
+    """How many atoms a method is told: learners with multipliers of their own must know."""
 
     @property
     def actor_size(self) -> int:

@@ -30,6 +30,7 @@ class PricedBatch(NamedTuple):
     next_actor_inputs: Float[Array, "sample input"]
     next_critic_inputs: Float[Array, "sample input"]
     price: Float[Array, "sample region"]
+    labels: Float[Array, "sample region"]
 
 
 def priced_batch(
@@ -51,6 +52,7 @@ def priced_batch(
             eyes.actor(step.next_observation, price),
             eyes.critic(step.next_observation, price),
             price,
+            step.labels,
         )
 
     return jax.vmap(one)(drawn, kappas, prices, pricing.luck((size,), key=charge_key))

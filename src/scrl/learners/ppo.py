@@ -183,7 +183,7 @@ def _epochs(
             lambda learned: _loss(learned[0], learned[1], part, config),
             (state.actor, state.critic),
             state.optimiser,
-            rate,
+            (config.actor_share * rate, rate),
             largest_gradient=config.largest_gradient,
         )
         return PpoState(actor, critic, optimiser), loss

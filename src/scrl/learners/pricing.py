@@ -19,6 +19,8 @@ class Pricing(eqx.Module):
     mechanism: Mechanism = eqx.field(static=True)
     wobble: float = eqx.field(static=True)
     """Each world drives under its own kappa, up to a factor e^wobble from the present one."""
+    rate: Float[Array, ""]
+    """Units that a step of service gives out."""
 
     def kappas_around(self, count: int, *, key: PRNGKeyArray) -> Float[Array, "lane atom"]:
         """Kappas near the present one, so that a policy that sees prices knows its surroundings."""

@@ -7,6 +7,7 @@ the rest off. The temperature keeps the spread near a chosen one.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -66,19 +67,24 @@ class SacState(NamedTuple):
     replay: Replay
 
 
+def first_state(config: SacConfig, eyes: Eyes, *, key: PRNGKeyArray) -> SacState:
+    """Untrained networks and an empty memory."""
+    actor_key, one_key, other_key = jax.random.split(key, 3)
+    network = Mlp(eyes.actor_size, config.hidden, 2, last_scale=0.01, key=actor_key)
+    actor = SoftThrottle(network, config.first_mean, math.log(config.target_spread))
+    one = ActionValue(eyes, config.hidden, key=one_key)
+    critics = (one, ActionValue(eyes, config.hidden, key=other_key))
+    temperature = jnp.log(0.1 * eyes.price_unit)
+    memories = (adam_memory(actor), adam_memory(critics), adam_memory(temperature))
+    replay = empty(config.memory, observation_size(eyes.regions), eyes.regions)
+    return SacState(actor, critics, critics, temperature, memories, replay)
+
+
 def learner(config: SacConfig, eyes: Eyes) -> Learner:
     """SAC for inputs of these sizes."""
 
     def init(*, key: PRNGKeyArray) -> SacState:
-        actor_key, one_key, other_key = jax.random.split(key, 3)
-        network = Mlp(eyes.actor_size, config.hidden, 2, last_scale=0.01, key=actor_key)
-        actor = SoftThrottle(network, config.first_mean, math.log(config.target_spread))
-        one = ActionValue(eyes, config.hidden, key=one_key)
-        critics = (one, ActionValue(eyes, config.hidden, key=other_key))
-        temperature = jnp.log(0.1 * eyes.price_unit)
-        memories = (adam_memory(actor), adam_memory(critics), adam_memory(temperature))
-        replay = empty(config.memory, observation_size(eyes.regions), eyes.regions)
-        return SacState(actor, critics, critics, temperature, memories, replay)
+        return first_state(config, eyes, key=key)
 
     def explore(
         state: SacState, inputs: Float[Array, " input"], noise: Float[Array, ""]
@@ -89,22 +95,31 @@ def learner(config: SacConfig, eyes: Eyes) -> Learner:
     def step(
         state: SacState, batch: PricedBatch, rate: Float[Array, ""], *, key: PRNGKeyArray
     ) -> tuple[SacState, Float[Array, ""]]:
-        return _step(config, eyes, state, batch, rate, key=key)
+        return soft_step(config, eyes, state, batch, rate, no_surcharge, key=key)
 
     update = replaying(config, eyes, step)
     return Learner(init, explore, lambda state: state.actor, update)
 
 
-def _step(
+def no_surcharge(action: Float[Array, " sample"]) -> Float[Array, " sample"]:
+    """Nothing is charged beside what the critics say."""
+    return jnp.zeros_like(action)
+
+
+def soft_step(
     config: SacConfig,
     eyes: Eyes,
     state: SacState,
     batch: PricedBatch,
     rate: Float[Array, ""],
+    surcharge: Callable[[Float[Array, " sample"]], Float[Array, " sample"]],
     *,
     key: PRNGKeyArray,
 ) -> tuple[SacState, Float[Array, ""]]:
-    """Critics towards the soft value of the next step, actor up the smaller one, temperature."""
+    """Critics towards the soft value of the next step, actor up the smaller one, temperature.
+
+    `surcharge(action)` is what the actor pays for its actions in the batch beside their value.
+    """
     next_key, actor_key = jax.random.split(key)
     temperature = jnp.exp(state.log_temperature)
     target = _soft_target(config, eyes, state, batch, temperature, key=next_key)
@@ -123,7 +138,7 @@ def _step(
         value = eyes.value(
             _smaller(eyes, critics, batch.critic_inputs, action, batch.price), batch.price
         )
-        cost = (temperature * log_probability - value) / eyes.price_unit
+        cost = (temperature * log_probability - value + surcharge(action)) / eyes.price_unit
         return jnp.mean(cost + config.pull * outside(mean))
 
     actor, actor_memory, _ = adam_step(actor_loss, state.actor, actor_memory, rate)

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from scrl.outcome import TrainingResult
-from scrl.problems import Problem
+from scrl.rules import AtomTable, told
 from scrl.runs import RunFolder
 from scrl.worlds.palette import colour_of
 
@@ -28,7 +28,7 @@ def plot(result: TrainingResult) -> Figure:
     _draw_band(middle, _by_seed(rows, "violation"), colour_of(3), "violation")
     middle.set_yscale("symlog", linthresh=1.0)
     middle.set_ylabel(f"violated by, {problem.world_spec.units.unit}")
-    _draw_kappas(bottom, rows, problem)
+    _draw_kappas(bottom, rows, told(problem.rules, folder.record.settings.get("told", "all")))
     bottom.set_xlabel("round")
     top.set_title(
         f"{result.problem}, {result.method}: {result.satisfied} of {len(result.seeds)} seeds keep "
@@ -51,11 +51,11 @@ def _draw_return(axes: Axes, rows: Sequence[dict[str, Any]], result: TrainingRes
     axes.legend(frameon=False)
 
 
-def _draw_kappas(axes: Axes, rows: Sequence[dict[str, Any]], problem: Problem) -> None:
-    for index, atom in enumerate(problem.atoms.atoms[:MOST_KAPPAS]):
+def _draw_kappas(axes: Axes, rows: Sequence[dict[str, Any]], heard: AtomTable) -> None:
+    for index, atom in enumerate(heard.atoms[:MOST_KAPPAS]):
         _draw_band(axes, _by_seed(rows, f"kappa/{index}"), colour_of(index), atom.show())
     axes.set_ylabel("kappa")
-    if problem.atoms.atoms:
+    if heard.atoms:
         axes.legend(frameon=False, fontsize=8, ncols=2)
 
 

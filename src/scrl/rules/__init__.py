@@ -9,6 +9,7 @@ from scrl.rules.meaning import holds
 from scrl.rules.normal import AllOf, AnyOf, Atom, Origin, Positive, negation_normal
 from scrl.rules.parse import parse
 from scrl.rules.place import PlacedRuleError
+from scrl.rules.readings import disjuncts, told
 from scrl.rules.ruleset import Clause, Rule, RuleSet
 from scrl.rules.show import show
 from scrl.rules.syntax import (
@@ -54,11 +55,13 @@ __all__ = [
     "clauses_size",
     "comparisons",
     "d",
+    "disjuncts",
     "holds",
     "implies",
     "negation_normal",
     "parse",
     "regions_of",
     "show",
+    "told",
     "total",
 ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from scrl.rules.normal import Atom
-from scrl.rules.ruleset import RuleSet
+from scrl.rules.ruleset import Clause, RuleSet
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +32,11 @@ class AtomTable:
     @classmethod
     def of(cls, rule_set: RuleSet) -> AtomTable:
         """The table of a rule set."""
-        clauses = rule_set.clauses
+        return cls.from_clauses(rule_set.clauses, rule_set)
+
+    @classmethod
+    def from_clauses(cls, clauses: Sequence[Clause], rule_set: RuleSet) -> AtomTable:
+        """The table of some clauses, over the regions and rules of a rule set."""
         index: dict[Atom, int] = {}
         for clause in clauses:
             for atom in clause.atoms:

@@ -105,17 +105,18 @@ class RuleSet:
         """The clauses of every rule, rule by rule; all must hold."""
         return tuple(
             Clause(atoms, index)
-            for index, (rule, node) in enumerate(zip(self.rules, self._positive, strict=True))
+            for index, (rule, node) in enumerate(zip(self.rules, self.positive, strict=True))
             for atoms in groups.clauses(node, of=f"rule '{rule.name}'")
         )
 
     @cached_property
     def branches(self) -> groups.Groups:
         """The ways to keep all rules: in one of them every atom holds."""
-        return groups.branches(AllOf(self._positive), of="the rule set")
+        return groups.branches(AllOf(self.positive), of="the rule set")
 
     @cached_property
-    def _positive(self) -> tuple[Positive, ...]:
+    def positive(self) -> tuple[Positive, ...]:
+        """Every rule in negation normal form."""
         return tuple(
             negation_normal(rule.formula, self.conventions, rule=rule.name, text=rule.text)
             for rule in self.rules

@@ -1,0 +1,199 @@
+"""CAL, the conservative augmented Lagrangian (Wu et al. 2024): SAC that looks after costs itself.
+
+Cost of atom j in a step: w_j = a_j . labels / sum |a_j|, counted in episodes' lengths. An ensemble
+of critics predicts what an episode will still cost, Qc; where they disagree, the cost is taken to
+be higher than their mean. The actor pays
+
+    max(0, lambda_j + c (Qc_j(start) - budget_j)) Qc_j(s, a)
+
+beside its value, and log lambda climbs Adam's way along Qc_j(start) - budget_j. Amounts are plain
+sums over an episode here, so costs are held against the budget where episodes start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from scrl.learners.adam import adam_memory, adam_step
+from scrl.learners.config import CalConfig
+from scrl.learners.eyes import Eyes
+from scrl.learners.learner import Learner
+from scrl.learners.networks import ValueNet
+from scrl.learners.offpolicy import PricedBatch, follow, replaying
+from scrl.learners.pricing import Pricing
+from scrl.learners.replay import Replay
+from scrl.learners.sac import SacState, first_state, soft_step
+from scrl.punish import weights
+from scrl.rollout import Stretch
+from scrl.worlds.observation import observation_size
+
+COST_UNIT = 0.2
+"""Cost critics predict in this share of an episode, so that their outputs are about 1."""
+
+MOST_LOG_MULTIPLIER = 10.0
+"""For an atom that can never hold a multiplier would grow beyond all numbers."""
+
+
+class CalState(NamedTuple):
+    """SAC's state, the cost critics and what follows them, the multipliers, and a start."""
+
+    soft: SacState
+    critics: ValueNet
+    """All cost critics in one: their leaves have an axis more."""
+    target_critics: ValueNet
+    log_multiplier: Float[Array, " atom"]
+    optimisers: tuple[optax.OptState, optax.OptState]
+    start: Float[Array, " feature"]
+    """What is seen when an episode starts."""
+    replay: Replay | None
+
+
+def learner(config: CalConfig, eyes: Eyes) -> Learner:
+    """CAL for inputs of these sizes."""
+
+    def init(*, key: PRNGKeyArray) -> CalState:
+        soft_key, cost_key = jax.random.split(key)
+        soft = first_state(config, eyes, key=soft_key)
+
+        @jax.vmap
+        def make(key: PRNGKeyArray) -> ValueNet:
+            return ValueNet(eyes.critic_size + 1, config.hidden, eyes.atoms, key=key)
+
+        critics = make(jax.random.split(cost_key, config.cost_critics))
+        log_multiplier = jnp.log(jnp.full(eyes.atoms, config.first_multiplier))
+        memories = (adam_memory(critics), adam_memory(log_multiplier))
+        start = jnp.zeros(observation_size(eyes.regions))
+        replay = soft.replay
+        return CalState(
+            soft._replace(replay=None), critics, critics, log_multiplier, memories, start, replay
+        )
+
+    def explore(
+        state: CalState, inputs: Float[Array, " input"], noise: Float[Array, ""]
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        action, log_probability, _ = state.soft.actor.draw(inputs, noise)
+        return action, log_probability
+
+    def update(
+        state: CalState,
+        stretch: Stretch,
+        kappas: Float[Array, "world atom"],
+        pricing: Pricing,
+        progress: Float[Array, ""],
+        *,
+        key: PRNGKeyArray,
+    ) -> tuple[CalState, Float[Array, ""]]:
+        # The very first stretch begins where episodes do.
+        start = jnp.where(progress == 0.0, stretch.observation[0, 0], state.start)
+        return replaying(config, eyes, step_for(pricing))(
+            state._replace(start=start), stretch, kappas, pricing, progress, key=key
+        )
+
+    def step_for(pricing: Pricing) -> Callable[..., tuple[CalState, Float[Array, ""]]]:
+        def step(
+            state: CalState, batch: PricedBatch, rate: Float[Array, ""], *, key: PRNGKeyArray
+        ) -> tuple[CalState, Float[Array, ""]]:
+            return _step(config, eyes, pricing, state, batch, rate, key=key)
+
+        return step
+
+    return Learner(init, explore, lambda state: state.soft.actor, update)
+
+
+def _step(
+    config: CalConfig,
+    eyes: Eyes,
+    pricing: Pricing,
+    state: CalState,
+    batch: PricedBatch,
+    rate: Float[Array, ""],
+    *,
+    key: PRNGKeyArray,
+) -> tuple[CalState, Float[Array, ""]]:
+    """Cost critics towards the cost that follows; multipliers; then a step of SAC that pays."""
+    next_key, soft_key = jax.random.split(key)
+    critic_memory, multiplier_memory = state.optimisers
+    target = _cost_target(config, eyes, pricing, state, batch, key=next_key)
+
+    def cost_error(critics: ValueNet) -> Float[Array, ""]:
+        return jnp.mean((_costs(critics, batch.critic_inputs, batch.action) - target) ** 2)
+
+    critics, critic_memory, _ = adam_step(cost_error, state.critics, critic_memory, rate)
+    over = _over_budget(config, eyes, pricing, state, critics)
+    log_multiplier, multiplier_memory, _ = adam_step(
+        lambda log_multiplier: -jnp.sum(jnp.exp(log_multiplier) * over),
+        state.log_multiplier, multiplier_memory, config.multiplier_rate,
+    )  # fmt: skip
+    weight = jnp.maximum(jnp.exp(state.log_multiplier) + config.convexity * over, 0.0)
+
+    def surcharge(action: Float[Array, " sample"]) -> Float[Array, " sample"]:
+        """In the unit of rewards: multipliers count in prices of a step."""
+        cost = _upper(config, _costs(critics, batch.critic_inputs, action))
+        return eyes.channel_unit[0] * COST_UNIT * cost @ weight
+
+    soft, loss = soft_step(config, eyes, state.soft, batch, rate, surcharge, key=soft_key)
+    return CalState(
+        soft,
+        critics,
+        follow(state.target_critics, critics, config.target_rate),
+        jnp.minimum(log_multiplier, MOST_LOG_MULTIPLIER),
+        (critic_memory, multiplier_memory),
+        state.start,
+        state.replay,
+    ), loss
+
+
+def _cost_target(
+    config: CalConfig,
+    eyes: Eyes,
+    pricing: Pricing,
+    state: CalState,
+    batch: PricedBatch,
+    *,
+    key: PRNGKeyArray,
+) -> Float[Array, "critic sample atom"]:
+    """w + gamma Qc'(s', a'), for every critic by its own target network."""
+    paid = jax.vmap(lambda labels: weights(pricing.atoms, labels))(batch.labels) / _unit(eyes)
+    noise = jax.random.normal(key, batch.action.shape)
+    action, _, _ = jax.vmap(state.soft.actor.draw)(batch.next_actor_inputs, noise)
+    after = _costs(state.target_critics, batch.next_critic_inputs, action)
+    return paid + jnp.where(batch.is_terminated, 0.0, config.gamma)[:, None] * after
+
+
+def _over_budget(
+    config: CalConfig, eyes: Eyes, pricing: Pricing, state: CalState, critics: ValueNet
+) -> Float[Array, " atom"]:
+    """How far the cost of a whole episode lies above its bound, as a share of the episode."""
+    price = pricing.price(pricing.kappa)
+    action = state.soft.actor(eyes.actor(state.start, price))
+    inputs = eyes.critic(state.start, price)
+    cost = _upper(config, _costs(critics, inputs[None], action[None]))[0]
+    budget = pricing.atoms.bounds / (pricing.rate * pricing.atoms.size * _unit(eyes))
+    return COST_UNIT * (cost - budget)
+
+
+def _costs(
+    critics: ValueNet, inputs: Float[Array, "sample input"], action: Float[Array, " sample"]
+) -> Float[Array, "critic sample atom"]:
+    seen = jnp.concatenate([inputs, jnp.clip(action, 0.0, 1.0)[:, None]], axis=1)
+    return jax.vmap(lambda critic: jax.vmap(critic)(seen))(critics)
+
+
+def _upper(
+    config: CalConfig, costs: Float[Array, "critic sample atom"]
+) -> Float[Array, "sample atom"]:
+    """Mean + k standard deviations over the critics."""
+    # The square root of a plain 0 has no gradient.
+    spread = jnp.sqrt(costs.var(axis=0) + 1e-12)
+    return costs.mean(axis=0) + config.confidence * spread
+
+
+def _unit(eyes: Eyes) -> Float[Array, ""]:
+    """Steps that one unit of the cost critics stands for."""
+    return COST_UNIT * eyes.channel_unit[0] / eyes.price_unit

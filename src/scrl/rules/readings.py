@@ -1,0 +1,82 @@
+"""What a method is told of the rules: all of them, one disjunct of each, one cost, or nothing.
+
+SCRL takes rules as they are. Other methods cannot: a plain learner hears nothing of them, DCRL is
+given one disjunct of every rule, RCPO and CAL get a single cost.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from scrl.errors import RuleError
+from scrl.rules import groups
+from scrl.rules.atoms import AtomTable
+from scrl.rules.normal import AnyOf, Atom, Origin, Positive
+from scrl.rules.ruleset import Clause, RuleSet
+
+_DISJUNCT = re.compile(r"disjunct-([1-9][0-9]{0,5})")
+
+
+def told(rule_set: RuleSet, reading: str) -> AtomTable:
+    """The atoms of a reading: `all`, `nothing`, `cost`, or `disjunct-1`, `disjunct-2`, ..."""
+    if reading == "all":
+        return AtomTable.of(rule_set)
+    if reading == "nothing":
+        return AtomTable.from_clauses((), rule_set)
+    if reading == "cost":
+        return AtomTable.from_clauses(_as_one_cost(rule_set.clauses), rule_set)
+    if (found := _DISJUNCT.fullmatch(reading)) is not None:
+        return AtomTable.from_clauses(_disjunct_of_each(rule_set, int(found[1])), rule_set)
+    raise RuleError(f"unknown reading '{reading}': known are all, nothing, cost, disjunct-K")
+
+
+def disjuncts(rule: Positive) -> tuple[Positive, ...]:
+    """The ways to keep a rule as it was written, from left to right; itself where it has no `or`.
+
+    `if P then C` has the negated premise first.
+    """
+    if not isinstance(rule, AnyOf):
+        return (rule,)
+    return tuple(each for part in rule.parts for each in disjuncts(part))
+
+
+def _disjunct_of_each(rule_set: RuleSet, number: int) -> tuple[Clause, ...]:
+    """The clauses of one disjunct of every rule; rules without a choice are taken whole."""
+    if number > 1 and all(len(disjuncts(node)) == 1 for node in rule_set.positive):
+        raise RuleError(f"no rule leaves a choice: there is only disjunct 1, and no {number}")
+    found: list[Clause] = []
+    for index, (rule, node) in enumerate(zip(rule_set.rules, rule_set.positive, strict=True)):
+        ways = disjuncts(node)
+        if len(ways) > 1 and number > len(ways):
+            raise RuleError(f"rule '{rule.name}' has {len(ways)} disjuncts: there is no {number}")
+        chosen = ways[0] if len(ways) == 1 else ways[number - 1]
+        of = f"disjunct {number} of rule '{rule.name}'"
+        for atoms in groups.clauses(chosen, of=of):
+            if len(atoms) > 1:
+                raise RuleError(f"{of} leaves a choice of its own: it is no plain conjunction")
+            found.append(Clause(atoms, index))
+    return tuple(found)
+
+
+def _as_one_cost(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
+    """One atom for all clauses: sum over the clauses of the mean of their atoms.
+
+    Linear, in units of density, and for a rule set of a single atom that atom itself. What is lost:
+    which disjunct holds, and equalities: their two halves would cancel, so they are left out.
+    """
+    coefficients: dict[str, Fraction] = {}
+    bound = Fraction(0)
+    sides = {atom.coefficients for clause in clauses for atom in clause.atoms}
+    for clause in clauses:
+        share = Fraction(1, len(clause.atoms))
+        for atom in clause.atoms:
+            if tuple((region, -value) for region, value in atom.coefficients) in sides:
+                continue
+            bound += share * atom.bound
+            for region, coefficient in atom.coefficients:
+                coefficients[region] = coefficients.get(region, Fraction(0)) + share * coefficient
+    left = tuple(sorted((name, value) for name, value in coefficients.items() if value))
+    if not left:
+        return ()
+    return (Clause((Atom(left, bound, Origin(None, None, "one cost for all rules")),), 0),)

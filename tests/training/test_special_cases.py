@@ -1,0 +1,84 @@
+"""The paper's remark that other methods are special cases of its own: here they take its steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scrl
+from scrl.problems import Problem, ProblemOptions
+from scrl.runs import RunFolder
+from scrl.worlds.regions import from_labels
+from scrl.worlds.spec import SweepSpec
+
+from .small import LOOP
+
+SMALL = LOOP | {"epochs": 1, "minibatches": 2}
+RCPO = {"sees_prices": False, "wobble": 0.0, "actor_share": 0.5}
+
+
+def problem(rule: str) -> Problem:
+    spec = SweepSpec(from_labels(np.repeat([[1] * 4 + [2] * 4], 4, axis=0)))
+    return Problem.create(spec, rule, ProblemOptions(name="small"))
+
+
+def learned(of: Problem, method: str, out: Path, **settings: Any) -> list[dict[str, Any]]:
+    """Everything that was logged."""
+    run = scrl.train(of, method=method, seeds=2, settings=SMALL | settings, out=out).run
+    return RunFolder.open(run).metrics()
+
+
+def assert_same_steps(rows: list[dict[str, Any]], others: list[dict[str, Any]]) -> None:
+    for row, other in zip(rows, others, strict=True):
+        assert row == pytest.approx(other, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("method", ["ppo-lagrangian", "dcrl-1", "scrl-min"])
+def test_with_one_atom_these_methods_are_scrl(tmp_path: Path, method: str) -> None:
+    """d = 1, so that lambda is kappa and beta / d is beta."""
+    of = problem("S1 >= 30")
+    scrl_rows = learned(of, "scrl", tmp_path / "scrl")
+    assert max(row["kappa/0"] for row in scrl_rows) > 0
+    assert_same_steps(learned(of, method, tmp_path / method), scrl_rows)
+
+
+def test_with_one_atom_rcpo_is_scrl_with_one_critic_and_a_slower_actor(tmp_path: Path) -> None:
+    of = problem("S1 >= 30")
+    assert_same_steps(
+        learned(of, "rcpo", tmp_path / "rcpo"), learned(of, "scrl", tmp_path / "scrl", **RCPO)
+    )
+
+
+@pytest.mark.parametrize(("number", "disjunct"), [(1, "S2 <= 10"), (2, "S1 >= 30")])
+def test_dcrl_is_scrl_on_one_disjunct(tmp_path: Path, number: int, disjunct: str) -> None:
+    whole = learned(problem("if S2 > 10 then S1 >= 30"), f"dcrl-{number}", tmp_path / "dcrl")
+    alone = learned(problem(disjunct), "scrl", tmp_path / "scrl")
+    for rows in (whole, alone):
+        for row in rows:  # they are judged by other rules
+            del row["violation"], row["best_violation"]
+    assert_same_steps(whole, alone)
+
+
+def test_what_is_not_told_is_neither_charged_nor_chosen_by(tmp_path: Path) -> None:
+    """DDPG's best is the one with the best return, whatever it breaks."""
+    replay = {"memory": 100, "batch": 8, "updates": 4}
+    few = {key: value for key, value in LOOP.items() if key != "settle"} | {"settle": 0}
+    result = scrl.train(
+        problem("S1 >= 30"), method="ddpg", seeds=2, settings=few | replay, out=tmp_path / "run"
+    )
+    rows = RunFolder.open(result.run).metrics()
+    assert not any(name.startswith("kappa") for row in rows for name in row)
+    for each in result.seeds:
+        returns = [row["return"] for row in rows if row["seed"] == each.seed]
+        assert each.evaluation.return_ == pytest.approx(max(returns), rel=1e-5)
+
+
+def test_a_disjunct_that_is_not_there_is_refused_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(scrl.ScrlError, match="has 2 disjuncts: there is no 3"):
+        learned(problem("if S2 > 10 then S1 >= 30"), "dcrl-3", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
