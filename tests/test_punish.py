@@ -12,6 +12,8 @@ from scrl.punish import (
     Atoms,
     draw_shares,
     drawn_sigma,
+    netted,
+    netting,
     next_kappa,
     smallest_sigma,
     weights,
@@ -165,3 +167,37 @@ def test_the_price_of_the_smallest_sigma_by_hand() -> None:
     atoms, mechanism = atoms_of("A <= 1 or B <= 1", "A >= 9"), MECHANISMS["scrl-min"]()
     assert np.allclose(mechanism.price(atoms, jnp.array([2.0, 3.0, 0.5])), [0.5, 0.0])
     assert np.allclose(mechanism.price(atoms, jnp.array([2.0, 0.0, 0.5])), [0.5, 0.0])
+
+
+def test_opposite_atoms_are_found_and_netted() -> None:
+    """`A == B within 6` has two halves; what both kappas have in common pulls nowhere."""
+    atoms = atoms_of("A == B within 6", "A >= 3")
+    assert atoms.opposite.tolist() == [1, 0, 2]
+    assert np.allclose(netted(jnp.array([5.0, 2.0, 4.0]), atoms.opposite), [3.0, 0.0, 4.0])
+    assert np.allclose(netted(jnp.array([1.0, 2.0, 0.0]), atoms.opposite), [0.0, 1.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        ("A <= 1 or B <= 1", "A >= 3"),  # both broken at A = 2
+        ("A <= 5", "A >= 3", "A >= 4"),  # which of the two is the opposite?
+        ("A - B <= 5", "2*B - 2*A <= 3"),  # the same sum, but in another unit
+    ],
+)
+def test_atoms_that_can_be_broken_together_keep_their_own_kappas(rules: tuple[str, ...]) -> None:
+    atoms = atoms_of(*rules)
+    assert atoms.opposite.tolist() == list(range(len(atoms.bounds)))
+
+
+def test_netting_does_not_touch_what_an_equality_charges() -> None:
+    """In a conjunction only the difference of the two kappas counts, with netting and without."""
+    atoms = atoms_of("A == B within 6", "B >= 3")
+    plain, net = MECHANISMS["lagrangian"](), netting(MECHANISMS["lagrangian"]())
+    kappa = jnp.array([0.5, 0.2, 0.1])
+    density = jnp.array([9.0, 9.0])
+    moved, less = (each.update(atoms, kappa, density, 0.01) for each in (plain, net))
+    # Both halves hold by 6: 0.5 - 0.01 * 6 / 2 = 0.47 and 0.17; B >= 3 by 6: 0.1 - 0.06.
+    assert np.allclose(moved, [0.47, 0.17, 0.04])
+    assert np.allclose(less, [0.3, 0.0, 0.04])
+    assert np.allclose(plain.price(atoms, moved), net.price(atoms, less), atol=1e-6)

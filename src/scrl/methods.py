@@ -12,7 +12,7 @@ from typing import Any
 from scrl.errors import ScrlError, did_you_mean
 from scrl.learners import LEARNERS, NetworkConfig
 from scrl.loop import LoopConfig, Plan
-from scrl.punish import MECHANISMS, Mechanism, scrl
+from scrl.punish import MECHANISMS, Mechanism, netting, scrl
 from scrl.roster import METHODS, Method, find_method
 from scrl.worlds.settings import check_settings, setting
 
@@ -27,6 +27,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = types.MappingProxyType(
         "paper": {
             "learner": "ddpg",
             "sharpness": 1.0,
+            "is_netted": False,
             "sees_prices": False,
             "wobble": 0.0,
             "inset": 0.0,
@@ -50,6 +51,9 @@ class PenaltyConfig:
         2.0, "A disjunct is drawn with odds kappa^-sharpness (1: the paper's draw).",
         low=0.0, high=100.0,
     )  # fmt: skip
+    is_netted: bool = setting(
+        True, "Whether the two kappas of an equality are netted: at most one stays above 0."
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -73,7 +77,7 @@ class TrainingConfig:
 
     @property
     def mechanism(self) -> Mechanism:
-        return _mechanism(self.penalty, self.penalty_settings.sharpness)
+        return _mechanism(self.penalty, self.penalty_settings)
 
     def to_json(self) -> dict[str, Any]:
         """Names and every setting, flat."""
@@ -97,9 +101,10 @@ class TrainingConfig:
 
 
 @cache
-def _mechanism(penalty: str, sharpness: float) -> Mechanism:
+def _mechanism(penalty: str, settings: PenaltyConfig) -> Mechanism:
     """The same object for the same settings: compiled code is found again by it."""
-    return scrl(sharpness) if penalty == "scrl" else MECHANISMS[penalty]()
+    found = scrl(settings.sharpness) if penalty == "scrl" else MECHANISMS[penalty]()
+    return netting(found) if settings.is_netted else found
 
 
 def configure(

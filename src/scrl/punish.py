@@ -21,7 +21,8 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
 
 from scrl.penalty import signed_violation
 from scrl.rules import AtomTable
@@ -33,6 +34,8 @@ class Atoms(eqx.Module):
     coefficients: Float[Array, "atom region"]
     bounds: Float[Array, " atom"]
     members: Bool[Array, "clause atom"]
+    opposite: Int[Array, " atom"]
+    """The atom that bounds the same sum from the other side; itself where there is none."""
 
     @classmethod
     def of(cls, table: AtomTable) -> Atoms:
@@ -40,6 +43,7 @@ class Atoms(eqx.Module):
             jnp.asarray(table.coefficients, float),
             jnp.asarray(table.bounds, float),
             jnp.asarray(table.members),
+            jnp.asarray(_opposites(table), int),
         )
 
     @property
@@ -53,6 +57,12 @@ def next_kappa(
 ) -> Float[Array, " atom"]:
     """kappa <- max(0, kappa + beta Vio)."""
     return jnp.maximum(kappa + rate * signed, 0.0)
+
+
+def netted(kappa: Float[Array, " atom"], opposite: Int[Array, " atom"]) -> Float[Array, " atom"]:
+    """What two opposite atoms both have is taken off both: at most one of them can be broken."""
+    is_pair = opposite != jnp.arange(len(kappa))
+    return jnp.where(is_pair, kappa - jnp.minimum(kappa, kappa[opposite]), kappa)
 
 
 def weights(atoms: Atoms, labels: Float[Array, " region"]) -> Float[Array, " atom"]:
@@ -196,6 +206,28 @@ def _kappa_by_violation(
     atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"], rate: float
 ) -> Float[Array, " atom"]:
     return next_kappa(kappa, signed_violation(atoms.coefficients, atoms.bounds, density), rate)
+
+
+def netting(mechanism: Mechanism) -> Mechanism:
+    """The same, but the kappas of opposite atoms are netted after every move."""
+
+    def update(
+        atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"], rate: float
+    ) -> Float[Array, " atom"]:
+        return netted(mechanism.update(atoms, kappa, density, rate), atoms.opposite)
+
+    return mechanism._replace(update=update)
+
+
+def _opposites(table: AtomTable) -> list[int]:
+    """For every atom the only one with a' = -a, if b + b' >= 0: else both could be broken."""
+    found = list(range(len(table.atoms)))
+    for index, (side, bound) in enumerate(zip(table.coefficients, table.bounds, strict=True)):
+        alike = np.flatnonzero((table.coefficients == side).all(axis=1))
+        across = np.flatnonzero((table.coefficients == -side).all(axis=1))
+        if len(alike) == 1 and len(across) == 1 and bound + table.bounds[across[0]] >= 0:
+            found[index] = int(across[0])
+    return found
 
 
 MECHANISMS: dict[str, Callable[[], Mechanism]] = {
