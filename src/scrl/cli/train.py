@@ -83,7 +83,7 @@ def train(
 
 
 @contextmanager
-def ending_well() -> Iterator[None]:
+def ending_well(how: str | None = None) -> Iterator[None]:
     """Say how to go on with training that was interrupted."""
     from scrl.training import InterruptedTrainingError
 
@@ -91,7 +91,8 @@ def ending_well() -> Iterator[None]:
         yield
     except InterruptedTrainingError as stopped:
         messages().print(
-            f"interrupted; everything is saved. Go on with: scrl train --resume {stopped.run}",
+            "interrupted; everything is saved. Go on with: "
+            + (how or f"scrl train --resume {stopped.run}"),
             soft_wrap=True,
             markup=False,
         )

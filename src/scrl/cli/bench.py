@@ -1,0 +1,110 @@
+"""`scrl bench`: the paper's tables, regenerated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from scrl.cli.output import JsonFlag, console, messages, print_json, table
+from scrl.cli.train import ending_well
+
+if TYPE_CHECKING:
+    from scrl.bench import BenchResult
+
+DEFAULT_OUT = Path("runs/bench")
+
+
+def bench(
+    name: Annotated[str, typer.Argument(help="table1, table2, table3 or table4 of the paper.")],
+    seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Seeds of every method.")] = 10,
+    methods: Annotated[
+        str | None, typer.Option(help="Only these methods, with commas between them.")
+    ] = None,
+    tasks: Annotated[
+        str | None, typer.Option(help="Only these tasks, with commas between them.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting, key=value; may be repeated.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A few rounds only: shows that it runs, learns nothing.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Where runs and tables go (default: runs/bench, or runs/bench-quick)."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Run a table's methods on its tasks; the same command again goes on where it stopped."""
+    from scrl.bench import cells_of, find_table, run_bench
+    from scrl.cli.bench_watching import BenchWatching
+    from scrl.methods import parse_settings
+
+    chosen = find_table(name)
+    cells = cells_of(chosen, methods=_names(methods), problems=_names(tasks))
+    folder = out or (DEFAULT_OUT.with_name("bench-quick") if quick else DEFAULT_OUT)
+    with ending_well("the same command again"), BenchWatching(messages()) as watching:
+        result = run_bench(
+            chosen, cells, folder, seeds=seeds, settings=parse_settings(settings or []),
+            is_quick=quick, watch=watching,
+        )  # fmt: skip
+    if as_json:
+        print_json(document(result))
+    else:
+        print_table(result)
+
+
+def _names(text: str | None) -> list[str]:
+    return [each.strip() for each in (text or "").split(",") if each.strip()]
+
+
+def document(result: BenchResult) -> dict[str, Any]:
+    """The rows of a table, in the paper's scale."""
+    return {
+        "table": result.table.name,
+        "out": str(result.out),
+        "rows": [
+            {
+                "problem": row.cell.problem,
+                "method": row.cell.method,
+                "seeds": row.seeds,
+                "satisfied": row.satisfied,
+                "cons_vio": row.violation._asdict(),
+                "return": row.return_._asdict(),
+                "steps": row.steps._asdict(),
+                "equity": row.split[0]._asdict(),
+                "adequacy": row.split[1]._asdict(),
+                "reference": row.reference,
+                "published": row.published._asdict() if row.published else None,
+            }
+            for row in result.rows
+        ],
+    }
+
+
+def print_table(result: BenchResult) -> None:
+    """The rows, with the paper's figures beside ours."""
+    shown = table(
+        "task", "method", ">satisfied", ">Cons.Vio", ">return", ">best possible", ">steps",
+        ">paper: vio", ">return", title=f"{result.table.title} (amounts divided by ten)",
+    )  # fmt: skip
+    for row in result.rows:
+        paper = row.published
+        shown.add_row(
+            row.cell.problem,
+            row.cell.method,
+            f"{row.satisfied} of {row.seeds}",
+            f"{row.violation.mean:.2f} ± {row.violation.std:.2f}",
+            f"{row.return_.mean:.2f} ± {row.return_.std:.2f}",
+            "" if row.reference is None else f"{row.reference:.2f}",
+            f"{row.steps.mean:,.0f}",
+            "" if paper is None else f"{paper.violation:g}",
+            "" if paper is None else f"{paper.return_:g}",
+        )
+    out = console()
+    out.print(shown)
+    files = ", ".join(f"{result.table.name}.{ending}" for ending in ("md", "csv", "tex"))
+    out.print(f"written: {files} and the run folders, in {escape(str(result.out))}", soft_wrap=True)

@@ -1,0 +1,79 @@
+"""A bench at a tiny budget: stopped, gone on with, and the same table in the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scrl.bench import TABLES, BenchProgress, cells_of, run_bench
+from scrl.errors import ScrlError
+
+pytestmark = pytest.mark.usefixtures("quick_compiling")
+
+TABLE = TABLES["table4"]
+CELLS = cells_of(TABLE, problems=["agri-priority"])
+TINY = {"worlds": 2, "steps": 32, "iterations": 2, "settle": 1, "width": 4, "depth": 1}
+WRITTEN = [f"table4.{ending}" for ending in ("md", "csv", "tex")]
+
+
+class Stopped(Exception):  # noqa: N818 (nothing is wrong)
+    """What ends a bench in the middle here."""
+
+
+def bench(out: Path, watch: object = None, **options: object) -> dict[str, str]:
+    """The written tables."""
+    given = {"seeds": 2, "settings": TINY, **options}
+    run_bench(TABLE, CELLS, out, watch=watch, **given)
+    return {name: (out / name).read_text() for name in WRITTEN}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    out = tmp_path_factory.mktemp("whole")
+    return out, bench(out)
+
+
+@pytest.mark.parametrize("stop", [(0, 1), (1, 2)])
+def test_a_bench_that_was_stopped_ends_with_the_same_table(
+    tmp_path: Path, whole: tuple[Path, dict[str, str]], stop: tuple[int, int]
+) -> None:
+    def watch(now: BenchProgress) -> None:
+        if now.run is not None and (now.done, now.run.rounds) == stop:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        bench(tmp_path, watch)
+    assert not any((tmp_path / name).exists() for name in WRITTEN)
+    assert bench(tmp_path) == whole[1]
+
+
+def test_finished_runs_are_read_and_not_trained_again(
+    whole: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import scrl.training
+
+    monkeypatch.setattr(scrl.training, "Rounds", None)
+    out, written = whole
+    seen: list[BenchProgress] = []
+    assert bench(out, seen.append) == written
+    assert [(now.done, now.in_all, now.run, now.left_s) for now in seen] == [
+        (1, 2, None, None), (2, 2, None, None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [{"seeds": 3}, {"settings": TINY | {"width": 5}}])
+def test_runs_with_other_seeds_or_settings_are_not_taken_for_these(
+    whole: tuple[Path, dict[str, str]], options: dict[str, object]
+) -> None:
+    with pytest.raises(ScrlError, match="holds a run with other seeds or settings"):
+        bench(whole[0], **options)
+
+
+def test_a_watcher_hears_of_every_round_and_of_the_time_left(tmp_path: Path) -> None:
+    seen: list[BenchProgress] = []
+    bench(tmp_path, seen.append)
+    assert [now.done for now in seen] == [0, 0, 0, 1, 1, 1, 1, 2]
+    assert [now.run is None for now in seen] == [False, False, False, True] * 2
+    assert all(now.left_s is not None and now.left_s >= 0 for now in seen)
+    assert seen[-1].left_s == 0

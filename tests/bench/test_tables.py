@@ -1,0 +1,54 @@
+"""Which runs stand behind a table."""
+
+from __future__ import annotations
+
+import pytest
+
+from scrl.bench import TABLES, cells_of, find_table
+from scrl.bench.published import PUBLISHED, PUBLISHED_SPLIT
+from scrl.errors import ScrlError
+from scrl.problems import builtin_names
+
+
+def test_the_tables_hold_what_the_paper_prints() -> None:
+    for name, count in [("table1", 34), ("table2", 8), ("table3", 8), ("table4", 4)]:
+        cells = [(cell.problem, cell.method) for cell in cells_of(TABLES[name])]
+        assert len(cells) == len(set(cells)) == count
+        assert all(cell in PUBLISHED for cell in cells)
+    assert {(cell.problem, cell.method) for cell in cells_of(TABLES["table2"])} == set(
+        PUBLISHED_SPLIT
+    )
+    assert {name for name, _ in PUBLISHED} == set(builtin_names())
+
+
+def test_dcrl_stands_for_as_many_methods_as_there_are_disjuncts() -> None:
+    def methods(table: str, problem: str) -> list[str]:
+        cells = cells_of(TABLES[table], problems=[problem], methods=["dcrl"])
+        return [cell.method for cell in cells]
+
+    assert methods("table1", "agri-situational") == ["dcrl-1", "dcrl-2"]
+    assert methods("table1", "agri-joint") == ["dcrl-1"]
+    assert methods("table3", "agri-multi") == ["dcrl-1", "dcrl-2", "dcrl-3", "dcrl-4"]
+
+
+def test_a_part_of_a_table_may_be_asked_for_and_other_methods_added() -> None:
+    cells = cells_of(TABLES["table1"], problems=["med-joint"], methods=["ppo-lagrangian", "scrl"])
+    assert [cell.folder for cell in cells] == ["med-joint-ppo-lagrangian", "med-joint-scrl"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"problems": ["agri-multi"]}, "table1 has no task 'agri-multi'"),
+        ({"problems": ["agri-jiont"]}, "did you mean 'agri-joint'"),
+        ({"methods": ["slcr"]}, "unknown method 'slcr'"),
+    ],
+)
+def test_what_is_not_there_is_named(options: dict[str, list[str]], message: str) -> None:
+    with pytest.raises(ScrlError, match=message):
+        cells_of(TABLES["table1"], **options)
+
+
+def test_an_unknown_table_is_named() -> None:
+    with pytest.raises(ScrlError, match="unknown table 'table11': did you mean 'table1'"):
+        find_table("table11")
