@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from scrl.cli.output import JsonFlag, console, messages, print_json, table
+from scrl.cli.output import JsonFlag, console, messages, print_json, table, working
 from scrl.cli.train import ending_well
 
 if TYPE_CHECKING:
@@ -51,10 +51,25 @@ def bench(
             chosen, cells, folder, seeds=seeds, settings=parse_settings(settings or []),
             is_quick=quick, watch=watching,
         )  # fmt: skip
+    pictures = _draw(result)
     if as_json:
-        print_json(document(result))
+        print_json({**document(result), "pictures": pictures})
     else:
         print_table(result)
+        for picture in pictures:
+            console().print(f"picture: {escape(picture)}", soft_wrap=True)
+
+
+def _draw(result: BenchResult) -> list[str]:
+    from scrl.report.figures import save_figure
+    from scrl.report.paper import paper_figures
+
+    with working("drawing ..."):
+        folder = result.out / "figures"
+        return [
+            str(save_figure(figure, folder / f"{name}.png"))
+            for name, figure in paper_figures(result)
+        ]
 
 
 def _names(text: str | None) -> list[str]:
