@@ -103,9 +103,13 @@ class Problem:
     @cached_property
     def world(self) -> SweepWorld:
         """The world in JAX (built on first use: reading a problem needs no JAX)."""
+        import jax
+
         from scrl.worlds.sweep import SweepWorld
 
-        return SweepWorld.from_spec(self.world_spec)
+        # It is kept: were it first asked for while something is compiled, the arrays must be real.
+        with jax.ensure_compile_time_eval():
+            return SweepWorld.from_spec(self.world_spec)
 
     def warnings(self) -> list[str]:
         """What is allowed but probably not meant."""

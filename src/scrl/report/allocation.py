@@ -8,6 +8,8 @@ import jax
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from scrl.policies import Policy
@@ -49,13 +51,14 @@ def allocation_figure(problem: Problem, policies: Mapping[str, Policy]) -> Figur
     figure = Figure(figsize=(4.2 * len(found) + 0.8, 4.2), layout="constrained")
     panes = figure.subplots(1, len(found), squeeze=False)[0]
     top = max(float(np.nanquantile(each, 0.99)) for each in found.values())
+    scale = ScalarMappable(Normalize(0.0, top), "inferno")
     for axes, (name, amounts) in zip(panes, found.items(), strict=True):
-        shown = axes.imshow(amounts, cmap="inferno", vmin=0.0, vmax=top, interpolation="nearest")
+        axes.imshow(amounts, cmap=scale.cmap, norm=scale.norm, interpolation="nearest")
         _draw_edges(axes, problem.world_spec.regions)
         axes.set_title(f"{problem.name}, {name}", fontsize=10)
         axes.set_axis_off()
     unit = problem.world_spec.units.unit
-    figure.colorbar(shown, ax=list(panes), label=f"{unit} per cell", shrink=0.8)
+    figure.colorbar(scale, ax=list(panes), label=f"{unit} per cell", shrink=0.8)
     return figure
 
 
