@@ -184,7 +184,7 @@ def begin(plan: Plan, task: Task, *, key: PRNGKeyArray) -> LoopState:
     learner = plan.build(task, eyes)
     state = learner.init(key=learner_key)  # the same networks, now with their units
     policy = SeeingPolicy(learner.actor(state), eyes, jnp.zeros(regions))
-    never = jnp.full((), jnp.inf)
+    never = jnp.full((), jnp.inf, float)
     nothing = Best(policy, kappa, never, never, -never, jnp.zeros((), int))
     worlds = begin_worlds(task.world, plan.loop.worlds, key=worlds_key)
     return LoopState(
