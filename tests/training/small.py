@@ -23,6 +23,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "ppo": {"learner": "ppo", "penalty": "scrl", "settings": {"epochs": 1, "minibatches": 2}},
     "ddpg": {"learner": "ddpg", "penalty": "lagrangian", "settings": REPLAY},
     "sac": {"learner": "sac", "penalty": "scrl-min", "settings": REPLAY | SHORT},
+    "cal": {"learner": "cal", "penalty": "none", "settings": REPLAY | SHORT},
     "unpunished": {"learner": "ddpg", "penalty": "none", "settings": REPLAY | SHORT},
 }
 """Every learner and every penalty once."""

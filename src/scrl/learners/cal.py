@@ -66,7 +66,7 @@ def learner(config: CalConfig, eyes: Eyes) -> Learner:
             return ValueNet(eyes.critic_size + 1, config.hidden, eyes.atoms, key=key)
 
         critics = make(jax.random.split(cost_key, config.cost_critics))
-        log_multiplier = jnp.log(jnp.full(eyes.atoms, config.first_multiplier))
+        log_multiplier = jnp.log(jnp.full(eyes.atoms, config.first_multiplier, float))
         memories = (adam_memory(critics), adam_memory(log_multiplier))
         start = jnp.zeros(observation_size(eyes.regions))
         replay = soft.replay
