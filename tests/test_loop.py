@@ -19,16 +19,14 @@ from scrl.loop import (
     AUTOMATIC_KAPPA_RATE,
     Best,
     LoopState,
-    Measurement,
     Metrics,
     Plan,
-    Task,
     _better,
     begin,
     iterate,
-    measure,
     settle,
 )
+from scrl.measuring import Measurement, Task, measure
 from scrl.methods import configure
 from scrl.policies import Constant
 from scrl.problems import Problem, ProblemOptions

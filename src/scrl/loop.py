@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from scrl.learners import LEARNERS, Eyes, Learner, NetworkConfig, Pricing, SeeingPolicy
-from scrl.penalty import clause_violation, signed_violation
-from scrl.punish import Atoms, Mechanism
-from scrl.rollout import begin_worlds, gather, run_episode
+from scrl.measuring import Measurement, Task, measure
+from scrl.rollout import begin_worlds, gather
 from scrl.worlds.settings import check_settings, setting
-from scrl.worlds.sweep import SweepState, SweepWorld
+from scrl.worlds.sweep import SweepState
 
 
 @dataclass(frozen=True)
@@ -77,20 +76,6 @@ AUTOMATIC_KAPPA_RATE = 9.0
 """Beta without a setting: this many times (mean reward of a step) / (all that was given out)."""
 
 
-class Task(eqx.Module):
-    """What is to be learned: a world, its rules, and how broken ones are charged."""
-
-    world: SweepWorld
-    rules: Atoms
-    """The rules, by which people judge."""
-    told: Atoms
-    """What the method is told of them: kappa and the choice of the policy follow these."""
-    mechanism: Mechanism = eqx.field(static=True)
-    tolerance: float = eqx.field(static=True)
-    discount: float = eqx.field(static=True)
-    is_random: bool = eqx.field(static=True)
-
-
 class Plan(NamedTuple):
     """How it is learned: the loop, and a learner with its settings."""
 
@@ -129,22 +114,6 @@ class LoopState(NamedTuple):
     iteration: Int[Array, ""]
     key: PRNGKeyArray
     settle_key: PRNGKeyArray
-
-
-class Measurement(NamedTuple):
-    """Means over whole episodes of the policy without noise."""
-
-    return_: Float[Array, ""]
-    density: Float[Array, " region"]
-    violation: Float[Array, ""]
-    """Cons.Vio, with each bound drawn in by some standard errors where chance plays a part."""
-    told_violation: Float[Array, ""]
-    """The same of what the method is told."""
-    steps: Float[Array, ""]
-    is_whole: Bool[Array, ""]
-    """Whether every episode came to its end."""
-    error: Float[Array, " atom"]
-    """Standard error of a . density, of what the method is told."""
 
 
 class Metrics(NamedTuple):
@@ -276,43 +245,3 @@ def _better(task: Task, old: Best, found: Best, seen: Measurement) -> Best:
     is_better = (is_better | (is_kept & ~was_kept)) & seen.is_whole
     is_better &= jnp.isfinite(found.return_)
     return jax.tree.map(lambda new, kept: jnp.where(is_better, new, kept), found, old)
-
-
-def measure(
-    task: Task,
-    policy: SeeingPolicy,
-    episodes: int,
-    *,
-    deviations: float = 0.0,
-    key: PRNGKeyArray,
-) -> Measurement:
-    """Whole episodes of a policy: what they cost, what each region receives, what is broken."""
-    keys = jax.random.split(key, episodes)
-    ran = jax.vmap(lambda each: run_episode(task.world, policy, key=each, discount=task.discount))(
-        keys
-    )
-    amounts = task.world.numbers.rate * ran.service
-    density = amounts.mean(axis=0)
-
-    def violation(atoms: Atoms) -> Float[Array, ""]:
-        bounds = atoms.bounds - deviations * standard_error(atoms, amounts)
-        signed = signed_violation(atoms.coefficients, bounds, density)
-        return clause_violation(atoms.members, signed).sum()
-
-    return Measurement(
-        ran.return_.mean(),
-        density,
-        violation(task.rules),
-        violation(task.told),
-        ran.steps.mean(dtype=float),
-        jnp.all(ran.is_terminated),
-        standard_error(task.told, amounts),
-    )
-
-
-def standard_error(atoms: Atoms, amounts: Float[Array, "episode region"]) -> Float[Array, " atom"]:
-    """Of the mean of a . amounts over the episodes; 0 where one episode tells everything."""
-    if len(amounts) == 1:
-        return jnp.zeros(len(atoms.bounds))
-    sides = amounts @ atoms.coefficients.T
-    return sides.std(axis=0, ddof=1) / jnp.sqrt(len(amounts))

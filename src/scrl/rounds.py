@@ -15,7 +15,8 @@ import jax.numpy as jnp
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PRNGKeyArray
 
-from scrl.loop import LoopState, Metrics, Plan, Task, begin, iterate, settle
+from scrl.loop import LoopState, Metrics, Plan, begin, iterate, settle
+from scrl.measuring import Task
 from scrl.methods import TrainingConfig
 from scrl.problems import Problem
 from scrl.punish import Atoms

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scrl.loop import Metrics, Plan, Task, begin, iterate, measure
+from scrl.loop import Metrics, Plan, begin, iterate
+from scrl.measuring import Task, measure
 from scrl.methods import configure
 from scrl.policies import Constant
 from scrl.problems import Problem

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-from scrl.cli.watching import LINE_EVERY_S
+from scrl.cli.watching import LINE_EVERY_S, STOPPING
 
 if TYPE_CHECKING:
     from scrl.bench import BenchProgress
@@ -39,8 +39,8 @@ class BenchWatching:
         self.bar.stop()
 
     def stopping(self) -> None:
-        """Somebody pressed Ctrl-C."""
-        self.out.print("stopping after this round ...")
+        """Say that Ctrl-C was heard: a round may take a while."""
+        self.out.print(STOPPING)
 
     def __call__(self, now: BenchProgress) -> None:
         share = now.run.rounds / now.run.rounds_in_all if now.run is not None else 0.0

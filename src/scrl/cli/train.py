@@ -63,12 +63,13 @@ def train(
     from scrl.methods import parse_settings
     from scrl.problems import load
 
+    loaded = None if problem is None else load(problem)
+    if loaded is not None:
+        warn(loaded.warnings())
     with ending_well(), Watching(messages()) as watching:
-        if resume is not None:
-            result = training.resume(resume, watch=watching)
+        if loaded is None:
+            result = training.resume(resume or "", watch=watching)
         else:
-            loaded = load(problem or "")
-            warn(loaded.warnings())
             result = training.train(
                 loaded, method=method, learner=learner, penalty=penalty, preset=preset,
                 steps=steps, settings=parse_settings(settings or []), seeds=seeds, seed=seed,

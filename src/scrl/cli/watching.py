@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from scrl.training import Progress as TrainingProgress
 
 MOST_ATOMS = 16
+STOPPING = "stopping after this round (Ctrl-C again: at once, without saving it)"
 LINE_EVERY_S = 10.0
 """Where there is no terminal a line now and then takes the place of the live table."""
 
@@ -74,7 +75,7 @@ class Watching:
 
     def stopping(self) -> None:
         """Say that Ctrl-C was heard: a round may take a while."""
-        self.out.print("stopping after this round (Ctrl-C again: at once, without saving it)")
+        self.out.print(STOPPING)
 
     def _speed(self, now: TrainingProgress) -> str:
         """Steps per second since the first round, which was compiled."""

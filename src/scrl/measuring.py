@@ -1,0 +1,86 @@
+"""What is to be learned, and how a policy is measured by it: whole episodes without noise."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from scrl.learners import SeeingPolicy
+from scrl.penalty import clause_violation, signed_violation
+from scrl.punish import Atoms, Mechanism
+from scrl.rollout import run_episode
+from scrl.worlds.sweep import SweepWorld
+
+
+class Task(eqx.Module):
+    """What is to be learned: a world, its rules, and how broken ones are charged."""
+
+    world: SweepWorld
+    rules: Atoms
+    """The rules, by which people judge."""
+    told: Atoms
+    """What the method is told of them: kappa and the choice of the policy follow these."""
+    mechanism: Mechanism = eqx.field(static=True)
+    tolerance: float = eqx.field(static=True)
+    discount: float = eqx.field(static=True)
+    is_random: bool = eqx.field(static=True)
+
+
+class Measurement(NamedTuple):
+    """Means over whole episodes of the policy without noise."""
+
+    return_: Float[Array, ""]
+    density: Float[Array, " region"]
+    violation: Float[Array, ""]
+    """Cons.Vio, with each bound drawn in by some standard errors where chance plays a part."""
+    told_violation: Float[Array, ""]
+    """The same of what the method is told."""
+    steps: Float[Array, ""]
+    is_whole: Bool[Array, ""]
+    """Whether every episode came to its end."""
+    error: Float[Array, " atom"]
+    """Standard error of a . density, of what the method is told."""
+
+
+def measure(
+    task: Task,
+    policy: SeeingPolicy,
+    episodes: int,
+    *,
+    deviations: float = 0.0,
+    key: PRNGKeyArray,
+) -> Measurement:
+    """Whole episodes of a policy: what they cost, what each region receives, what is broken."""
+    keys = jax.random.split(key, episodes)
+    ran = jax.vmap(lambda each: run_episode(task.world, policy, key=each, discount=task.discount))(
+        keys
+    )
+    amounts = task.world.numbers.rate * ran.service
+    density = amounts.mean(axis=0)
+
+    def violation(atoms: Atoms) -> Float[Array, ""]:
+        bounds = atoms.bounds - deviations * standard_error(atoms, amounts)
+        signed = signed_violation(atoms.coefficients, bounds, density)
+        return clause_violation(atoms.members, signed).sum()
+
+    return Measurement(
+        ran.return_.mean(),
+        density,
+        violation(task.rules),
+        violation(task.told),
+        ran.steps.mean(dtype=float),
+        jnp.all(ran.is_terminated),
+        standard_error(task.told, amounts),
+    )
+
+
+def standard_error(atoms: Atoms, amounts: Float[Array, "episode region"]) -> Float[Array, " atom"]:
+    """Of the mean of a . amounts over the episodes; 0 where one episode tells everything."""
+    if len(amounts) == 1:
+        return jnp.zeros(len(atoms.bounds))
+    sides = amounts @ atoms.coefficients.T
+    return sides.std(axis=0, ddof=1) / jnp.sqrt(len(amounts))
