@@ -56,7 +56,7 @@ def _draw_kappas(axes: Axes, rows: Sequence[dict[str, Any]], heard: AtomTable) -
         _draw_band(axes, _by_seed(rows, f"kappa/{index}"), colour_of(index), atom.show())
     axes.set_ylabel("kappa")
     if heard.atoms:
-        axes.legend(frameon=False, fontsize=8, ncols=2)
+        axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def _draw_band(
