@@ -21,7 +21,6 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from scrl.penalty import signed_violation
@@ -43,7 +42,7 @@ class Atoms(eqx.Module):
             jnp.asarray(table.coefficients, float),
             jnp.asarray(table.bounds, float),
             jnp.asarray(table.members),
-            jnp.asarray(_opposites(table), int),
+            jnp.asarray(table.opposites, int),
         )
 
     @property
@@ -217,17 +216,6 @@ def netting(mechanism: Mechanism) -> Mechanism:
         return netted(mechanism.update(atoms, kappa, density, rate), atoms.opposite)
 
     return mechanism._replace(update=update)
-
-
-def _opposites(table: AtomTable) -> list[int]:
-    """For every atom the only one with a' = -a, if b + b' >= 0: else both could be broken."""
-    found = list(range(len(table.atoms)))
-    for index, (side, bound) in enumerate(zip(table.coefficients, table.bounds, strict=True)):
-        alike = np.flatnonzero((table.coefficients == side).all(axis=1))
-        across = np.flatnonzero((table.coefficients == -side).all(axis=1))
-        if len(alike) == 1 and len(across) == 1 and bound + table.bounds[across[0]] >= 0:
-            found[index] = int(across[0])
-    return found
 
 
 MECHANISMS: dict[str, Callable[[], Mechanism]] = {

@@ -66,7 +66,7 @@ class _Figures:
         density = np.array([[each.density[name] for name in names] for each in found])
         atoms = problem.atoms
         over = np.maximum(signed_violation(atoms.coefficients, atoms.bounds, density), 0.0)
-        is_equity = np.array(["==" in atom.origin.text for atom in atoms.atoms], bool)
+        is_equity = atoms.opposites != np.arange(len(atoms.atoms))
         return cls(
             np.array([each.cons_vio for each in found]) / PAPER_SCALE,
             np.array([each.return_ for each in found]) / PAPER_SCALE,

@@ -55,6 +55,20 @@ class AtomTable:
             clause_rule=_fixed(np.array([clause.rule for clause in clauses], dtype=np.int64)),
         )
 
+    @property
+    def opposites(self) -> Int[np.ndarray, " atom"]:
+        """The atom that bounds the same sum from the other side, as in an equality; else itself.
+
+        Only where there is one such atom, and b + b' >= 0: at most one of the two can be broken.
+        """
+        found = np.arange(len(self.atoms))
+        for index, (side, bound) in enumerate(zip(self.coefficients, self.bounds, strict=True)):
+            alike = np.flatnonzero((self.coefficients == side).all(axis=1))
+            across = np.flatnonzero((self.coefficients == -side).all(axis=1))
+            if len(alike) == 1 and len(across) == 1 and bound + self.bounds[across[0]] >= 0:
+                found[index] = across[0]
+        return found
+
 
 def _coefficients(
     atoms: tuple[Atom, ...], regions: tuple[str, ...]
