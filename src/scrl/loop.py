@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from scrl.learners import LEARNERS, Eyes, Learner, NetworkConfig, Pricing, SeeingPolicy
 from scrl.measuring import Measurement, Task, measure
+from scrl.policies import Constant
 from scrl.rollout import begin_worlds, gather
 from scrl.worlds.settings import check_settings, setting
 from scrl.worlds.sweep import SweepState
@@ -130,28 +131,25 @@ class Metrics(NamedTuple):
 
 
 def begin(plan: Plan, task: Task, *, key: PRNGKeyArray) -> LoopState:
-    """An untrained policy and kappa = 0; units are read off a first drive."""
+    """An untrained policy and kappa = 0; units are read off a drive with its throttle."""
     learner_key, drive_key, worlds_key, loop_key, settle_key = jax.random.split(key, 5)
     regions = task.world.kinds.shape[1]
     atoms = len(task.told.bounds)
-    blind = Eyes(jnp.ones(()), jnp.ones(1), regions, plan.loop.sees_prices, atoms)
-    untrained = plan.build(task, blind)
-    state = untrained.init(key=learner_key)
     kappa = jnp.zeros(atoms)
-    first = measure(
-        task, SeeingPolicy(untrained.actor(state), blind, jnp.zeros(regions)), 1, key=drive_key
-    )
+    throttle = Constant(jnp.asarray(plan.settings.first_mean, float))
+    first = measure(task, throttle, 1, key=drive_key)
     step_cost = jnp.abs(first.return_) / first.steps
     given_out = task.world.numbers.rate * first.steps
     served = jnp.maximum(first.density / task.world.numbers.rate, 1.0)
-    sizes = jnp.concatenate([jnp.abs(first.return_)[None], served])
-    eyes = Eyes(step_cost, sizes[: blind.channels], regions, plan.loop.sees_prices, atoms)
+    sees_prices = plan.loop.sees_prices
+    sizes = [jnp.abs(first.return_)[None], *([served] if sees_prices else [])]
+    eyes = Eyes(step_cost, jnp.concatenate(sizes), regions, sees_prices, atoms)
     rate = plan.loop.kappa_rate
     beta = (
         AUTOMATIC_KAPPA_RATE * step_cost / given_out if rate is None else jnp.asarray(rate, float)
     )
     learner = plan.build(task, eyes)
-    state = learner.init(key=learner_key)  # the same networks, now with their units
+    state = learner.init(key=learner_key)
     policy = SeeingPolicy(learner.actor(state), eyes, jnp.zeros(regions))
     never = jnp.full((), jnp.inf, float)
     nothing = Best(policy, kappa, never, never, -never, jnp.zeros((), int))

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from scrl.learners import SeeingPolicy
 from scrl.penalty import clause_violation, signed_violation
+from scrl.policies import Action
 from scrl.punish import Atoms, Mechanism
 from scrl.rollout import run_episode
 from scrl.worlds.sweep import SweepWorld
@@ -48,7 +48,7 @@ class Measurement(NamedTuple):
 
 def measure(
     task: Task,
-    policy: SeeingPolicy,
+    policy: Action,
     episodes: int,
     *,
     deviations: float = 0.0,

@@ -26,6 +26,9 @@ from jaxtyping import Array, Bool, Float, Int
 from scrl.penalty import signed_violation
 from scrl.rules import AtomTable
 
+OUT_OF_REACH = 1e30
+"""A bound that nothing ever comes near; finite, so that 0 times it is 0."""
+
 
 class Atoms(eqx.Module):
     """The atoms of a rule set on the device."""
@@ -49,6 +52,28 @@ class Atoms(eqx.Module):
     def size(self) -> Float[Array, " atom"]:
         """d = sum_i |a_i|."""
         return jnp.abs(self.coefficients).sum(axis=1)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many atoms and how many clauses there are."""
+        clauses, atoms = self.members.shape
+        return atoms, clauses
+
+    def padded(self, atoms: int, clauses: int) -> Atoms:
+        """With atoms and clauses added that always hold, so that several tasks have one shape.
+
+        Their bound is out of reach: their kappa stays 0, and no clause with them ever charges.
+        """
+        if (atoms, clauses) == self.shape:
+            return self
+        more, rows = atoms - len(self.bounds), clauses - len(self.members)
+        members = jnp.pad(self.members, ((0, rows), (0, more)))
+        return Atoms(
+            jnp.pad(self.coefficients, ((0, more), (0, 0)), constant_values=1.0),
+            jnp.pad(self.bounds, (0, more), constant_values=OUT_OF_REACH),
+            members.at[len(self.members) :, -1].set(True),
+            jnp.concatenate([self.opposite, jnp.arange(len(self.bounds), atoms)]),
+        )
 
 
 def next_kappa(

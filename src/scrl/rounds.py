@@ -1,7 +1,9 @@
-"""Rounds of the loop, compiled, for all seeds of a run at once, over all devices there are.
+"""Rounds of the loop, compiled, for all seeds of one task or of several, over all devices.
 
-Seeds know nothing of each other, so each device takes some of them and runs on its own. On a CPU
-every core can be a device (JAX_NUM_CPU_DEVICES; the commands see to it).
+Seeds and tasks know nothing of each other. Each device takes some of the seeds and runs on its own
+(on a CPU every core can be a device: JAX_NUM_CPU_DEVICES; the commands see to it). Tasks of one
+shape run side by side in one call, which is what fills a GPU; every array of the state has the
+seed as its first axis and the task as its second.
 """
 
 from __future__ import annotations
@@ -10,11 +12,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PRNGKeyArray
 
+from scrl.learners import LEARNERS
 from scrl.loop import LoopState, Metrics, Plan, begin, iterate, settle
 from scrl.measuring import Task
 from scrl.methods import TrainingConfig
@@ -38,39 +42,88 @@ def task_of(problem: Problem, config: TrainingConfig) -> Task:
     )
 
 
-class Rounds:
-    """The compiled rounds of one task for some seeds."""
+def shape_of(plan: Plan, task: Task) -> Any:
+    """Tasks for which this is the same can run side by side: all is alike but atoms and clauses."""
+    bare = eqx.tree_at(lambda task: (task.rules, task.told), task, (None, None))
+    leaves, structure = jax.tree.flatten(bare)
+    told = task.told.shape if LEARNERS[plan.learner].has_multipliers else None
+    return plan, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves), told
 
-    def __init__(self, problem: Problem, config: TrainingConfig, seeds: Sequence[int]) -> None:
-        self.plan = config.plan
+
+def side_by_side(tasks: Sequence[Task]) -> Task:
+    """Tasks of one shape as one, with the task as the first axis of every array."""
+    padded = [
+        eqx.tree_at(lambda each: (each.rules, each.told), task, (rules, of_told))
+        for task, rules, of_told in zip(
+            tasks, _alike([task.rules for task in tasks]), _alike([task.told for task in tasks]),
+            strict=True,
+        )
+    ]  # fmt: skip
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *padded)
+
+
+def _alike(tables: Sequence[Atoms]) -> list[Atoms]:
+    """Padded to one shape; where a clause is added, there must be an added atom to keep it."""
+    clauses = max(table.shape[1] for table in tables)
+    atoms = max(table.shape[0] + (table.shape[1] < clauses) for table in tables)
+    return [table.padded(atoms, clauses) for table in tables]
+
+
+class Rounds:
+    """The compiled rounds of one task or several of one shape, for some seeds."""
+
+    def __init__(self, plan: Plan, tasks: Sequence[Task], seeds: Sequence[int]) -> None:
+        self.plan = plan
         self.seeds = tuple(seeds)
+        self.atoms = tuple(task.told.shape[0] for task in tasks)
         self.mesh = mesh_for(len(self.seeds))
         self.sharding = NamedSharding(self.mesh, BY_SEED)
-        self.task = jax.device_put(
-            task_of(problem, config), NamedSharding(self.mesh, PartitionSpec())
-        )
+        self.tasks = jax.device_put(side_by_side(tasks), NamedSharding(self.mesh, PartitionSpec()))
 
     def begin(self) -> LoopState:
-        """The state of every seed before the first round."""
+        """The state of every seed and task before the first round."""
         keys = jnp.stack([jax.random.key(seed) for seed in self.seeds])
-        return begin_all(self.plan, self.mesh, self.task, self.place(keys))
+        keys = jnp.broadcast_to(keys[:, None], (len(self.seeds), len(self.atoms)))
+        return begin_all(self.plan, self.mesh, self.tasks, self.place(keys))
 
     def learn(self, state: LoopState) -> tuple[LoopState, Metrics]:
         """One round of learning; the old state is used up."""
-        return learn_round(self.plan, self.mesh, self.task, state)
+        return learn_round(self.plan, self.mesh, self.tasks, state)
 
     def settle(self, state: LoopState) -> tuple[LoopState, Metrics]:
         """One round of settling; the old state is used up."""
-        return settle_round(self.plan, self.mesh, self.task, state)
+        return settle_round(self.plan, self.mesh, self.tasks, state)
 
     def actor(self, state: LoopState) -> Any:
-        """The networks that drive, of all seeds."""
-        eyes = jax.tree.map(lambda leaf: leaf[0], state.eyes)
-        return self.plan.build(self.task, eyes).actor(state.learner)
+        """The networks that drive, of all seeds and tasks."""
+        task, eyes = (jax.tree.map(lambda leaf: leaf[0], each) for each in (self.tasks, state.eyes))
+        return self.plan.build(task, eyes).actor(state.learner)
 
     def place(self, by_seed: Any) -> Any:
         """Arrays with a row per seed, moved to the devices of their seeds."""
         return jax.device_put(by_seed, self.sharding)
+
+    def part(self, state: LoopState, task: int) -> LoopState:
+        """The state of one task, with its own atoms: as if it had run alone."""
+        own = jax.tree.map(lambda leaf: leaf[:, task], state)
+        atoms = self.atoms[task]
+        return own._replace(
+            kappa=own.kappa[:, :atoms], best=own.best._replace(kappa=own.best.kappa[:, :atoms])
+        )
+
+    def whole(self, parts: Sequence[LoopState]) -> LoopState:
+        """The opposite of `part`: the states of all tasks as one."""
+        most = self.tasks.told.bounds.shape[1]
+
+        def padded(part: LoopState) -> list[Any]:
+            def wide(kappa: Any) -> Any:
+                return jnp.pad(kappa, ((0, 0), (0, most - kappa.shape[1])))
+
+            best = part.best._replace(kappa=wide(part.best.kappa))
+            return jax.tree.leaves(part._replace(kappa=wide(part.kappa), best=best))
+
+        stacked = [jnp.stack(leaves, axis=1) for leaves in zip(*map(padded, parts), strict=True)]
+        return self.place(jax.tree.unflatten(jax.tree.structure(parts[0]), stacked))
 
 
 def mesh_for(seeds: int) -> Mesh:
@@ -81,27 +134,37 @@ def mesh_for(seeds: int) -> Mesh:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def begin_all(plan: Plan, mesh: Mesh, task: Task, keys: PRNGKeyArray) -> LoopState:
-    """The state of every seed before the first round."""
-    return _on_all(mesh, lambda task, key: begin(plan, task, key=key))(task, keys)
+def begin_all(plan: Plan, mesh: Mesh, tasks: Task, keys: PRNGKeyArray) -> LoopState:
+    """The state of every seed and task before the first round."""
+    return _on_all(mesh, lambda task, key: begin(plan, task, key=key))(tasks, keys)
 
 
 @partial(jax.jit, static_argnums=(0, 1), donate_argnums=3)
-def learn_round(plan: Plan, mesh: Mesh, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
-    """One round of learning for every seed."""
-    return _on_all(mesh, lambda task, each: iterate(plan, task, each))(task, state)
+def learn_round(plan: Plan, mesh: Mesh, tasks: Task, state: LoopState) -> tuple[LoopState, Metrics]:
+    """One round of learning for every seed and task."""
+    return _on_all(mesh, lambda task, each: iterate(plan, task, each))(tasks, state)
 
 
 @partial(jax.jit, static_argnums=(0, 1), donate_argnums=3)
-def settle_round(plan: Plan, mesh: Mesh, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
-    """One round of settling for every seed."""
-    return _on_all(mesh, lambda task, each: settle(plan, task, each))(task, state)
+def settle_round(
+    plan: Plan, mesh: Mesh, tasks: Task, state: LoopState
+) -> tuple[LoopState, Metrics]:
+    """One round of settling for every seed and task."""
+    return _on_all(mesh, lambda task, each: settle(plan, task, each))(tasks, state)
 
 
 def _on_all(mesh: Mesh, for_one: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of a task and one seed's data, for all seeds of all devices."""
+    """A function of a task and one seed's data, for all tasks and all seeds of all devices."""
+
+    def of_seed(tasks: Task, data: Any) -> Any:
+        if len(tasks.told.bounds) > 1:
+            return jax.vmap(for_one)(tasks, data)
+        # One task alone: look-ups in a table are quicker than in a stack of one table.
+        task, only = (jax.tree.map(lambda leaf: leaf[0], each) for each in (tasks, data))
+        return jax.tree.map(lambda leaf: leaf[None], for_one(task, only))
+
     return jax.shard_map(
-        jax.vmap(for_one, in_axes=(None, 0)),
+        jax.vmap(of_seed, in_axes=(None, 0)),
         mesh=mesh,
         in_specs=(PartitionSpec(), BY_SEED),
         out_specs=BY_SEED,

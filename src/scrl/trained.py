@@ -12,7 +12,7 @@ from scrl.learners import SeeingPolicy
 from scrl.methods import TrainingConfig
 from scrl.outcome import TrainingResult
 from scrl.problems import Problem
-from scrl.rounds import Rounds
+from scrl.rounds import Rounds, task_of
 from scrl.runs import RunError, RunFolder
 
 REPORT_SEED = 1_000_003
@@ -52,8 +52,8 @@ def read_result(folder: RunFolder) -> TrainingResult | None:
 def _policies_like(folder: RunFolder) -> SeeingPolicy:
     """The shapes of the policies of all seeds, without training."""
     config = TrainingConfig.from_json(folder.record.settings)
-    rounds = Rounds(folder.problem(), config, folder.record.seeds)
-    return jax.eval_shape(rounds.begin).best.policy
+    rounds = Rounds(config.plan, [task_of(folder.problem(), config)], folder.record.seeds)
+    return jax.eval_shape(lambda: rounds.part(rounds.begin(), 0)).best.policy
 
 
 def report(problem: Problem, policy: SeeingPolicy, seed: int, name: str) -> Evaluation:

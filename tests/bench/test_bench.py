@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import scrl.together
 from scrl.bench import TABLES, BenchProgress, cells_of, run_bench
 from scrl.errors import ScrlError
 
@@ -51,9 +52,7 @@ def test_a_bench_that_was_stopped_ends_with_the_same_table(
 def test_finished_runs_are_read_and_not_trained_again(
     whole: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import scrl.training
-
-    monkeypatch.setattr(scrl.training, "Rounds", None)
+    monkeypatch.setattr(scrl.together, "Rounds", None)
     out, written = whole
     seen: list[BenchProgress] = []
     assert bench(out, seen.append) == written

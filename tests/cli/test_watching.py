@@ -13,7 +13,7 @@ from scrl.cli.watching import Watching, atom_table, summary
 from scrl.loop import Metrics
 from scrl.methods import configure
 from scrl.problems import load
-from scrl.training import Progress
+from scrl.underway import Progress
 
 
 def progress(rounds: int, wall_s: float, env_steps: int) -> Progress:

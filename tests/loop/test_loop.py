@@ -24,10 +24,11 @@ from scrl.loop import (
     iterate,
     settle,
 )
-from scrl.measuring import Task
+from scrl.measuring import Task, measure
 from scrl.methods import configure
+from scrl.policies import Constant
 from scrl.punish import Atoms, lagrangian
-from scrl.rounds import begin_all, learn_round, mesh_for, settle_round
+from scrl.rounds import begin_all, learn_round, mesh_for, settle_round, side_by_side
 
 from .small import problem, task
 
@@ -160,17 +161,20 @@ class TestUnits:
             assert np.allclose(other.violation / units.amount, plain.violation, rtol=1e-4)
             assert np.allclose(other.kappa / units.cost, plain.kappa, rtol=1e-4)
 
-    def test_the_units_are_those_of_the_untrained_drive(self) -> None:
+    def test_the_units_are_those_of_a_drive_with_the_first_throttle(self) -> None:
         """Its cost per step is a large price; 9 such prices per all it gave out move kappa."""
         for change in (lambda of: of, *(units.change for units in UNITS.values())):
             of = change(task(problem(SITUATIONAL), LINEAR))
-            first, _, metrics = run(small("ppo"), of, jax.random.key(0))
-            cost, steps = float(-metrics.return_[0]), float(metrics.steps[0])
+            plan = small("ppo")
+            first = begin(plan, of, key=jax.random.key(0))
+            throttle = Constant(jnp.asarray(plan.settings.first_mean))
+            drive = measure(of, throttle, 1, key=jax.random.key(1))
+            cost, steps = float(-drive.return_), float(drive.steps)
             rate = float(of.world.numbers.rate)
             assert float(first.eyes.price_unit) == pytest.approx(cost / steps, rel=1e-5)
             beta = AUTOMATIC_KAPPA_RATE * (cost / steps) / (rate * steps)
             assert float(first.kappa_rate) == pytest.approx(beta, rel=1e-5)
-            service = np.asarray(metrics.density[0]) / rate
+            service = np.asarray(drive.density) / rate
             assert np.allclose(first.eyes.channel_unit, [cost, *service], rtol=1e-5)
 
 
@@ -202,20 +206,21 @@ def test_rounds_after_the_first_trace_nothing_anew() -> None:
 
     plan, of = small(), task(problem(SITUATIONAL), LINEAR._replace(price=price))
     mesh = mesh_for(1)
-    state = begin_all(plan, mesh, of, jax.random.key(0)[None])
-    state, _ = learn_round(plan, mesh, of, state)
+    tasks = side_by_side([of])
+    state = begin_all(plan, mesh, tasks, jax.random.key(0)[None, None])
+    state, _ = learn_round(plan, mesh, tasks, state)
     learned = len(traced)
     assert learned > 0
     for _ in range(3):
-        state, _ = learn_round(plan, mesh, of, state)
+        state, _ = learn_round(plan, mesh, tasks, state)
     assert len(traced) == learned
-    state, _ = settle_round(plan, mesh, of, state)
+    state, _ = settle_round(plan, mesh, tasks, state)
     settled = len(traced)
     assert settled > learned
     # Other numbers in a world of the same size are no reason to trace either.
     faster = eqx.tree_at(lambda of: of.world.numbers.max_speed, of, 5.0 * jnp.ones(()))
     for each in (of, faster):
-        state, _ = settle_round(plan, mesh, each, state)
+        state, _ = settle_round(plan, mesh, side_by_side([each]), state)
     assert len(traced) == settled
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scrl import training
+from scrl import together
 from scrl.outcome import TrainingResult
 from scrl.problems import Problem, ProblemOptions
 from scrl.worlds.regions import from_labels
@@ -52,4 +52,4 @@ def copied(whole: Callable[[str], TrainingResult], tmp_path: Path) -> Path:
 
 @pytest.fixture
 def saves_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "CHECKPOINT_EVERY_S", -1.0)
+    monkeypatch.setattr(together, "CHECKPOINT_EVERY_S", -1.0)

@@ -13,7 +13,7 @@ import numpy as np
 import scrl
 from scrl.outcome import TrainingResult
 from scrl.problems import Problem
-from scrl.training import Progress
+from scrl.underway import Progress
 
 LOOP = {"worlds": 2, "steps": 32, "iterations": 4, "settle": 6, "width": 8, "depth": 1}
 ROUNDS = LOOP["iterations"] + LOOP["settle"]

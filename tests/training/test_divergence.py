@@ -14,7 +14,7 @@ from scrl import rounds
 from scrl.outcome import TrainingResult
 from scrl.problems import Problem
 from scrl.runs import RunFolder
-from scrl.training import DivergedError
+from scrl.underway import DivergedError
 
 from .small import (
     train,
@@ -56,7 +56,7 @@ def test_divergence_names_round_and_seed_and_keeps_the_last_good_checkpoint(
 
 def test_all_seeds_that_diverged_are_named(problem: Problem, tmp_path: Path, monkeypatch) -> None:
     def spoiled(self: rounds.Rounds, state: Any) -> Any:
-        state, metrics = rounds.learn_round(self.plan, self.mesh, self.task, state)
+        state, metrics = rounds.learn_round(self.plan, self.mesh, self.tasks, state)
         return state, metrics._replace(loss=metrics.loss * np.nan)
 
     monkeypatch.setattr(rounds.Rounds, "learn", spoiled)

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 import scrl
-from scrl import training
+from scrl import together
 from scrl.outcome import TrainingResult
 from scrl.problems import Problem
 from scrl.runs import RunError, RunFolder
-from scrl.training import InterruptedTrainingError, Progress
+from scrl.together import InterruptedTrainingError
+from scrl.underway import Progress
 
 from .small import (
     ROUNDS,
@@ -58,7 +59,7 @@ def test_what_happened_after_the_last_checkpoint_happens_again(
 
     def watch(now: Progress) -> None:
         if now.rounds == 2:
-            monkeypatch.setattr(training, "CHECKPOINT_EVERY_S", 1e9)
+            monkeypatch.setattr(together, "CHECKPOINT_EVERY_S", 1e9)
         stop_after(6)(now)
 
     with pytest.raises(Stopped):
@@ -116,7 +117,7 @@ def test_ctrl_c_twice_does_not_wait_for_the_round(problem: Problem, tmp_path: Pa
 def test_a_finished_run_is_read_and_not_trained_again(
     copied: Path, whole: Callable[[str], TrainingResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training, "Rounds", None)
+    monkeypatch.setattr(together, "Rounds", None)
     before = contents(copied)
     found = scrl.resume(copied)
     assert found.seeds == whole("ppo").seeds

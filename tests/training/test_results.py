@@ -15,7 +15,7 @@ from scrl import rounds
 from scrl.outcome import TrainingResult
 from scrl.problems import Problem
 from scrl.runs import RunFolder
-from scrl.training import Progress
+from scrl.underway import Progress
 
 from .small import (
     LEARNERS,

@@ -1,6 +1,7 @@
-"""Run the cells of a table one after the other, each in a folder of its own, and write the table.
+"""Run the cells of a table, each in a folder of its own, and write the table.
 
-A bench that was stopped goes on where it was: finished runs are read, the one under way is resumed.
+A bench that was stopped goes on where it was: finished runs are read, those under way are resumed.
+Cells that fit into one compiled call run side by side where the device gains by it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from scrl.bench.packing import Job, packs
 from scrl.bench.rows import Row, rows_of
 from scrl.bench.tables import Cell, Table
 from scrl.bench.writing import as_csv, latex, markdown
@@ -20,7 +22,10 @@ from scrl.methods import configure
 from scrl.outcome import TrainingResult
 from scrl.problems import load
 from scrl.runs import RunFolder
-from scrl.training import Progress, resume, train
+from scrl.together import run_together
+from scrl.trained import read_result
+from scrl.training import begin_run
+from scrl.underway import Progress, Underway
 
 QUICK: Mapping[str, Any] = MappingProxyType(
     {"iterations": 4, "settle": 4, "worlds": 4, "steps": 256, "updates": 16}
@@ -32,12 +37,15 @@ QUICK: Mapping[str, Any] = MappingProxyType(
 class BenchProgress:
     """Where a bench is."""
 
-    cell: Cell
+    cells: tuple[Cell, ...]
+    """Those under way, or just finished."""
     done: int
     """Cells that are finished."""
     in_all: int
+    share: float
+    """How far those under way have come, from 0 to 1."""
     run: Progress | None
-    """The run under way; none where a finished one was read."""
+    """A run under way; none where runs have just been finished or read."""
     left_s: float | None
     """Seconds left, as far as can be told."""
 
@@ -54,7 +62,7 @@ class BenchResult:
     out: Path
 
 
-def run_bench(
+def run_bench(  # noqa: PLR0913 (one for each thing that a user may want to say)
     table: Table,
     cells: Sequence[Cell],
     out: Path,
@@ -62,19 +70,33 @@ def run_bench(
     seeds: int = 10,
     settings: Mapping[str, Any] | None = None,
     is_quick: bool = False,
+    at_once: int | None = None,
     watch: BenchWatcher | None = None,
 ) -> BenchResult:
-    """Every cell's run below `out`, then the table beside them as .md, .csv and .tex."""
-    results: list[tuple[Cell, TrainingResult]] = []
+    """Every cell's run below `out`, then the table beside them as .md, .csv and .tex.
+
+    `at_once` is how many cells run side by side where they can (none: what suits the device).
+    """
+    problems = {name: load(name) for name in {cell.problem for cell in cells}}
+    found: dict[Cell, TrainingResult] = {}
+    jobs = []
     clock = _Clock(len(cells))
     for cell in cells:
-        teller = _Teller(cell, clock, watch)
-        chosen = _settings(cell.method, settings, is_quick)
-        is_trained, result = _run(cell, out / cell.folder, seeds, chosen, teller)
-        results.append((cell, result))
-        clock.finished(is_trained)
+        config = configure(cell.method, settings=_settings(cell.method, settings, is_quick))
+        job = Job(cell, problems[cell.problem], config, out / cell.folder)
+        finished = _finished(job, seeds)
+        if finished is None:
+            jobs.append(job)
+        else:
+            found[cell] = finished
+            clock.read += 1
+            _Teller((cell,), clock, watch).finished()
+    for pack in packs(jobs, seeds, at_once=at_once):
+        teller = _Teller(tuple(job.cell for job in pack), clock, watch)
+        results = run_together([_underway(job, seeds) for job in pack], teller)
+        found.update(zip(teller.cells, results, strict=True))
         teller.finished()
-    rows = tuple(rows_of(results, load))
+    rows = tuple(rows_of([(cell, found[cell]) for cell in cells], problems.__getitem__))
     for ending, text in [("md", markdown(table, rows)), ("csv", as_csv(rows)),
                          ("tex", latex(table, rows))]:  # fmt: skip
         (out / f"{table.name}.{ending}").write_text(text, encoding="utf-8")
@@ -90,30 +112,27 @@ class _Clock:
         self.done = 0
         self.read = 0
 
-    def finished(self, is_trained: bool) -> None:
-        self.done += 1
-        self.read += not is_trained
-
-    def left(self, share: float) -> float | None:
-        """Seconds, with this share of the next cell done; none before anything can be told."""
-        trained = self.done + share - self.read
+    def left(self, under_way: float) -> float | None:
+        """Seconds, with as much of cells under way done; none before anything can be told."""
+        trained = self.done + under_way - self.read
         if trained < 0.1:
             return None
-        return (time.monotonic() - self.started) / trained * (self.cells - self.done - share)
+        return (time.monotonic() - self.started) / trained * (self.cells - self.done - under_way)
 
 
-@dataclass(frozen=True)
 class _Teller:
-    """Watches one cell's run and hands on what it sees."""
+    """Watches cells that run side by side and hands on what it sees."""
 
-    cell: Cell
-    clock: _Clock
-    watch: BenchWatcher | None
+    def __init__(self, cells: tuple[Cell, ...], clock: _Clock, watch: BenchWatcher | None) -> None:
+        self.cells, self.clock, self.watch = cells, clock, watch
+        self.shares: dict[Path, float] = {}
 
     def __call__(self, now: Progress) -> None:
-        self._tell(now, now.rounds / now.rounds_in_all)
+        self.shares[now.run] = now.rounds / now.rounds_in_all
+        self._tell(now, sum(self.shares.values()) / len(self.cells))
 
     def finished(self) -> None:
+        self.clock.done += len(self.cells)
         self._tell(None, 0.0)
 
     def stopping(self) -> None:
@@ -124,28 +143,31 @@ class _Teller:
     def _tell(self, run: Progress | None, share: float) -> None:
         if self.watch is not None:
             clock = self.clock
-            self.watch(BenchProgress(self.cell, clock.done, clock.cells, run, clock.left(share)))
+            left = clock.left(share * len(self.cells))
+            self.watch(BenchProgress(self.cells, clock.done, clock.cells, share, run, left))
 
 
-def _run(
-    cell: Cell,
-    path: Path,
-    seeds: int,
-    chosen: Mapping[str, Any],
-    watch: _Teller,
-) -> tuple[bool, TrainingResult]:
-    """A cell's result, and whether it had to be trained for it."""
-    if not (path / "run.json").exists():
-        return True, train(
-            cell.problem, method=cell.method, seeds=seeds, settings=chosen, out=path, watch=watch
-        )
-    folder = RunFolder.open(path)
-    asked = configure(cell.method, settings=chosen).to_json()
-    if folder.record.settings != asked or folder.record.seeds != tuple(range(seeds)):
+def _finished(job: Job, seeds: int) -> TrainingResult | None:
+    """What is there already; a run of something else in its place is an error."""
+    if not (job.path / "run.json").exists():
+        return None
+    folder = RunFolder.open(job.path)
+    if folder.record.settings != job.config.to_json() or folder.record.seeds != _seeds(seeds):
         raise ScrlError(
-            f"{path}: holds a run with other seeds or settings; choose another --out, or remove it"
+            f"{job.path}: holds a run with other seeds or settings; choose another --out, or "
+            "remove it"
         )
-    return not folder.is_finished, resume(path, watch=watch)
+    return read_result(folder)
+
+
+def _underway(job: Job, seeds: int) -> Underway:
+    if (job.path / "run.json").exists():
+        return Underway.again(RunFolder.open(job.path))
+    return begin_run(job.problem, job.config, _seeds(seeds), job.path)
+
+
+def _seeds(count: int) -> tuple[int, ...]:
+    return tuple(range(count))
 
 
 def _settings(method: str, settings: Mapping[str, Any] | None, is_quick: bool) -> dict[str, Any]:

@@ -43,10 +43,13 @@ class BenchWatching:
         self.out.print(STOPPING)
 
     def __call__(self, now: BenchProgress) -> None:
-        share = now.run.rounds / now.run.rounds_in_all if now.run is not None else 0.0
-        done = (now.done + share) / now.in_all
+        done = (now.done + now.share * len(now.cells)) / now.in_all
         left = "" if now.left_s is None else f"{timedelta(seconds=round(now.left_s))} left"
-        text = f"{now.cell.problem} {now.cell.method} ({now.done} of {now.in_all} runs done)"
+        one, *others = now.cells
+        names = f"{one.problem} {one.method}"
+        if others:
+            names += f" and {len(others)} more at once"
+        text = f"{names} ({now.done} of {now.in_all} runs done)"
         self.bar.update(self.task, completed=done, description=text, left=left)
         is_due = now.run is None or time.monotonic() - self.told > LINE_EVERY_S
         if not self.out.is_terminal and is_due:

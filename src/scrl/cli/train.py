@@ -86,7 +86,7 @@ def train(
 @contextmanager
 def ending_well(how: str | None = None) -> Iterator[None]:
     """Say how to go on with training that was interrupted."""
-    from scrl.training import InterruptedTrainingError
+    from scrl.together import InterruptedTrainingError
 
     try:
         yield

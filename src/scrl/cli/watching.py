@@ -17,7 +17,7 @@ from scrl.cli.output import table
 from scrl.rules import told
 
 if TYPE_CHECKING:
-    from scrl.training import Progress as TrainingProgress
+    from scrl.underway import Progress as TrainingProgress
 
 MOST_ATOMS = 16
 STOPPING = "stopping after this round (Ctrl-C again: at once, without saving it)"

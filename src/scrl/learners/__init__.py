@@ -17,13 +17,15 @@ class LearnerEntry(NamedTuple):
 
     config: type[NetworkConfig]
     make: Callable[[Any, Eyes], Learner]
+    has_multipliers: bool = False
+    """Whether its networks know the atoms it is told one by one."""
 
 
 LEARNERS: dict[str, LearnerEntry] = {
     "ppo": LearnerEntry(PpoConfig, ppo.learner),
     "ddpg": LearnerEntry(DdpgConfig, ddpg.learner),
     "sac": LearnerEntry(SacConfig, sac.learner),
-    "cal": LearnerEntry(CalConfig, cal.learner),
+    "cal": LearnerEntry(CalConfig, cal.learner, has_multipliers=True),
 }
 
 __all__ = [

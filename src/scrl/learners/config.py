@@ -25,6 +25,7 @@ class NetworkConfig:
     last_rate: float = setting(
         0.1, "Learning rate at the end, as a share of that at the start.", low=0.0, high=1.0
     )
+    first_mean: float = setting(0.6, "Throttle of the untrained policy.", low=0.0, high=1.0)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -60,7 +61,6 @@ class PpoConfig(NetworkConfig):
     minibatches: int = setting(8, "Parts of a batch, one Adam step each.", low=1, high=4096)
     pull: float = setting(3.0, "Pull on mean throttles outside [0, 1].", low=0.0, high=1e6)
     largest_gradient: float = setting(0.5, "Gradients are cut to this norm.", **_POSITIVE, high=1e6)
-    first_mean: float = setting(0.6, "Throttle of the untrained policy.", low=0.0, high=1.0)
     first_spread: float = setting(
         0.25, "Standard deviation of its actions.", **_POSITIVE, high=10.0
     )
@@ -83,7 +83,6 @@ class ReplayConfig(NetworkConfig):
         0.005, "Share by which the target networks follow in each update.", **_POSITIVE, high=1.0
     )
     pull: float = setting(1.0, "Pull on throttles outside [0, 1].", low=0.0, high=1e6)
-    first_mean: float = setting(0.6, "Throttle of the untrained policy.", low=0.0, high=1.0)
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,15 @@ class Pricing(eqx.Module):
 
     def kappas_around(self, count: int, *, key: PRNGKeyArray) -> Float[Array, "lane atom"]:
         """Kappas near the present one, so that a policy that sees prices knows its surroundings."""
-        shape = (count, len(self.kappa))
+        # The atom comes first, so that atoms added as padding do not change what others draw.
+        shape = (len(self.kappa), count)
         factor = jax.random.uniform(key, shape, minval=-self.wobble, maxval=self.wobble)
-        return self.kappa * jnp.exp(factor)
+        return self.kappa * jnp.exp(factor.T)
 
     def luck(self, shape: tuple[int, ...], *, key: PRNGKeyArray) -> Float[Array, "*shape clause"]:
         """What the draws of as many transitions hang on."""
-        return jax.random.uniform(key, (*shape, len(self.atoms.members)))
+        drawn = jax.random.uniform(key, (len(self.atoms.members), *shape))
+        return jnp.moveaxis(drawn, 0, -1)
 
     def price(self, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
         return self.mechanism.price(self.atoms, kappa)

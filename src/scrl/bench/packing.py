@@ -1,0 +1,70 @@
+"""Which runs share one compiled call: those that differ only in rules and numbers, as fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from scrl.bench.tables import Cell
+from scrl.methods import TrainingConfig
+from scrl.problems import Problem
+from scrl.rounds import Rounds, shape_of, task_of
+
+MEMORY_SHARE = 0.5
+"""Of a device's memory, for what one call needs."""
+COPIES = 3
+"""How often what is driven in a round is there at once: as driven, priced, and in a new order."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell that is to be trained."""
+
+    cell: Cell
+    problem: Problem
+    config: TrainingConfig
+    path: Path
+
+
+def packs(jobs: Sequence[Job], seeds: int, *, at_once: int | None = None) -> list[list[Job]]:
+    """The jobs, those together that can run side by side; at most `at_once` of them.
+
+    Without a number: on a CPU one after the other, since it is busy with one; on other devices as
+    many as fit into memory.
+    """
+    by_shape: dict[Any, list[Job]] = {}
+    for job in jobs:
+        by_shape.setdefault(shape_of(job.config.plan, _task(job)), []).append(job)
+    found = []
+    for alike in by_shape.values():
+        most = at_once or runs_at_once(alike[0], seeds)
+        found += [alike[first : first + most] for first in range(0, len(alike), most)]
+    return found
+
+
+def runs_at_once(job: Job, seeds: int) -> int:
+    """How many runs like this one fit into the memory of the devices; 1 on a CPU."""
+    devices = jax.local_devices()
+    limits = [(device.memory_stats() or {}).get("bytes_limit", 0) for device in devices]
+    if devices[0].platform == "cpu" or not all(limits):
+        return 1
+    return max(1, int(MEMORY_SHARE * sum(limits) / (seeds * seed_bytes(job))))
+
+
+def seed_bytes(job: Job) -> int:
+    """Memory that one seed needs: its state, and what it drives in a round."""
+    rounds = Rounds(job.config.plan, [_task(job)], [0])
+    state = jax.eval_shape(rounds.begin)
+    kept = sum(prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
+    loop, world = job.config.loop, job.problem.world
+    row = 2 * world.observation_size + world.kinds.shape[1] + 8  # a row of `Stretch`
+    return kept + COPIES * 4 * loop.worlds * loop.steps * row
+
+
+def _task(job: Job) -> Any:
+    return task_of(job.problem, job.config)

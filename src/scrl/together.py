@@ -1,0 +1,146 @@
+"""Runs side by side in one compiled call, round after round, each into its own folder.
+
+What decides the numbers is the states alone; when checkpoints are written does not, so runs that
+were interrupted end with the same bits. A kill may leave some of them one checkpoint ahead: those
+stand still until the others have caught up, in the same compiled call as before.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from scrl.errors import ScrlError
+from scrl.loop import LoopState, Metrics
+from scrl.outcome import TrainingResult
+from scrl.rounds import Rounds
+from scrl.underway import Underway, Watcher
+
+CHECKPOINT_EVERY_S = 20.0
+
+
+class InterruptedTrainingError(ScrlError):
+    """Somebody pressed Ctrl-C; everything up to here is saved."""
+
+    def __init__(self, run: Path) -> None:
+        super().__init__(f"interrupted; all is saved in {run}")
+        self.run = run
+
+
+def run_together(runs: Sequence[Underway], watch: Watcher | None = None) -> list[TrainingResult]:
+    """Train runs with one plan, the same seeds and tasks of one shape to the end."""
+    rounds = Rounds(runs[0].config.plan, [run.task() for run in runs], runs[0].seeds)
+    return _Together(runs, rounds, watch).run()
+
+
+class _Together:
+    """Some runs and their common state."""
+
+    def __init__(self, runs: Sequence[Underway], rounds: Rounds, watch: Watcher | None) -> None:
+        self.runs, self.rounds, self.watch = runs, rounds, watch
+
+    def run(self) -> list[TrainingResult]:
+        """To the end: advance, log, save now and then, evaluate, write the results."""
+        with _finishing_the_round(self.watch) as is_interrupted:
+            began = time.monotonic()
+            state = self._begin_or_go_on()
+            before_s = max(run.wall_s for run in self.runs)
+            saved = time.monotonic()
+            while min(run.done for run in self.runs) < self.runs[0].rounds_in_all:
+                state, seen = self._round(state)
+                for run, metrics in seen:
+                    run.round_done(metrics, wall_s=before_s + time.monotonic() - began)
+                if is_interrupted() or time.monotonic() - saved > CHECKPOINT_EVERY_S:
+                    self._save(state)
+                    saved = time.monotonic()
+                if is_interrupted():
+                    paths = [run.folder.path for run in self.runs]
+                    raise InterruptedTrainingError(Path(os.path.commonpath(paths)))
+                if self.watch is not None:
+                    for run, metrics in seen:
+                        self.watch(run.progress(metrics))
+            self._save(state)
+            return [
+                run.finish(self.rounds.part(state, index).best.policy)
+                for index, run in enumerate(self.runs)
+            ]
+
+    def _begin_or_go_on(self) -> LoopState:
+        fresh = self.rounds.begin()
+        parts = [run.restore(self.rounds.part(fresh, index)) for index, run in enumerate(self.runs)]
+        return self.rounds.whole(parts) if any(run.done for run in self.runs) else fresh
+
+    def _round(self, state: LoopState) -> tuple[LoopState, list[tuple[Underway, Metrics]]]:
+        """One more round of those that have done the fewest, and what they saw."""
+        now = min(run.done for run in self.runs)
+        is_behind = [run.done == now for run in self.runs]
+        # The old state is used up by the call: whoever stands still needs a copy.
+        before = None if all(is_behind) else jax.tree.map(jnp.copy, state)
+        is_learning = now < self.runs[0].config.loop.iterations
+        state, metrics = (self.rounds.learn if is_learning else self.rounds.settle)(state)
+        if before is not None:
+            state = self.rounds.place(_choose(is_behind, state, before))
+        metrics = jax.tree.map(np.asarray, metrics)
+        return state, [
+            (run, self._own(metrics, index))
+            for index, run in enumerate(self.runs)
+            if is_behind[index]
+        ]
+
+    def _own(self, metrics: Metrics, index: int) -> Metrics:
+        own = jax.tree.map(lambda leaf: leaf[:, index], metrics)
+        return own._replace(kappa=own.kappa[:, : self.rounds.atoms[index]])
+
+    def _save(self, state: LoopState) -> None:
+        actor = self.rounds.actor(state)
+        for index, run in enumerate(self.runs):
+            own = jax.tree.map(lambda leaf, index=index: leaf[:, index], actor)
+            run.save(self.rounds.part(state, index), own)
+
+
+def _choose(is_new: Sequence[bool], new: LoopState, old: LoopState) -> LoopState:
+    """The new state of some tasks and the old one of the others."""
+    chosen = jnp.asarray(is_new)
+
+    def pick(one: Any, other: Any) -> Any:
+        shape = (1, len(is_new)) + (1,) * (one.ndim - 2)
+        return jnp.where(chosen.reshape(shape), one, other)
+
+    return jax.tree.map(pick, new, old)
+
+
+@contextmanager
+def _finishing_the_round(watch: Watcher | None) -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C lets the round end, so that its state can be saved; the second does not.
+
+    A watcher with a method `stopping` is told of the first.
+    """
+    pressed = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed.is_set
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, frame: Any) -> None:
+        del number, frame
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        pressed.set()
+        if (stopping := getattr(watch, "stopping", None)) is not None:
+            stopping()
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield pressed.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)

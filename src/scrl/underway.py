@@ -1,0 +1,198 @@
+"""One run under way: what is checked and logged after every round, what is kept, how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from scrl.errors import ScrlError
+from scrl.learners import SeeingPolicy
+from scrl.loop import LoopState, Metrics
+from scrl.measuring import Task
+from scrl.methods import TrainingConfig
+from scrl.outcome import SeedResult, TrainingResult
+from scrl.problems import Problem
+from scrl.reference import solve
+from scrl.rounds import task_of
+from scrl.runs import RunFolder
+from scrl.trained import report, seed_policy
+
+
+class DivergedError(ScrlError):
+    """Numbers grew beyond all bounds; the last good checkpoint is kept."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is after a round, for whoever watches it."""
+
+    problem: Problem
+    config: TrainingConfig
+    run: Path
+    rounds: int
+    """Rounds done."""
+    rounds_in_all: int
+    env_steps: int
+    """Steps of all seeds so far."""
+    wall_s: float
+    metrics: Metrics
+    """What the last round saw, for every seed."""
+
+
+Watcher = Callable[[Progress], None]
+
+
+class Underway:
+    """One problem, one method and its seeds, on the way to a result."""
+
+    def __init__(self, problem: Problem, config: TrainingConfig, folder: RunFolder) -> None:
+        self.problem, self.config, self.folder = problem, config, folder
+        self.seeds = folder.record.seeds
+        self.done = 0
+        """Rounds done."""
+        self.env_steps = 0
+        self.wall_s = 0.0
+
+    @classmethod
+    def again(cls, folder: RunFolder) -> Underway:
+        """A run as its folder has it."""
+        return cls(folder.problem(), TrainingConfig.from_json(folder.record.settings), folder)
+
+    @property
+    def rounds_in_all(self) -> int:
+        return self.config.loop.iterations + self.config.loop.settle
+
+    def task(self) -> Task:
+        """What is to be learned, as the loop wants it."""
+        return task_of(self.problem, self.config)
+
+    def restore(self, fresh: LoopState) -> LoopState:
+        """The state of the last checkpoint; where there is none, the fresh one."""
+        found = self.folder.load_checkpoint(self._kept(fresh))
+        if found is None:
+            return fresh
+        self.done, self.wall_s = found.iteration, found.wall_s
+        state, env_steps = found.state
+        self.env_steps = int(env_steps)
+        return state
+
+    def round_done(self, metrics: Metrics, *, wall_s: float) -> None:
+        """Check and log what one more round saw."""
+        is_learning = self.done < self.config.loop.iterations
+        self.done += 1
+        self.wall_s = wall_s
+        sound = np.isfinite(metrics.loss) & np.isfinite(metrics.return_)
+        sound &= np.isfinite(metrics.kappa).all(axis=-1)
+        self._stop_unless(sound)
+        self._log(metrics, is_learning)
+
+    def save(self, state: LoopState, actor: Any) -> None:
+        """Keep a checkpoint. It must be a good one: the last update may have spoilt the actor."""
+        weights = jax.tree.leaves(eqx.filter(actor, eqx.is_inexact_array))
+        flat = [np.asarray(leaf).reshape(len(self.seeds), -1) for leaf in weights]
+        self._stop_unless(np.all([np.isfinite(leaf).all(axis=1) for leaf in flat], axis=0))
+        self.folder.save_checkpoint(self._kept(state), iteration=self.done, wall_s=self.wall_s)
+
+    def progress(self, metrics: Metrics) -> Progress:
+        """Where it is."""
+        return Progress(
+            self.problem, self.config, self.folder.path, self.done, self.rounds_in_all,
+            self.env_steps, self.wall_s, metrics,
+        )  # fmt: skip
+
+    def finish(self, policies: SeeingPolicy) -> TrainingResult:
+        """Evaluate the chosen policies of all seeds and write the result."""
+        self.folder.save_policy(policies)
+        reference = _reference_return(self.problem)
+        results = [
+            self._judge(seed_policy(policies, index), seed, reference)
+            for index, seed in enumerate(self.seeds)
+        ]
+        result = TrainingResult(
+            problem=self.problem.name,
+            method=self.config.method,
+            reference=reference,
+            seeds=tuple(results),
+            env_steps=self.env_steps,
+            wall_s=self.wall_s,
+            run=self.folder.path,
+        )
+        self.folder.save_result(result.to_json())
+        return result
+
+    def _kept(self, state: LoopState) -> tuple[LoopState, np.ndarray]:
+        """What a checkpoint holds."""
+        return state, np.asarray(self.env_steps, np.int64)
+
+    def _stop_unless(self, sound: np.ndarray) -> None:
+        if sound.all():
+            return
+        lost = ", ".join(
+            str(seed) for seed, is_sound in zip(self.seeds, sound, strict=True) if not is_sound
+        )
+        raise DivergedError(
+            f"training diverged in round {self.done} (seed {lost}): a loss, a weight or a kappa is "
+            f"no longer a number. The last good checkpoint is kept in {self.folder.path}; try a "
+            "smaller learning_rate or kappa_rate"
+        )
+
+    def _log(self, metrics: Metrics, is_learning: bool) -> None:
+        loop = self.config.loop
+        is_random = self.problem.world_spec.is_random
+        episodes = loop.measured(is_random=is_random, is_learning=is_learning)
+        measured = float(metrics.steps.sum()) * episodes
+        driven = loop.worlds * loop.steps * len(self.seeds) if is_learning else 0
+        self.env_steps += driven + round(measured)
+        regions = self.problem.world_spec.regions.names
+        self.folder.log(
+            [
+                _row(metrics, index, self.done, seed, regions)
+                for index, seed in enumerate(self.seeds)
+            ]
+        )
+
+    def _judge(self, policy: SeeingPolicy, seed: int, reference: float | None) -> SeedResult:
+        found = report(self.problem, policy, seed, self.config.method)
+        gap = None if reference is None else (reference - found.return_) / abs(reference)
+        return SeedResult(seed, found, gap)
+
+
+def _row(
+    metrics: Metrics, index: int, done: int, seed: int, regions: Sequence[str]
+) -> dict[str, Any]:
+    """One line of the metrics file."""
+
+    def number(values: Float[Array, " seed"]) -> float:
+        return float(values[index])
+
+    row = {
+        "iteration": done,
+        "seed": seed,
+        "return": number(metrics.return_),
+        "violation": number(metrics.violation),
+        "steps": number(metrics.steps),
+        "loss": number(metrics.loss),
+        "best_return": number(metrics.best_return),
+        "best_violation": number(metrics.best_violation),
+    }
+    row |= {
+        f"density/{name}": float(value)
+        for name, value in zip(regions, metrics.density[index], strict=True)
+    }
+    row |= {f"kappa/{atom}": float(value) for atom, value in enumerate(metrics.kappa[index])}
+    return row
+
+
+def _reference_return(problem: Problem) -> float | None:
+    """The reference's return; none where there is no reference."""
+    try:
+        return solve(problem, drives=0).return_
+    except ScrlError:
+        return None
