@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from scrl.bench.packing import Job, packs
 from scrl.bench.rows import Row, rows_of
-from scrl.bench.tables import Cell, Table
+from scrl.bench.tables import VARIANTS, Cell, Table
 from scrl.bench.writing import as_csv, latex, markdown
 from scrl.errors import ScrlError
-from scrl.methods import configure
+from scrl.methods import TrainingConfig, configure
 from scrl.outcome import TrainingResult
-from scrl.problems import load
+from scrl.problems import Problem, load
 from scrl.runs import RunFolder
 from scrl.together import run_together
 from scrl.trained import read_result
@@ -77,13 +77,17 @@ def run_bench(  # noqa: PLR0913 (one for each thing that a user may want to say)
 
     `at_once` is how many cells run side by side where they can (none: what suits the device).
     """
-    problems = {name: load(name) for name in {cell.problem for cell in cells}}
+    problems = {name: _problem(name, table.variant) for name in {cell.problem for cell in cells}}
     found: dict[Cell, TrainingResult] = {}
     jobs = []
     clock = _Clock(len(cells))
     for cell in cells:
-        config = configure(cell.method, settings=_settings(cell.method, settings, is_quick))
-        job = Job(cell, problems[cell.problem], config, out / cell.folder)
+        job = Job(
+            cell,
+            problems[cell.problem],
+            _configure(cell, settings, is_quick=is_quick),
+            out / cell.folder,
+        )
         finished = _finished(job, seeds)
         if finished is None:
             jobs.append(job)
@@ -170,10 +174,17 @@ def _seeds(count: int) -> tuple[int, ...]:
     return tuple(range(count))
 
 
-def _settings(method: str, settings: Mapping[str, Any] | None, is_quick: bool) -> dict[str, Any]:
+def _problem(name: str, variant: str) -> Problem:
+    problem, gusts = load(name), VARIANTS[variant].gusts
+    if gusts is None:
+        return problem
+    wind = replace(problem.world_spec.wind, strength=gusts)
+    return replace(problem, world_spec=replace(problem.world_spec, wind=wind))
+
+
+def _configure(cell: Cell, settings: Mapping[str, Any] | None, *, is_quick: bool) -> TrainingConfig:
     """What was asked for, over the quick settings that this method's learner knows."""
-    if not is_quick:
-        return dict(settings or {})
-    known = configure(method).to_json()["settings"]
-    quick = {key: value for key, value in QUICK.items() if key in known}
-    return quick | dict(settings or {})
+    preset = VARIANTS[cell.variant].preset
+    known = configure(cell.method, preset=preset).to_json()["settings"]
+    quick = {key: value for key, value in QUICK.items() if key in known} if is_quick else {}
+    return configure(cell.method, preset=preset, settings=quick | dict(settings or {}))

@@ -1,4 +1,4 @@
-"""What the tables hold: which methods on which problems."""
+"""What the tables hold: which methods on which problems. The paper's tables, and our own."""
 
 from __future__ import annotations
 
@@ -15,8 +15,24 @@ EVERY_DISJUNCT = "dcrl"
 
 
 @dataclass(frozen=True)
+class Variant:
+    """What is changed in every run of a table."""
+
+    gusts: float | None = None
+    """Strength of the wind; none: as the problem has it."""
+    preset: str | None = None
+
+
+VARIANTS: dict[str, Variant] = {
+    "": Variant(),
+    "wind": Variant(gusts=0.1),
+    "paper": Variant(preset="paper"),
+}
+
+
+@dataclass(frozen=True)
 class Table:
-    """A table of the paper: one row for each problem and method."""
+    """One row for each problem and method."""
 
     name: str
     title: str
@@ -24,6 +40,12 @@ class Table:
     methods: tuple[str, ...]
     is_split: bool = False
     """Whether violations are told apart: equity and adequacy."""
+    variant: str = ""
+    """A name out of `VARIANTS`."""
+
+
+_SIX = ("med-situational", "med-priority", "med-joint",
+        "agri-situational", "agri-priority", "agri-joint")  # fmt: skip
 
 
 TABLES: dict[str, Table] = {
@@ -32,8 +54,7 @@ TABLES: dict[str, Table] = {
         Table(
             "table1",
             "All methods on the six tasks",
-            ("med-situational", "med-priority", "med-joint",
-             "agri-situational", "agri-priority", "agri-joint"),
+            _SIX,
             ("ddpg", "rcpo", "cal", EVERY_DISJUNCT, "scrl"),
         ),
         Table(
@@ -55,6 +76,27 @@ TABLES: dict[str, Table] = {
             ("med-priority", "agri-priority"),
             ("scrl-min", "scrl"),
         ),
+        Table(
+            "all",
+            "Every method on every task",
+            (*_SIX, "agri-multi"),
+            ("ddpg", "rcpo", "cal", "ppo-lagrangian", "sac-lagrangian", EVERY_DISJUNCT,
+             "scrl-min", "scrl"),
+        ),
+        Table(
+            "wind",
+            "SCRL in gusts of 10 %",
+            ("agri-situational", "agri-priority", "agri-joint"),
+            ("scrl",),
+            variant="wind",
+        ),
+        Table(
+            "preset",
+            "SCRL with the paper's own settings",
+            (*_SIX, "agri-multi"),
+            ("scrl",),
+            variant="paper",
+        ),
     )
 }  # fmt: skip
 
@@ -65,10 +107,11 @@ class Cell:
 
     problem: str
     method: str
+    variant: str = ""
 
     @property
     def folder(self) -> str:
-        return f"{self.problem}-{self.method}"
+        return "-".join(filter(None, (self.variant, self.problem, self.method)))
 
 
 def find_table(name: str) -> Table:
@@ -90,7 +133,7 @@ def cells_of(
         if name != EVERY_DISJUNCT and find_method(name) is None:
             raise ScrlError(f"unknown method '{name}'{did_you_mean(name, list(METHODS))}")
     return [
-        Cell(problem, method)
+        Cell(problem, method, table.variant)
         for problem in table.problems
         if not problems or problem in problems
         for method in _spelled_out(methods or table.methods, problem)

@@ -121,6 +121,6 @@ class CalConfig(SacConfig):
         10.0, "Weight c of the squared violation in the augmented Lagrangian.", low=0.0, high=1e6
     )
     multiplier_rate: float = setting(
-        5e-4, "Learning rate of the logarithms of the multipliers.", **_POSITIVE, high=1.0
+        1e-4, "Learning rate of the logarithms of the multipliers.", **_POSITIVE, high=1.0
     )
     first_multiplier: float = setting(0.7, "The multipliers at the start.", **_POSITIVE, high=1e6)
