@@ -17,8 +17,8 @@ MEASUREMENTS = {
     "reference_finite": "The reference of a finite MDP",
     "training_time": "Seconds of training",
 }
-SUITES = ("default", "wind", "paper")
-"""Ten seeds of every problem: hours on a small machine; they write docs/results.md."""
+TABLES = ("all", "wind", "preset")
+"""Ten seeds of every method and problem: most of a day on two cores; minutes on a large GPU."""
 INTRODUCTION = """# Measurements
 
 Written by `make bench`. Ratios come from one run on one machine; seconds depend on it, so a plain
@@ -36,8 +36,9 @@ def main() -> None:
         sections.append(f"## {title}\n\n`python -m benchmarks.{name}`\n\n{done.stdout.strip()}\n")
     PAGE.write_text("\n".join(sections), encoding="utf-8")
     print(f"wrote {PAGE}", file=sys.stderr)
-    for suite in SUITES:
-        subprocess.run([sys.executable, "-m", "benchmarks.training", suite], check=True)
+    for table in TABLES:
+        subprocess.run([sys.executable, "-m", "scrl", "bench", table], check=True)
+    subprocess.run([sys.executable, "-m", "benchmarks.results"], check=True)
 
 
 def _machine() -> str:

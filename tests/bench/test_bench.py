@@ -9,6 +9,7 @@ import pytest
 import scrl.together
 from scrl.bench import TABLES, BenchProgress, cells_of, run_bench
 from scrl.errors import ScrlError
+from scrl.runs import RunFolder
 
 pytestmark = pytest.mark.usefixtures("quick_compiling")
 
@@ -67,6 +68,32 @@ def test_runs_with_other_seeds_or_settings_are_not_taken_for_these(
 ) -> None:
     with pytest.raises(ScrlError, match="holds a run with other seeds or settings"):
         bench(whole[0], **options)
+
+
+@pytest.mark.parametrize(
+    ("table", "is_windy", "learner"), [("wind", True, "ppo"), ("preset", False, "ddpg")]
+)
+def test_a_variant_changes_every_run_of_its_table(
+    tmp_path: Path, table: str, is_windy: bool, learner: str
+) -> None:
+    cells = cells_of(TABLES[table], problems=["agri-joint"])
+    few = {"iterations": 1, "settle": 0, "worlds": 1, "steps": 16, "width": 4, "depth": 1}
+    run_bench(TABLES[table], cells, tmp_path, seeds=1, settings=few)
+    folder = RunFolder.open(tmp_path / cells[0].folder)
+    assert folder.problem().world_spec.is_random is is_windy
+    assert folder.record.settings["learner"] == learner
+
+
+def test_cells_of_one_shape_run_side_by_side_and_give_a_row_each(tmp_path: Path) -> None:
+    table = TABLES["table1"]
+    cells = cells_of(table, problems=["agri-priority", "agri-joint"], methods=["dcrl", "scrl"])
+    seen: list[BenchProgress] = []
+    result = run_bench(table, cells, tmp_path, seeds=1, settings=TINY, at_once=8, watch=seen.append)
+    assert [row.cell for row in result.rows] == cells
+    # The three DCRL-k in one call, and the two SCRL in another.
+    assert [len(now.cells) for now in seen if now.run is None] == [3, 2]
+    assert [now.done for now in seen if now.run is None] == [3, 5]
+    assert all(0.0 < now.share <= 1.0 for now in seen if now.run is not None)
 
 
 def test_a_watcher_hears_of_every_round_and_of_the_time_left(tmp_path: Path) -> None:

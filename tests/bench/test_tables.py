@@ -21,6 +21,17 @@ def test_the_tables_hold_what_the_paper_prints() -> None:
     assert {name for name, _ in PUBLISHED} == set(builtin_names())
 
 
+def test_our_own_tables_hold_the_runs_of_all_others() -> None:
+    every = {cell.folder for cell in cells_of(TABLES["all"])}
+    assert len(every) == 63
+    for name in ("table1", "table2", "table3", "table4"):
+        assert {cell.folder for cell in cells_of(TABLES[name])} <= every
+    windy = [cell.folder for cell in cells_of(TABLES["wind"])]
+    assert windy[0] == "wind-agri-situational-scrl"
+    assert not every & set(windy)
+    assert len(cells_of(TABLES["preset"])) == 7
+
+
 def test_dcrl_stands_for_as_many_methods_as_there_are_disjuncts() -> None:
     def methods(table: str, problem: str) -> list[str]:
         cells = cells_of(TABLES[table], problems=[problem], methods=["dcrl"])

@@ -18,7 +18,9 @@ DEFAULT_OUT = Path("runs/bench")
 
 
 def bench(
-    name: Annotated[str, typer.Argument(help="table1, table2, table3 or table4 of the paper.")],
+    name: Annotated[
+        str, typer.Argument(help="table1 to table4 of the paper; or all, wind, preset.")
+    ],
     seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Seeds of every method.")] = 10,
     methods: Annotated[
         str | None, typer.Option(help="Only these methods, with commas between them.")

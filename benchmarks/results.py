@@ -1,0 +1,192 @@
+"""Runs of `scrl bench` -> the results in the manual.
+
+`python -m benchmarks.results [FOLDER]` reads the run folders that `scrl bench all`, `wind` and
+`preset` have written (in runs/bench, unless another folder is named). What each seed did goes into
+docs/results/seeds.csv; commit, command, machine and settings into docs/results/runs.csv; the tables
+into docs/results.md and docs/tables.md, between their marks, and as CSV and LaTeX beside them.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from scrl.bench import TABLES, Cell, Row, cells_of, run_bench
+from scrl.bench.published import PAPER_SCALE, PUBLISHED
+from scrl.bench.writing import as_csv, latex, markdown
+from scrl.outcome import TrainingResult
+from scrl.runs import RunFolder
+from scrl.trained import read_result
+
+DOCS = Path(__file__).parents[1] / "docs"
+OURS = ("all", "wind", "preset")
+"""The tables whose runs make up all others."""
+PAPERS = ("table1", "table2", "table3", "table4")
+MORE = ("ppo-lagrangian", "sac-lagrangian", "scrl-min", "scrl")
+"""Methods that the paper's main table does not hold, beside ours."""
+
+Found = dict[Cell, tuple[RunFolder, TrainingResult]]
+
+
+def main() -> None:
+    """Read the runs, write data and pages."""
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/bench")
+    found = read(folder)
+    _write_csv(DOCS / "results" / "seeds.csv", _seeds(found))
+    _write_csv(DOCS / "results" / "runs.csv", _runs(found))
+    fill(DOCS / "results.md", {
+        "default": summary(found, "all"),
+        "wind": summary(found, "wind"),
+        "paper": summary(found, "preset"),
+        "beside": beside(found),
+    })  # fmt: skip
+    tables = {name: _table(name, folder) for name in PAPERS}
+    fill(DOCS / "tables.md", {**tables, "more": _more(folder), "sources": sources(found)})
+
+
+def read(folder: Path) -> Found:
+    """Every run of our tables; one that is missing or not finished is an error."""
+    found: Found = {}
+    for name in OURS:
+        for cell in cells_of(TABLES[name]):
+            run = RunFolder.open(folder / cell.folder)
+            result = read_result(run)
+            if result is None:
+                raise SystemExit(f"{run.path}: not finished; run `scrl bench {name}`")
+            found[cell] = (run, result)
+    return found
+
+
+def _seeds(found: Found) -> list[dict[str, Any]]:
+    return [
+        {
+            "variant": cell.variant,
+            "problem": cell.problem,
+            "method": cell.method,
+            "seed": each.seed,
+            "return": f"{each.evaluation.return_:.4f}",
+            "gap": "" if each.gap is None else f"{each.gap:.5f}",
+            "cons_vio": f"{each.evaluation.cons_vio:.4f}",
+            "steps": f"{each.evaluation.steps:.2f}",
+            "satisfied": int(each.is_satisfied),
+            "episodes": each.evaluation.episodes,
+            "episodes_satisfied": each.evaluation.episodes_satisfied,
+            **{name: f"{amount:.3f}" for name, amount in each.evaluation.density.items()},
+        }
+        for cell, (_, result) in found.items()
+        for each in result.seeds
+    ]
+
+
+def _runs(found: Found) -> list[dict[str, Any]]:
+    return [
+        {
+            "variant": cell.variant,
+            "problem": cell.problem,
+            "method": cell.method,
+            "commit": run.record.commit,
+            "command": run.record.command,
+            "device": run.record.device,
+            "jax": run.record.jax,
+            "env_steps": result.env_steps,
+            "wall_s": f"{result.wall_s:.0f}",
+            "settings": json.dumps(run.record.settings["settings"]),
+        }
+        for cell, (run, result) in found.items()
+    ]
+
+
+def _write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def summary(found: Found, table: str) -> str:
+    """SCRL on the problems of a table: how many seeds keep the rules, and how near the best."""
+    head = "| problem | satisfied | mean gap | worst gap | return | best possible | Cons.Vio |"
+    head += " steps | single episodes |"
+    rows = [head, "|---" * 9 + "|"]
+    own = {cell: found[cell] for cell in cells_of(TABLES[table], methods=["scrl"])}
+    rows += [_summary_row(cell, result) for cell, (_, result) in own.items()]
+    return "\n".join(rows) + f"\n\nTen seeds each (0 to 9), `scrl bench {table}`; {sources(own)}"
+
+
+def _summary_row(cell: Cell, result: TrainingResult) -> str:
+    judged = [each.evaluation for each in result.seeds]
+    count = len(judged)
+
+    def mean(name: str) -> float:
+        return sum(getattr(each, name) for each in judged) / count
+
+    alone = sum(each.episodes_satisfied for each in judged) / sum(each.episodes for each in judged)
+    gaps = ["-" if gap is None else f"{gap:.1%}" for gap in (result.gap_mean, result.gap_worst)]
+    best = "-" if result.reference is None else f"{result.reference:.2f}"
+    cells = [
+        cell.problem, f"{result.satisfied} of {count}", *gaps, f"{mean('return_'):.2f}", best,
+        f"{mean('cons_vio'):.2f}", f"{mean('steps'):,.0f}", f"{alone:.0%}",
+    ]  # fmt: skip
+    return "| " + " | ".join(cells) + " |"
+
+
+def beside(found: Found) -> str:
+    """The published figures of SCRL, our run of the paper's settings, and the default ones."""
+    rows = ["| problem | SCRL as published: vio / return | preset paper: vio / return (satisfied) |"
+            " default: vio / return (satisfied) |", "|---|---|---|---|"]  # fmt: skip
+    for name in TABLES["preset"].problems:
+        printed = PUBLISHED[name, "scrl"]
+        ours = [_scaled(found[Cell(name, "scrl", variant)][1]) for variant in ("paper", "")]
+        cells = [name, f"{printed.violation:g} / {printed.return_:g}", *ours]
+        rows.append("| " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
+def _scaled(result: TrainingResult) -> str:
+    judged = [each.evaluation for each in result.seeds]
+    violation = sum(each.cons_vio for each in judged) / len(judged) / PAPER_SCALE
+    return_ = sum(each.return_ for each in judged) / len(judged) / PAPER_SCALE
+    return f"{violation:.2f} / {return_:.2f} ({result.satisfied} of {len(judged)})"
+
+
+def _table(name: str, folder: Path) -> str:
+    """A table of the paper, and its files beside the page."""
+    rows = run_bench(TABLES[name], cells_of(TABLES[name]), folder).rows
+    results = DOCS / "results"
+    (results / f"{name}.csv").write_text(as_csv(rows), encoding="utf-8")
+    (results / f"{name}.tex").write_text(latex(TABLES[name], rows), encoding="utf-8")
+    return markdown(TABLES[name], rows).strip()
+
+
+def _more(folder: Path) -> str:
+    table = TABLES["all"]
+    rows: Sequence[Row] = run_bench(table, cells_of(table), folder).rows
+    (DOCS / "results" / "all.csv").write_text(as_csv(rows), encoding="utf-8")
+    return markdown(table, [row for row in rows if row.cell.method in MORE]).strip()
+
+
+def sources(found: Found) -> str:
+    """Commits and machines behind the runs."""
+    known = sorted({(run.record.commit, run.record.device) for run, _ in found.values()})
+    return "; ".join(f"commit {commit}, {device}" for commit, device in known) + "."
+
+
+def fill(page: Path, texts: dict[str, str]) -> None:
+    """Put texts between their marks in a page."""
+    old = page.read_text(encoding="utf-8")
+    for name, text in texts.items():
+        begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        if old.count(begin) != 1 or old.count(end) != 1:
+            raise SystemExit(f"{page}: the marks of {name} are missing")
+        before, rest = old.split(begin)
+        old = f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}"
+    page.write_text(old, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
