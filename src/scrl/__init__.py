@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from scrl.errors import ScrlError as ScrlError
     from scrl.evaluation import Evaluation as Evaluation
     from scrl.evaluation import evaluate as evaluate
+    from scrl.prices import learn as learn
+    from scrl.prices import planner as planner
     from scrl.problems import Problem as Problem
     from scrl.problems import load as load
     from scrl.problems import save as save
@@ -37,6 +39,8 @@ _HOMES = {
     "d": "scrl.rules",
     "evaluate": "scrl.evaluation",
     "implies": "scrl.rules",
+    "learn": "scrl.prices",
+    "planner": "scrl.prices",
     "load": "scrl.problems",
     "save": "scrl.problems",
     "solve": "scrl.reference",
@@ -56,8 +60,10 @@ __all__ = [
     "evaluate",
     "gym",
     "implies",
+    "learn",
     "load",
     "load_policy",
+    "planner",
     "plot",
     "reference",
     "resume",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from jaxtyping import Float
 from scrl import density as densities
 from scrl.errors import PolicyError
 from scrl.penalty import cons_vio, rule_margins
-from scrl.policies import Action, Policy, fixed_policy
+from scrl.policies import Action, PlacedPolicy, Policy, fixed_policy
 from scrl.problems import Problem
 from scrl.reference import FiniteMDP
 from scrl.rollout import run_episodes
@@ -147,6 +147,41 @@ def evaluate(
         episodes_truncated=int((~np.asarray(ran.is_terminated)).sum()),
         steps=float(np.asarray(ran.steps, float).mean()),
         **_judge(problem.rules, densities.from_episodes(amounts), amounts, problem.tolerance),
+    )
+
+
+def evaluate_mixture(
+    problem: Problem,
+    policies: Sequence[PlacedPolicy],
+    weights: Float[np.ndarray, " policy"],
+    *,
+    episodes: int,
+    seed: int = 0,
+    name: str,
+) -> Evaluation:
+    """One policy is drawn by its weight for each episode; densities and return in expectation."""
+    keys = jax.random.split(jax.random.key(seed), _checked(episodes))
+    ran = [run_episodes(problem.world, policy, keys=keys) for policy in policies]
+    rate = problem.world_spec.vehicle.rate
+    amounts = [rate * np.asarray(each.service, float) for each in ran]
+    found = [densities.from_episodes(each) for each in amounts]
+
+    def expected(values: Iterable[Any]) -> Any:
+        return sum(weight * value for weight, value in zip(weights, values, strict=True))
+
+    variance = np.square(weights) @ np.square([each.standard_error for each in found])
+    density = densities.Density(expected(each.mean for each in found), np.sqrt(variance), episodes)
+    judged = [_judge(problem.rules, density, each, problem.tolerance) for each in amounts]
+    alone = expected(each["episodes_satisfied"] for each in judged)
+    return Evaluation(
+        problem=problem.name,
+        policy=name,
+        unit=problem.world_spec.units.unit,
+        return_=float(expected(np.asarray(each.return_, float).mean() for each in ran)),
+        episodes=episodes,
+        episodes_truncated=sum(int((~np.asarray(each.is_terminated)).sum()) for each in ran),
+        steps=float(expected(np.asarray(each.steps, float).mean() for each in ran)),
+        **{**judged[0], "episodes_satisfied": round(float(alone))},
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from scrl.errors import PolicyError, did_you_mean
 from scrl.problems import Problem
+from scrl.worlds.sweep import SweepState, SweepWorld
 
 NAMES = ("full-speed", "constant:V")
 
@@ -32,6 +33,13 @@ Action = Callable[..., Float[Array, ""]]
 """Any function of an observation and a keyword `key` that gives a throttle in [0, 1]."""
 
 
+@runtime_checkable
+class PlacedPolicy(Protocol):
+    """Chooses a throttle from where the vehicle is: it knows the path, and needs no observation."""
+
+    def at(self, world: SweepWorld, state: SweepState) -> Float[Array, ""]: ...
+
+
 class Constant(eqx.Module):
     """The same throttle everywhere."""
 
@@ -46,6 +54,20 @@ class Constant(eqx.Module):
     ) -> Float[Array, ""]:
         del observation, key
         return self.throttle
+
+
+class Schedule(eqx.Module):
+    """A throttle for every step, whatever happens; after the last one, the last one."""
+
+    throttles: Float[Array, " step"]
+
+    @property
+    def is_random(self) -> bool:
+        return False
+
+    def at(self, world: SweepWorld, state: SweepState) -> Float[Array, ""]:
+        del world
+        return self.throttles[jnp.minimum(state.step, len(self.throttles) - 1)]
 
 
 def fixed_policy(name: str, problem: Problem) -> Policy:

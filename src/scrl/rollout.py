@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from scrl.policies import Action
+from scrl.policies import Action, PlacedPolicy
 from scrl.worlds.sweep import SweepState, SweepWorld
 
 ActInLane = Callable[..., tuple[Float[Array, ""], Float[Array, ""]]]
@@ -45,11 +45,11 @@ class Episode(NamedTuple):
 
 
 def take_step(
-    world: SweepWorld, policy: Action, state: SweepState, *, key: PRNGKeyArray
+    world: SweepWorld, policy: Action | PlacedPolicy, state: SweepState, *, key: PRNGKeyArray
 ) -> Transition:
     """Observe, act, move on."""
     act_key, world_key = jax.random.split(key)
-    action = policy(world.observe(state), key=act_key)
+    action = _action(world, policy, state, key=act_key)
     after = world.transition(state, action, key=world_key)
     return Transition(
         after,
@@ -59,6 +59,15 @@ def take_step(
         world.is_terminal(after),
         world.is_truncated(after),
     )
+
+
+def _action(
+    world: SweepWorld, policy: Action | PlacedPolicy, state: SweepState, *, key: PRNGKeyArray
+) -> Float[Array, ""]:
+    """What a policy does, whether it sees observations or knows where it is."""
+    if isinstance(policy, PlacedPolicy):
+        return policy.at(world, state)
+    return policy(world.observe(state), key=key)
 
 
 class RunningEpisode(NamedTuple):
@@ -80,7 +89,7 @@ def begin_episode(world: SweepWorld, *, key: PRNGKeyArray) -> RunningEpisode:
 
 def continue_episode(
     world: SweepWorld,
-    policy: Action,
+    policy: Action | PlacedPolicy,
     running: RunningEpisode,
     *,
     until_step: int | Int[Array, ""],
@@ -93,21 +102,54 @@ def continue_episode(
         return ~now.sums.is_terminated & (now.state.step < last_step)
 
     def body(now: RunningEpisode) -> RunningEpisode:
-        step_key = jax.random.fold_in(now.key, now.state.step)
-        moved = take_step(world, policy, now.state, key=step_key)
-        sums = Episode(
-            now.sums.return_ + now.weight * moved.reward,
-            now.sums.service + now.weight * moved.labels,
-            now.sums.steps + 1,
-            moved.is_terminated,
-        )
-        return RunningEpisode(moved.state, sums, now.weight * discount, now.key)
+        return one_step(world, policy, now, discount)[0]
 
     return jax.lax.while_loop(is_running, body, running)
 
 
+def one_step(
+    world: SweepWorld,
+    policy: Action | PlacedPolicy,
+    now: RunningEpisode,
+    discount: float | Float[Array, ""] = 1.0,
+) -> tuple[RunningEpisode, Float[Array, ""]]:
+    """An episode one step later, and the action that led there."""
+    step_key = jax.random.fold_in(now.key, now.state.step)
+    moved = take_step(world, policy, now.state, key=step_key)
+    sums = Episode(
+        now.sums.return_ + now.weight * moved.reward,
+        now.sums.service + now.weight * moved.labels,
+        now.sums.steps + 1,
+        moved.is_terminated,
+    )
+    return RunningEpisode(moved.state, sums, now.weight * discount, now.key), moved.action
+
+
+def run_recorded(
+    world: SweepWorld,
+    policy: Action | PlacedPolicy,
+    *,
+    key: PRNGKeyArray,
+    until_step: Int[Array, ""],
+    room: int,
+) -> tuple[Episode, Float[Array, " step"]]:
+    """One episode to its end or to a step, and its actions; there is room for so many."""
+
+    def is_running(now: tuple[RunningEpisode, Array]) -> Bool[Array, ""]:
+        return ~now[0].sums.is_terminated & (now[0].state.step < until_step)
+
+    def body(now: tuple[RunningEpisode, Array]) -> tuple[RunningEpisode, Array]:
+        running, actions = now
+        after, action = one_step(world, policy, running)
+        return after, actions.at[running.state.step].set(action)
+
+    start = (begin_episode(world, key=key), jnp.zeros((room,)))
+    running, actions = jax.lax.while_loop(is_running, body, start)
+    return running.sums, actions
+
+
 def run_episode(
-    world: SweepWorld, policy: Action, *, key: PRNGKeyArray, discount: float = 1.0
+    world: SweepWorld, policy: Action | PlacedPolicy, *, key: PRNGKeyArray, discount: float = 1.0
 ) -> Episode:
     """One episode from start to end."""
     running = begin_episode(world, key=key)
@@ -120,7 +162,7 @@ CHUNK_EPISODES = 1_024
 
 
 def run_episodes(
-    world: SweepWorld, policy: Action, *, keys: PRNGKeyArray, discount: float = 1.0
+    world: SweepWorld, policy: Action | PlacedPolicy, *, keys: PRNGKeyArray, discount: float = 1.0
 ) -> Episode:
     """Many episodes side by side, one per key; in chunks, so that Ctrl-C is heard soon."""
     parts = [
@@ -130,7 +172,9 @@ def run_episodes(
     return jax.tree.map(lambda *sums: jnp.concatenate(sums), *parts)
 
 
-def _run_chunk(world: SweepWorld, policy: Action, keys: PRNGKeyArray, discount: float) -> Episode:
+def _run_chunk(
+    world: SweepWorld, policy: Action | PlacedPolicy, keys: PRNGKeyArray, discount: float
+) -> Episode:
     running = _begin_all(world, keys)
     for until in range(CHUNK_STEPS, world.horizon_steps + CHUNK_STEPS, CHUNK_STEPS):
         running = _continue_all(world, policy, running, jnp.asarray(until), jnp.asarray(discount))
@@ -147,7 +191,7 @@ def _begin_all(world: SweepWorld, keys: PRNGKeyArray) -> RunningEpisode:
 @eqx.filter_jit
 def _continue_all(
     world: SweepWorld,
-    policy: Action,
+    policy: Action | PlacedPolicy,
     running: RunningEpisode,
     until: Int[Array, ""],
     discount: Float[Array, ""],
@@ -159,7 +203,7 @@ def _continue_all(
 
 
 def run_trajectory(
-    world: SweepWorld, policy: Action, *, key: PRNGKeyArray, steps: int
+    world: SweepWorld, policy: Action | PlacedPolicy, *, key: PRNGKeyArray, steps: int
 ) -> Trajectory:
     """The first `steps` steps of one episode, every step kept."""
     start_key, loop_key = jax.random.split(key)

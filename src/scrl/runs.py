@@ -64,15 +64,23 @@ class RunFolder:
         self._events = EventFiles(path / "tensorboard")
 
     @classmethod
-    def create(cls, path: Path | str, problem: Problem, record: RunRecord) -> RunFolder:
-        """A new folder with the problem and the record; what is there is never overwritten."""
+    def create(cls, path: Path | str, problem: Problem | None, record: RunRecord) -> RunFolder:
+        """A new folder with the problem (if there is one) and the record.
+
+        What is there is never overwritten.
+        """
         path = Path(path)
         check_free(path)
-        if problem.source and problem.source.path.name.lower() in _MAP_NAMES_TAKEN:
+        if (
+            problem is not None
+            and problem.source
+            and problem.source.path.name.lower() in _MAP_NAMES_TAKEN
+        ):
             taken = problem.source.path
             raise RunError(f"{taken}: every run has a file of that name; rename the map")
         path.mkdir(parents=True, exist_ok=True)
-        save(problem, path / "problem.toml")
+        if problem is not None:
+            save(problem, path / "problem.toml")
         folder = cls(path, record)
         with replacing(folder._metrics) as file:
             file.write(json_line({"schema": SCHEMA}))

@@ -51,7 +51,7 @@ class _Together:
 
     def run(self) -> list[TrainingResult]:
         """To the end: advance, log, save now and then, evaluate, write the results."""
-        with _finishing_the_round(self.watch) as is_interrupted:
+        with finishing_the_round(self.watch) as is_interrupted:
             began = time.monotonic()
             state = self._begin_or_go_on()
             before_s = max(run.wall_s for run in self.runs)
@@ -120,7 +120,7 @@ def _choose(is_new: Sequence[bool], new: LoopState, old: LoopState) -> LoopState
 
 
 @contextmanager
-def _finishing_the_round(watch: Watcher | None) -> Iterator[Callable[[], bool]]:
+def finishing_the_round(watch: Any) -> Iterator[Callable[[], bool]]:
     """The first Ctrl-C lets the round end, so that its state can be saved; the second does not.
 
     A watcher with a method `stopping` is told of the first.

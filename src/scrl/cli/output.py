@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -36,10 +36,10 @@ def messages() -> Console:
 
 
 @contextmanager
-def working(text: str) -> Iterator[None]:
-    """A moving sign on the terminal while something takes long."""
-    with messages().status(text):
-        yield
+def working(text: str) -> Iterator[Callable[[str], None]]:
+    """A moving sign on the terminal while something takes long; its text may be changed."""
+    with messages().status(text) as status:
+        yield status.update
 
 
 def warn(texts: Sequence[str]) -> None:

@@ -1,6 +1,13 @@
 """Problem files: load, save, start a new one; and the built-in problems."""
 
-from scrl.problems.load import builtin_names, load, load_file, load_world
+from scrl.problems.load import (
+    builtin_names,
+    builtin_worlds,
+    find_world,
+    load,
+    load_file,
+    load_world,
+)
 from scrl.problems.problem import MapSource, Problem, ProblemOptions
 from scrl.problems.save import save
 from scrl.problems.start import start_problem
@@ -10,6 +17,8 @@ __all__ = [
     "Problem",
     "ProblemOptions",
     "builtin_names",
+    "builtin_worlds",
+    "find_world",
     "load",
     "load_file",
     "load_world",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -50,6 +51,39 @@ def load(name: str | Path) -> Problem:
             f"{name}: no such problem file, and no built-in problem of that name{hint}"
         )
     return load_file(path)
+
+
+def find_world(name: str | Path) -> Problem:
+    """A world to write rules for: a built-in one (`agri`, `med`), a problem, or a map file.
+
+    A map gets the default vehicle, and neither it nor a built-in world has rules.
+    """
+    path = Path(name)
+    if isinstance(name, str) and name in builtin_worlds():
+        problem = load(next(each for each in builtin_names() if each.startswith(f"{name}-")))
+        bare = Problem.create(problem.world_spec, (), ProblemOptions(name=name))
+        return dataclasses.replace(bare, source=problem.source)
+    if path.suffix.lower() in SUFFIXES and path.is_file():
+        spec = SweepSpec(load_map(path, MapOptions()))
+        return Problem.create(with_room(spec), (), ProblemOptions(name=path.stem))
+    if not path.exists() and str(name) not in builtin_names():
+        hint = did_you_mean(str(name), [*builtin_worlds(), *builtin_names()])
+        raise ProblemError(
+            f"{name}: no such file, and no built-in world or problem of that name{hint}"
+        )
+    return load(name)
+
+
+def builtin_worlds() -> list[str]:
+    """The maps that come with the package."""
+    return sorted(path.stem for path in BUILTIN_FOLDER.glob("*.geojson"))
+
+
+def with_room(spec: SweepSpec) -> SweepSpec:
+    """A horizon of six times full speed, as on the built-in maps, if the default is shorter."""
+    needed = math.ceil(6 * len(spec.path.cells) / spec.vehicle.max_speed)
+    steps = max(spec.route.horizon_steps, min(needed, 10_000_000))
+    return dataclasses.replace(spec, route=dataclasses.replace(spec.route, horizon_steps=steps))
 
 
 def load_file(path: Path) -> Problem:
@@ -179,8 +213,4 @@ def _rule_texts(table: Mapping[str, Any]) -> dict[str, str]:
 
 def load_world(name: str | Path) -> SweepSpec:
     """The world called `agri` or `med`, that of a problem, or a map with the default vehicle."""
-    for problem in builtin_names():
-        if problem.startswith(f"{name}-"):
-            return load(problem).world_spec
-    is_map = Path(name).suffix.lower() in SUFFIXES
-    return SweepSpec(load_map(Path(name))) if is_map else load(name).world_spec
+    return find_world(name).world_spec

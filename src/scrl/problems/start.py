@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import shutil
 from pathlib import Path
 from typing import Any
 
 from scrl.errors import ProblemError
-from scrl.problems.load import BUILTIN_FOLDER, load_file
+from scrl.problems.load import BUILTIN_FOLDER, load_file, with_room
 from scrl.problems.problem import Problem, ProblemOptions
 from scrl.problems.save import changed_fields
 from scrl.problems.toml_text import value_text
@@ -34,20 +33,13 @@ def start_problem(folder: Path, map_path: Path | None = None, **options: Any) ->
         raise ProblemError(f"{folder} exists already and is not an empty folder; name a new one")
     source = map_path or SAMPLE_MAP
     chosen = dataclasses.replace(MapOptions() if map_path else SAMPLE_OPTIONS, **options)
-    spec = _with_room(SweepSpec(load_map(source, chosen)))
+    spec = with_room(SweepSpec(load_map(source, chosen)))
     text = problem_text(folder.name, source.name, spec, chosen)
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, folder / source.name)
     path = folder / "problem.toml"
     path.write_text(text, encoding="utf-8")
     return load_file(path)
-
-
-def _with_room(spec: SweepSpec) -> SweepSpec:
-    """A horizon of six times full speed, as on the built-in maps, if the default is shorter."""
-    needed = math.ceil(6 * len(spec.path.cells) / spec.vehicle.max_speed)
-    steps = max(spec.route.horizon_steps, min(needed, 10_000_000))
-    return dataclasses.replace(spec, route=dataclasses.replace(spec.route, horizon_steps=steps))
 
 
 def problem_text(name: str, map_name: str, spec: SweepSpec, options: MapOptions) -> str:

@@ -39,6 +39,18 @@ def solve(
     """
     started = time.monotonic()
     question = Question.of(problem)
+    answer, found = solve_question(question, time_limit_s=time_limit_s, method=method)
+    # A drive is a drive in calm air from the head of the path: where chance plays a part it
+    # would not be what the vehicle does.
+    if drives > 0 and found.best is not None and not problem.world_spec.is_random:
+        answer = replace(answer, stepwise=_stepwise(question, found, drives))
+    return replace(answer, wall_s=time.monotonic() - started)
+
+
+def solve_question(
+    question: Question, *, time_limit_s: float = 60.0, method: Method = "search"
+) -> tuple[Reference, FluidOptimum]:
+    """The fluid optimum, in the user's words and in numbers."""
     try:
         found = METHODS[method](question.fluid, question.atoms, time_limit_s=time_limit_s)
     except NumericalTroubleError:
@@ -46,14 +58,8 @@ def solve(
         found = best_fluid_by_tangents(question.fluid, question.atoms, time_limit_s=time_limit_s)
     is_open = found.best is None and found.status is Status.TIME_LIMIT
     if found.status is Status.INFEASIBLE or (is_open and not question.is_possible()):
-        answer = explain(question)
-    else:
-        answer = _answer(question, found)
-        # A drive is a drive in calm air from the head of the path: where chance plays a part it
-        # would not be what the vehicle does.
-        if drives > 0 and found.best is not None and not problem.world_spec.is_random:
-            answer = replace(answer, stepwise=_stepwise(question, found, drives))
-    return replace(answer, wall_s=time.monotonic() - started)
+        return explain(question), replace(found, best=None)
+    return _answer(question, found), found
 
 
 def _answer(question: Question, found: FluidOptimum) -> Reference:

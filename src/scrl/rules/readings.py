@@ -41,6 +41,22 @@ def disjuncts(rule: Positive) -> tuple[Positive, ...]:
     return tuple(each for part in rule.parts for each in disjuncts(part))
 
 
+def with_disjunct(rule_set: RuleSet, rule: int, number: int) -> AtomTable:
+    """The rules with one of them cut down to a single disjunct, counted from 0."""
+    chosen = disjuncts(rule_set.positive[rule])[number]
+    of = f"disjunct {number + 1} of rule '{rule_set.rules[rule].name}'"
+    clauses = [clause for clause in rule_set.clauses if clause.rule != rule]
+    clauses += [Clause(atoms, rule) for atoms in groups.clauses(chosen, of=of)]
+    return AtomTable.from_clauses(clauses, rule_set)
+
+
+def disjunct_text(rule: Positive) -> str:
+    """A disjunct in the words of the rule language."""
+    return " and ".join(
+        " or ".join(atom.show() for atom in atoms) for atoms in groups.clauses(rule, of="a rule")
+    )
+
+
 def _disjunct_of_each(rule_set: RuleSet, number: int) -> tuple[Clause, ...]:
     """The clauses of one disjunct of every rule; rules without a choice are taken whole."""
     if number > 1 and all(len(disjuncts(node)) == 1 for node in rule_set.positive):

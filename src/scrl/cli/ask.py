@@ -1,0 +1,109 @@
+"""`scrl ask`: a plan for any rules on any map, without training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from scrl.cli.evaluate import print_evaluation
+from scrl.cli.output import JsonFlag, console, print_json, table, warn, working
+from scrl.cli.solve import print_conflict
+from scrl.errors import ScrlError
+
+if TYPE_CHECKING:
+    from scrl.prices import Answer
+
+MOST_RULE_SETS = 10_000
+
+
+def ask(
+    world: Annotated[
+        str, typer.Argument(help="agri, med, a built-in problem, a problem file, or a map.")
+    ],
+    rules: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Rule sets, one plan for each; several rules of one set with ; between them."
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="A file with a rule set in each line (# for comments).")
+    ] = None,
+    policy: Annotated[
+        Path | None, typer.Option(help="A folder of `scrl learn` (default: the shipped policy).")
+    ] = None,
+    confidence: Annotated[
+        float | None,
+        typer.Option(help="Share of single episodes that must keep the rules, as 0.95."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Find plans that keep rules at the least cost, without training (exit 1: one is not kept)."""
+    from scrl.problems import find_world
+
+    sets = rule_sets(rules or [], file)
+    found = find_world(world)
+    if not sets and not found.rules.rules:
+        raise ScrlError(f'{world} has no rules of its own: write some, as in "S1 >= 300"')
+    answers = []
+    with working("planning ...") as say:
+        from scrl.prices import planner
+
+        asking = planner(policy)
+        for number, each in enumerate(sets or [None], start=1):
+            if len(sets) > 1:
+                say(f"planning {number} of {len(sets)} ...")
+            answers.append(asking.ask(found, each, confidence=confidence, seed=seed))
+    if as_json:
+        print_json([answer.to_json() for answer in answers])
+    else:
+        for answer in answers:
+            print_plan(answer, console())
+    warn(list(answers[0].warnings))
+    if not all(answer.is_satisfied for answer in answers):
+        raise typer.Exit(1)
+
+
+def rule_sets(texts: list[str], file: Path | None) -> list[list[str]]:
+    """Rule sets from the command line and from a file."""
+    lines = list(texts)
+    if file is not None:
+        try:
+            written = file.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError as error:
+            raise ScrlError(f"{file}: not a text file (byte {error.start})") from None
+        lines += [line for line in written if line.split("#")[0].strip()]
+    if len(lines) > MOST_RULE_SETS:
+        raise ScrlError(f"{len(lines):,} rule sets; at most {MOST_RULE_SETS:,} at a time")
+    found = [[rule.strip() for rule in line.split("#")[0].split(";")] for line in lines]
+    return [[rule for rule in rules if rule] for rules in found]
+
+
+def print_plan(answer: Answer, out: Console) -> None:
+    """What is received, which rules hold, the disjuncts, the prices, and how near the best."""
+    print_evaluation(answer.problem, answer.evaluation, out)
+    if answer.status == "impossible":
+        print_conflict(answer.reference, out)
+        out.print("the plan above violates least")
+    if answer.disjuncts:
+        ways = table("rule", "", "way to keep it", ">best return", title="Disjuncts")
+        for each in answer.disjuncts:
+            best = "impossible" if each.return_ is None else f"{each.return_:.3f}"
+            mark = "[bold]taken[/bold]" if each.is_taken else ""
+            ways.add_row(escape(each.rule), mark, escape(each.text), best)
+        out.print(ways)
+    titles = [f">plan {number}" for number in range(1, len(answer.plans) + 1)]
+    prices = table("region", *titles, title="Prices, return per step")
+    for name in answer.plans[0].prices:
+        prices.add_row(escape(name), *(f"{plan.prices[name]:+.5f}" for plan in answer.plans))
+    if len(answer.plans) > 1:
+        prices.add_row("share of episodes", *(f"{plan.weight:.1%}" for plan in answer.plans))
+    out.print(prices)
+    gap = "" if answer.gap is None else f", {answer.gap:.2%} from the best possible"
+    colour = "green" if answer.is_satisfied else "red"
+    out.print(f"[bold {colour}]{answer.status}[/]{gap}; found in {answer.wall_s:.2f} s")

@@ -1,0 +1,127 @@
+"""`scrl.planner().ask(world, rules)`: a plan for any rules on any map, without training."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+
+from scrl.errors import PolicyError
+from scrl.evaluation import Evaluation, evaluate_mixture
+from scrl.policies import Schedule
+from scrl.prices import store
+from scrl.prices.answer import Answer, Plan, holds
+from scrl.prices.drives import Driver
+from scrl.prices.policy import PricePolicy
+from scrl.prices.search import Aim, Found, PlanSearch
+from scrl.problems import Problem, find_world
+from scrl.problems.problem import RuleInput
+from scrl.reference.priced import PricedBranch, price_rules
+
+EPISODES = 64
+"""Episodes behind each plan of the search, where chance plays a part."""
+REPORT_EPISODES = 1_000
+DEVIATIONS = (2.0, 4.0, 8.0)
+"""Standard errors inside the bounds; the next, where fresh episodes say it was not enough."""
+
+
+class Planner:
+    """Answers rule sets with one price policy."""
+
+    def __init__(self, learned: store.Learned) -> None:
+        self.learned = learned
+        self._last: tuple[Problem, Driver] | None = None
+
+    def ask(
+        self,
+        world: Problem | Path | str,
+        rules: RuleInput | None = None,
+        *,
+        confidence: float | None = None,
+        seed: int = 0,
+    ) -> Answer:
+        """The plan that keeps the rules at the least cost.
+
+        Without rules, those of the problem. `confidence` asks that the rules hold in that share
+        of single episodes, not only in expectation.
+        """
+        started = time.monotonic()
+        if confidence is not None and not 0.0 < confidence < 1.0:
+            raise PolicyError(f"confidence = {confidence} must lie between 0 and 1")
+        loaded = world if isinstance(world, Problem) else find_world(world)
+        problem = loaded if rules is None else loaded.with_rules(rules)
+        driver = self._driver(loaded)
+        priced = price_rules(problem)
+        if priced.branch is None:
+            raise PolicyError(
+                f"{problem.name}: the reference found no way to keep the rules in time; "
+                "write rules with fewer alternatives"
+            )
+        found, evaluation = _search(problem, priced.branch, driver, confidence, seed)
+        names = problem.world_spec.regions.names
+        plans = tuple(
+            Plan(float(weight), dict(zip(names, price.tolist(), strict=True)), policy)
+            for weight, price, policy in zip(
+                found.weights, found.prices, _policies(found, driver), strict=True
+            )
+        )
+        return Answer(
+            problem, evaluation, priced.reference, plans, priced.disjuncts,
+            tuple(self._warnings(problem)), time.monotonic() - started, confidence,
+        )  # fmt: skip
+
+    def ask_all(
+        self, world: Problem | Path | str, rule_sets: Sequence[RuleInput], **options: Any
+    ) -> list[Answer]:
+        """An answer for each rule set on one world."""
+        loaded = world if isinstance(world, Problem) else find_world(world)
+        return [self.ask(loaded, rules, **options) for rules in rule_sets]
+
+    def _driver(self, world: Problem) -> Driver:
+        """The driver of a world; the last one is kept, so that asking again copies nothing."""
+        if self._last is None or self._last[0] is not world:
+            self._last = (world, Driver(self.learned.ahead, world.world_spec, world.world))
+        return self._last[1]
+
+    def _warnings(self, problem: Problem) -> list[str]:
+        outside = self.learned.ranges.outside(problem.world_spec)
+        if not outside:
+            return []
+        return [
+            "this policy was not trained for " + "; ".join(outside) + ": its plans may be far from "
+            "the best. `scrl learn` with this world trains one that is"
+        ]
+
+
+def _search(
+    problem: Problem, branch: PricedBranch, driver: Driver, confidence: float | None, seed: int
+) -> tuple[Found, Evaluation]:
+    """Search, then judge in fresh episodes; where chance was against it, aim further inside."""
+    is_random = problem.world_spec.is_random
+    aims = [Aim(EPISODES, each, confidence) for each in DEVIATIONS] if is_random else [Aim()]
+    judged: list[tuple[Found, Evaluation]] = []
+    for aim in aims:
+        for found in PlanSearch(problem, branch, driver, aim, seed=seed).run():
+            evaluation = evaluate_mixture(
+                problem, _policies(found, driver), found.weights,
+                episodes=REPORT_EPISODES if is_random else 1, seed=seed + 1, name="prices",
+            )  # fmt: skip
+            if holds(evaluation, confidence):
+                return found, evaluation
+            judged.append((found, evaluation))
+    return min(judged, key=lambda each: (each[1].cons_vio, -each[1].episodes_satisfied))
+
+
+def _policies(found: Found, driver: Driver) -> list[PricePolicy | Schedule]:
+    """What drives each plan: its prices where chance plays a part, else the throttles as driven."""
+    if driver.spec.is_random:
+        return [driver.policy(price) for price in found.prices]
+    return [Schedule(jnp.asarray(each, jnp.float32)) for each in found.throttles]
+
+
+def planner(policy: Path | str | None = None) -> Planner:
+    """A planner with the shipped price policy, or with one from a folder of `scrl learn`."""
+    return Planner(store.shipped() if policy is None else store.load(policy))

@@ -1,0 +1,118 @@
+"""The best branch as numbers: which atoms are to be kept, and what a unit of each is worth.
+
+For those who go on from the reference with prices. Where rules are impossible, the atoms are those
+of the least loosening: a plan for them violates least.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from scrl.problems import Problem
+from scrl.reference.answer import Reference
+from scrl.reference.disjunctive import Atoms
+from scrl.reference.fluid import FluidSweep
+from scrl.reference.loosen import least_loosening
+from scrl.reference.question import Question
+from scrl.reference.solve import solve_question
+from scrl.reference.sweep import BestTimes, best_fluid
+from scrl.rules.readings import disjunct_text, disjuncts, with_disjunct
+
+MOST_DISJUNCTS = 24
+"""As many are priced one by one."""
+
+
+@dataclass(frozen=True)
+class PricedBranch:
+    """Atoms that must all hold, and the fluid's multipliers for them."""
+
+    atoms: Int[np.ndarray, " atom"]
+    """Their numbers in the problem's table."""
+    coefficients: Float[np.ndarray, "atom region"]
+    bounds: Float[np.ndarray, " atom"]
+    multipliers: Float[np.ndarray, " atom"]
+    """Return for one unit."""
+    fluid: FluidSweep
+
+
+@dataclass(frozen=True)
+class Disjunct:
+    """One way to keep a rule, and the best return with it, all other rules kept."""
+
+    rule: str
+    text: str
+    return_: float | None
+    """None where it is impossible."""
+    is_taken: bool = False
+
+
+@dataclass(frozen=True)
+class Priced:
+    """What the reference says, in words and in numbers."""
+
+    reference: Reference
+    branch: PricedBranch | None
+    """None where nothing was found in time."""
+    disjuncts: tuple[Disjunct, ...] = ()
+    """The ways to keep each rule that leaves a choice, the best one taken."""
+
+
+def price_rules(problem: Problem, *, time_limit_s: float = 60.0) -> Priced:
+    """The best branch of a problem's rules, its multipliers, and what others would cost."""
+    question = Question.of(problem)
+    reference, found = solve_question(question, time_limit_s=time_limit_s)
+    if found.best is not None:
+        branch = _branch(question, found.best, question.atoms.bounds)
+        return Priced(reference, branch, _disjuncts(question))
+    loosened = _loosened_bounds(question)
+    if loosened is None:
+        return Priced(reference, None)
+    atoms = replace(question.atoms, bounds=loosened)
+    best = best_fluid(question.fluid, atoms, time_limit_s=time_limit_s).best
+    return Priced(reference, None if best is None else _branch(question, best, loosened))
+
+
+def _branch(
+    question: Question, best: BestTimes, bounds: Float[np.ndarray, " atom"]
+) -> PricedBranch:
+    # Also atoms that the fluid always keeps: the true world may miss them by a step or two.
+    used = np.unique(best.branch)
+    coefficients = question.atoms.coefficients[used]
+    return PricedBranch(used, coefficients, bounds[used], best.multipliers[used], question.fluid)
+
+
+def _loosened_bounds(question: Question) -> Float[np.ndarray, " atom"] | None:
+    """The bounds after the least loosening, with a hair of room; none where none was found."""
+    loosening = least_loosening(question.fluid.times_only, question.atoms)
+    if loosening is None:
+        return None
+    room = 1e-3 * np.maximum(np.abs(question.atoms.bounds), 1.0)
+    return question.atoms.bounds + np.where(loosening.by > 0, loosening.by + room, 0.0)
+
+
+def _disjuncts(question: Question) -> tuple[Disjunct, ...]:
+    """What each disjunct of each rule would return at best."""
+    rule_set = question.problem.rules
+    found: list[Disjunct] = []
+    for index, (rule, node) in enumerate(zip(rule_set.rules, rule_set.positive, strict=True)):
+        ways = disjuncts(node)
+        if len(ways) == 1 or len(found) + len(ways) > MOST_DISJUNCTS:
+            continue
+        returns = [_return_with(question, index, number) for number in range(len(ways))]
+        best = max(returns, key=lambda each: float("-inf") if each is None else each)
+        found += [
+            Disjunct(rule.name, disjunct_text(way), each, is_taken=number == returns.index(best))
+            for number, (way, each) in enumerate(zip(ways, returns, strict=True))
+        ]
+    return tuple(found)
+
+
+def _return_with(question: Question, rule: int, number: int) -> float | None:
+    table = with_disjunct(question.problem.rules, rule, number)
+    low, high = question.fluid.ranges(table.coefficients).T
+    atoms = Atoms(table.coefficients, table.bounds, table.members, low, high)
+    best = best_fluid(question.fluid, atoms, time_limit_s=1.0).best
+    return None if best is None else best.return_
