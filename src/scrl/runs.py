@@ -71,13 +71,9 @@ class RunFolder:
         """
         path = Path(path)
         check_free(path)
-        if (
-            problem is not None
-            and problem.source
-            and problem.source.path.name.lower() in _MAP_NAMES_TAKEN
-        ):
-            taken = problem.source.path
-            raise RunError(f"{taken}: every run has a file of that name; rename the map")
+        source = None if problem is None else problem.source
+        if source and source.path.name.lower() in _MAP_NAMES_TAKEN:
+            raise RunError(f"{source.path}: every run has a file of that name; rename the map")
         path.mkdir(parents=True, exist_ok=True)
         if problem is not None:
             save(problem, path / "problem.toml")

@@ -98,7 +98,7 @@ def print_plan(answer: Answer, out: Console) -> None:
             ways.add_row(escape(each.rule), mark, escape(each.text), best)
         out.print(ways)
     titles = [f">plan {number}" for number in range(1, len(answer.plans) + 1)]
-    prices = table("region", *titles, title="Prices, return per step")
+    prices = table("region", *titles, title="Prices per step")
     for name in answer.plans[0].prices:
         prices.add_row(escape(name), *(f"{plan.prices[name]:+.5f}" for plan in answer.plans))
     if len(answer.plans) > 1:

@@ -88,22 +88,31 @@ class View(eqx.Module):
     gain: Float[Array, " cell"]
     mood: Float[Array, "cell 2"]
 
-    def price_at(self, place: Float[Array, " place"]) -> Float[Array, " place"]:
+    def price_at(self, place: Float[Array, "*any"]) -> Float[Array, "*any"]:
         """What a step earns that lands there."""
-        is_there = jnp.floor(place)[:, None] == jnp.arange(len(self.price))
-        return is_there @ self.price
+        return _entry(self.price, self._cell(place))
 
-    def gain_upto(self, place: Float[Array, " place"]) -> Float[Array, " place"]:
+    def gain_upto(self, place: Float[Array, "*any"]) -> Float[Array, "*any"]:
         """What the fluid gains on the way there."""
-        return self._passed(place) @ self.gain
+        return self._upto(self.gain, place)
 
     def mood_upto(self, place: Float[Array, "*any"]) -> Float[Array, "*any 2"]:
         """Sums on the way there."""
-        return self._passed(place) @ self.mood
+        return jnp.stack([self._upto(column, place) for column in self.mood.T], axis=-1)
 
-    def _passed(self, place: Float[Array, "*any"]) -> Float[Array, "*any cell"]:
-        """How much of each cell lies before a place."""
-        return jnp.clip(place[..., None] - jnp.arange(len(self.price)), 0.0, 1.0)
+    def _upto(self, column: Float[Array, " cell"], place: Float[Array, "*any"]) -> Array:
+        """The sum of whole cells before a place, and its share of the cell it lies in."""
+        cell = self._cell(place)
+        before = jnp.cumsum(column) - column
+        return _entry(before, cell) + (place - cell) * _entry(column, cell)
+
+    def _cell(self, place: Float[Array, "*any"]) -> Int[Array, "*any"]:
+        return jnp.clip(jnp.floor(place).astype(int), 0, len(self.price) - 1)
+
+
+def _entry(column: Float[Array, " cell"], cell: Int[Array, "*any"]) -> Float[Array, "*any"]:
+    """Entries by indices that are known to lie inside."""
+    return column.at[cell].get(mode="promise_in_bounds")
 
 
 SCALARS = 9

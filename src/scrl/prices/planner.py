@@ -19,7 +19,8 @@ from scrl.prices.policy import PricePolicy
 from scrl.prices.search import Aim, Found, PlanSearch
 from scrl.problems import Problem, find_world
 from scrl.problems.problem import RuleInput
-from scrl.reference.priced import PricedBranch, price_rules
+from scrl.reference import Status
+from scrl.reference.priced import Priced, price_rules
 
 EPISODES = 64
 """Episodes behind each plan of the search, where chance plays a part."""
@@ -55,12 +56,7 @@ class Planner:
         problem = loaded if rules is None else loaded.with_rules(rules)
         driver = self._driver(loaded)
         priced = price_rules(problem)
-        if priced.branch is None:
-            raise PolicyError(
-                f"{problem.name}: the reference found no way to keep the rules in time; "
-                "write rules with fewer alternatives"
-            )
-        found, evaluation = _search(problem, priced.branch, driver, confidence, seed)
+        found, evaluation = _search(problem, priced, driver, confidence, seed)
         names = problem.world_spec.regions.names
         plans = tuple(
             Plan(float(weight), dict(zip(names, price.tolist(), strict=True)), policy)
@@ -97,11 +93,20 @@ class Planner:
 
 
 def _search(
-    problem: Problem, branch: PricedBranch, driver: Driver, confidence: float | None, seed: int
+    problem: Problem, priced: Priced, driver: Driver, confidence: float | None, seed: int
 ) -> tuple[Found, Evaluation]:
     """Search, then judge in fresh episodes; where chance was against it, aim further inside."""
+    branch, is_possible = priced.branch, priced.reference.status is not Status.INFEASIBLE
+    if branch is None:
+        raise PolicyError(
+            f"{problem.name}: the reference found no way to keep the rules in time; "
+            "write rules with fewer alternatives"
+        )
     is_random = problem.world_spec.is_random
-    aims = [Aim(EPISODES, each, confidence) for each in DEVIATIONS] if is_random else [Aim()]
+    if not is_possible:
+        aims = [Aim(EPISODES if is_random else 1, by_rules=False)]
+    else:
+        aims = [Aim(EPISODES, each, confidence) for each in DEVIATIONS] if is_random else [Aim()]
     judged: list[tuple[Found, Evaluation]] = []
     for aim in aims:
         for found in PlanSearch(problem, branch, driver, aim, seed=seed).run():
@@ -109,7 +114,7 @@ def _search(
                 problem, _policies(found, driver), found.weights,
                 episodes=REPORT_EPISODES if is_random else 1, seed=seed + 1, name="prices",
             )  # fmt: skip
-            if holds(evaluation, confidence):
+            if holds(evaluation, confidence) or not is_possible:
                 return found, evaluation
             judged.append((found, evaluation))
     return min(judged, key=lambda each: (each[1].cons_vio, -each[1].episodes_satisfied))

@@ -71,7 +71,7 @@ def scores(
     numbers, view = world.numbers, outlook.view(world, state.cell)
     left = world.length - state.cell
     speed = dynamics.next_speed(numbers, state.speed, _throttles(world, _TRIED), jnp)
-    before = view.gain_upto(state.offset[None])
+    before = view.gain_upto(state.offset)
 
     def gained(gust: Float[Array, ""]) -> Float[Array, " tried"]:
         """What the step itself earns beyond the fluid."""
