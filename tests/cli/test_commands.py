@@ -82,7 +82,8 @@ def test_new_then_check_then_eval(tmp_path: Path) -> None:
 def test_demo_tells_its_story_and_leaves_a_run_with_a_picture(tmp_path: Path) -> None:
     done = run("demo", "--steps", "20000", "--out", "shown", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for told in ("adequacy", "The best possible", "What was learned", "run folder: shown"):
+    parts = ("adequacy", "The best possible", "What was learned", "Without training")
+    for told in (*parts, "run folder: shown"):
         assert told in done.stdout
     assert (tmp_path / "shown/overview.png").stat().st_size > 10_000
     assert (tmp_path / "shown/result.json").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,12 +11,14 @@ import typer
 from rich.markup import escape
 
 from scrl.cli.check import heading
-from scrl.cli.output import JsonFlag, console, print_json, warn, working
+from scrl.cli.output import JsonFlag, console, print_json, table, warn, working
 from scrl.errors import ScrlError
+from scrl.rules.words import show_name
 
 if TYPE_CHECKING:
     from scrl.evaluation import Evaluation
     from scrl.outcome import TrainingResult
+    from scrl.prices import Answer
     from scrl.problems import Problem
     from scrl.reference import Reference
 
@@ -53,12 +56,18 @@ def demo(
     warn(missing)
     result = _train(loaded, steps, out_dir)
     picture = _draw(loaded, result)
+    answers = _ask(loaded)
     if as_json:
-        reference = best.to_json() if best else None
-        told = {"full_speed": fast.to_json(), "reference": reference, "picture": str(picture)}
+        told = {
+            "full_speed": fast.to_json(),
+            "reference": best.to_json() if best else None,
+            "picture": str(picture),
+            "asked": [answer.to_json() for answer in answers],
+        }
         print_json({**result.to_json(), **told})
         return
     _tell_after(loaded, result, picture)
+    _tell_asked(answers)
 
 
 def _reference(problem: Problem) -> tuple[Reference | None, list[str]]:
@@ -78,6 +87,40 @@ def _train(problem: Problem, steps: int | None, out_dir: Path | None) -> Trainin
 
     with ending_well(), Watching(messages()) as watching:
         return train(problem, steps=steps, out=out_dir, watch=watching)
+
+
+def _ask(problem: Problem) -> list[Answer]:
+    """Plans without training: for the rules as they are, and with one more; none if none can be."""
+    from scrl.prices import planner
+
+    with working("asking the shipped policy ..."):
+        try:
+            asking = planner()
+            first = asking.ask(problem)
+            region, amount = min(first.evaluation.density.items(), key=lambda each: each[1])
+            rules = {rule.name: rule.text for rule in problem.rules.rules}
+            more = {**rules, "one-more": f"{show_name(region)} >= {1.2 * amount:.0f}"}
+            return [first, asking.ask(problem, more)]
+        except ScrlError:  # a discounted problem has no reference, so nothing to start from
+            return []
+
+
+def _tell_asked(answers: Sequence[Answer]) -> None:
+    """What was answered, a line each."""
+    if not answers:
+        return
+    out = console()
+    out.print("\n[bold]Without training[/bold], by the shipped policy; then with one rule more")
+    shown = table("rules", "", ">return", ">gap", ">seconds")
+    for answer in answers:
+        texts = "; ".join(rule.text for rule in answer.evaluation.rules)
+        gap = "" if answer.gap is None else f"{answer.gap:+.1%}"
+        shown.add_row(
+            escape(texts), answer.status, f"{answer.evaluation.return_:.2f}", gap,
+            f"{answer.wall_s:.1f}",
+        )  # fmt: skip
+    out.print(shown)
+    out.print('ask for anything: scrl ask agri "if S2 > 300 then S3 >= 800"')
 
 
 def _draw(problem: Problem, result: TrainingResult) -> Path:

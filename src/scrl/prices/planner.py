@@ -22,7 +22,7 @@ from scrl.problems.problem import RuleInput
 from scrl.reference import Status
 from scrl.reference.priced import Priced, price_rules
 
-EPISODES = 64
+EPISODES = 32
 """Episodes behind each plan of the search, where chance plays a part."""
 REPORT_EPISODES = 1_000
 DEVIATIONS = (2.0, 4.0, 8.0)

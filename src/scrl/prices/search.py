@@ -36,13 +36,15 @@ MOST_ROUNDS = 40
 """As long as no single plan keeps the rules."""
 FIRST_SHARES = (1.0, 0.97, 0.94, 0.9, 1.03, 0.8, 0.6, 0.0)
 """Multipliers that are driven first, as shares of the fluid's."""
-GOOD_ENOUGH = 0.003
+GOOD_ENOUGH, GOOD_ENOUGH_BY_CHANCE = 0.003, 0.01
 """A single plan this share of the return from the best mixture ends the search; later rounds are
-content with more."""
+content with more. Where chance plays a part a round takes much longer."""
 CONTENT = 4
 """Rounds after which twice as much is good enough."""
 INSET = 0.5
 """How far inside each bound mixtures aim, in steps of service: a single plan cannot hit it."""
+TOO_DEAR = 0.05
+"""A single plan that costs this share more than the best mixture is no answer while that is."""
 MOST_ANSWERS = 8
 """Single plans that are offered."""
 PATIENCE = 3.0
@@ -121,13 +123,16 @@ class PlanSearch:
         nothing is left to chance a plan is its throttles, and not the prices that led to them.
         """
         self._drive()
+        mixture = self._mix(INSET * self.step)
+        limit = mixture.return_ - TOO_DEAR * abs(mixture.return_)
         kept = np.flatnonzero(self.is_kept)
-        for plan in kept[np.argsort(-self.returns[kept])][:MOST_ANSWERS]:
-            yield self._found(np.array([plan]), np.ones(1))
-        for inset in (INSET * self.step, np.zeros_like(self.step)):
-            mixture = self._mix(inset)
-            weights = mixture.weights[mixture.used]
-            yield self._found(mixture.used, weights / weights.sum())
+        kept = kept[np.argsort(-self.returns[kept])][:MOST_ANSWERS]
+        is_fair = self.returns[kept] >= limit
+        yield from (self._found(np.array([plan]), np.ones(1)) for plan in kept[is_fair])
+        for mixed in (mixture, self._mix(np.zeros_like(self.step))):
+            weights = mixed.weights[mixed.used]
+            yield self._found(mixed.used, weights / weights.sum())
+        yield from (self._found(np.array([plan]), np.ones(1)) for plan in kept[~is_fair])
 
     def _found(self, plans: Int[np.ndarray, " plan"], weights: Float[np.ndarray, " plan"]) -> Found:
         throttles = tuple(self.throttles[plan] for plan in plans)
@@ -139,7 +144,8 @@ class PlanSearch:
         while round_ < MOST_ROUNDS:
             mixture = self._mix(INSET * self.step)
             best = self.best_kept()
-            enough = GOOD_ENOUGH * 2.0 ** (round_ / CONTENT)
+            enough = GOOD_ENOUGH if self.aim.episodes == 1 else GOOD_ENOUGH_BY_CHANCE
+            enough *= 2.0 ** (round_ / CONTENT)
             limit = mixture.return_ - enough * abs(mixture.return_)
             if best is not None and self.returns[best] >= limit:
                 break

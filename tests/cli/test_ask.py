@@ -1,0 +1,90 @@
+"""`scrl ask` and `scrl learn` as a user's shell sees them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SCRL = [sys.executable, "-m", "scrl"]
+TINY = ("--set", "updates=200", "--set", "roads=4", "--set", "width=4")
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*SCRL, *arguments], capture_output=True, text=True, cwd=folder, timeout=300,
+        env={**os.environ, "NO_COLOR": "1"},
+    )  # fmt: skip
+
+
+def test_each_rule_set_gets_a_plan_and_the_file_too(tmp_path: Path) -> None:
+    (tmp_path / "sets.txt").write_text("# what the council wants\nS1 >= 300; S4 >= 350\n\n")
+    done = run(tmp_path, "ask", "agri", "S3 >= 500", "--file", "sets.txt", "--json")
+    assert done.returncode == 0, done.stderr
+    first, second = json.loads(done.stdout)
+    assert first["status"] == second["status"] == "satisfied"
+    assert first["density"]["S3"] >= 500
+    assert second["density"]["S1"] >= 300
+    assert [rule["text"] for rule in second["rules"]] == ["S1 >= 300", "S4 >= 350"]
+    assert abs(first["gap"]) < 0.05
+    assert first["prices"]["S3"] > 0 == first["prices"]["S1"]
+    assert {"branch", "disjuncts", "plans", "reference", "wall_s"} <= first.keys()
+
+
+def test_an_answer_is_readable(tmp_path: Path) -> None:
+    done = run(tmp_path, "ask", "agri-multi")
+    assert done.returncode == 0, done.stderr
+    for text in ("S1 >= 329", "impossible", "taken", "Prices per step", "from the best possible"):
+        assert text in done.stdout
+
+
+def test_impossible_rules_end_with_1_and_say_why(tmp_path: Path) -> None:
+    done = run(tmp_path, "ask", "agri", "S1 >= 400; S1 + S2 <= 700")
+    assert done.returncode == 1
+    assert "cannot hold together" in done.stdout
+    assert "the plan above violates least" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("argi", "S1 >= 3"), "did you mean 'agri'"),
+        (("agri",), "agri has no rules of its own"),
+        (("agri", "S9 >= 3"), "S9"),
+        (("agri", "S1 >= 3", "--policy", "."), "holds no price policy"),
+        (("agri", "S1 >= 3", "--confidence", "2"), "between 0 and 1"),
+        (("agri", "--file", "missing.txt"), "missing.txt"),
+    ],
+)
+def test_wrong_input_is_one_message(
+    tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    done = run(tmp_path, "ask", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_map_of_ones_own_is_learned_for_and_asked(tmp_path: Path) -> None:
+    labels = np.zeros((20, 20), np.uint8)
+    labels[:8], labels[12:] = 1, 2
+    np.save(tmp_path / "field.npy", labels)
+    learned = run(tmp_path, "learn", "field.npy", *TINY, "--out", "mine", "--json")
+    assert learned.returncode == 0, learned.stderr
+    assert json.loads(learned.stdout)["worlds"] == ["field.npy"]
+    done = run(tmp_path, "ask", "field.npy", "S1 >= 200", "--policy", "mine", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0]["density"]["S1"] >= 200
+    again = run(tmp_path, "learn", "--resume", "mine")
+    assert again.returncode == 0, again.stderr
+
+
+def test_resuming_keeps_what_it_was(tmp_path: Path) -> None:
+    done = run(tmp_path, "learn", "agri", "--resume", "mine")
+    assert done.returncode == 2
+    assert "keeps its worlds" in done.stderr
