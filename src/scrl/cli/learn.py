@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
+from scrl.cli.bar import Bar
 from scrl.cli.output import JsonFlag, console, messages, print_json
 from scrl.cli.train import ending_well
-from scrl.cli.watching import LINE_EVERY_S, STOPPING
 from scrl.errors import ScrlError
 
 if TYPE_CHECKING:
@@ -44,9 +41,7 @@ def learn(
     from scrl import prices
     from scrl.methods import parse_settings
 
-    folder: list[Path] = [] if resume is None else [resume]
-    how = "scrl learn --resume FOLDER"
-    with ending_well(how), _Watching(messages(), folder) as watching:
+    with ending_well("scrl learn --resume {run}"), _Watching(messages()) as watching:
         if resume is not None:
             learned = prices.resume_learning(resume, watch=watching)
         else:
@@ -54,7 +49,7 @@ def learn(
                 worlds or [], seed=seed, settings=parse_settings(settings or []), out=out,
                 watch=watching,
             )  # fmt: skip
-    run = str(folder[0]) if folder else ""
+    run = str(watching.run or resume)
     if as_json:
         print_json({"run": run, "ranges": learned.ranges.to_json(), **learned.made})
     else:
@@ -62,35 +57,14 @@ def learn(
         console().print(f"ask with it: scrl ask WORLD RULES --policy {escape(run)}", soft_wrap=True)
 
 
-class _Watching:
-    """A bar on a terminal, or a line now and then elsewhere."""
+class _Watching(Bar):
+    """How many updates are done, and how far off the last ones were."""
 
-    def __init__(self, out: Console, folder: list[Path]) -> None:
-        self.out, self.folder = out, folder
-        self.told = time.monotonic()
-        self.bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),
-            TextColumn("{task.fields[left]}"), console=out, disable=not out.is_terminal,
-        )  # fmt: skip
-        self.task = self.bar.add_task("compiling", total=1.0, left="")
-
-    def __enter__(self) -> _Watching:
-        self.bar.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.bar.stop()
-
-    def stopping(self) -> None:
-        """Say that Ctrl-C was heard."""
-        self.out.print(STOPPING)
+    run: Path | None = None
 
     def __call__(self, now: LearningProgress) -> None:
-        self.folder[:] = [now.run]
+        self.run = now.run
         share = now.updates / now.updates_in_all
         left = timedelta(seconds=round(now.wall_s / share * (1.0 - share)))
         text = f"{now.updates:,} of {now.updates_in_all:,} updates, error {now.error:.4f}"
-        self.bar.update(self.task, completed=share, description=text, left=f"{left} left")
-        if not self.out.is_terminal and time.monotonic() - self.told > LINE_EVERY_S:
-            self.told = time.monotonic()
-            self.out.print(f"{text}, {left} left", soft_wrap=True)
+        self.show(share, text, f"{left} left")

@@ -84,7 +84,7 @@ def train(
 
 
 @contextmanager
-def ending_well(how: str | None = None) -> Iterator[None]:
+def ending_well(how: str = "scrl train --resume {run}") -> Iterator[None]:
     """Say how to go on with training that was interrupted."""
     from scrl.together import InterruptedTrainingError
 
@@ -92,8 +92,7 @@ def ending_well(how: str | None = None) -> Iterator[None]:
         yield
     except InterruptedTrainingError as stopped:
         messages().print(
-            "interrupted; everything is saved. Go on with: "
-            + (how or f"scrl train --resume {stopped.run}"),
+            "interrupted; everything is saved. Go on with: " + how.format(run=stopped.run),
             soft_wrap=True,
             markup=False,
         )

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.optimize import linprog
 from scipy.stats import norm
 
 from scrl.errors import ScrlError
@@ -23,7 +22,7 @@ from scrl.penalty import clause_violation, signed_violation
 from scrl.prices.drives import Driven, Driver
 from scrl.problems import Problem
 from scrl.reference.dual import BranchDual
-from scrl.reference.linear import NumericalTroubleError
+from scrl.reference.master import elastic_mixture
 from scrl.reference.priced import PricedBranch
 
 PLANS_PER_ROUND = 8
@@ -143,7 +142,7 @@ class PlanSearch:
         round_ = 0
         while round_ < MOST_ROUNDS:
             mixture = self._mix(INSET * self.step)
-            best = self.best_kept()
+            best = self._best_kept()
             enough = GOOD_ENOUGH if self.aim.episodes == 1 else GOOD_ENOUGH_BY_CHANCE
             enough *= 2.0 ** (round_ / CONTENT)
             limit = mixture.return_ - enough * abs(mixture.return_)
@@ -152,7 +151,7 @@ class PlanSearch:
             round_ += 1
             self._add(self._next(mixture))
 
-    def best_kept(self) -> int | None:
+    def _best_kept(self) -> int | None:
         """The plan with the best return among those that keep every rule."""
         if not self.is_kept.any():
             return None
@@ -180,15 +179,21 @@ class PlanSearch:
         self, sides: Float[np.ndarray, "plan episode atom"]
     ) -> Float[np.ndarray, "plan atom"]:
         """How far inside each bound the mean must lie."""
-        if self.aim.episodes == 1:
-            return np.zeros(sides[:, 0].shape)
-        spread = sides.std(axis=1, ddof=1)
-        room = self.aim.deviations * spread / np.sqrt(self.aim.episodes)
-        if self.aim.confidence is None:
+        room = self.aim.deviations * self._error(sides)
+        if self.aim.confidence is None or self.aim.episodes == 1:
             return room
+        spread = sides.std(axis=1, ddof=1)
         # Each atom may fail as often as if all failed apart.
         share = 1.0 - (1.0 - self.aim.confidence) / max(sides.shape[2], 1)
         return np.maximum(room, norm.ppf(share) * spread)
+
+    def _error(
+        self, sides: Float[np.ndarray, "plan episode atom"]
+    ) -> Float[np.ndarray, "plan atom"]:
+        """Standard errors of the means; 0 where one episode tells everything."""
+        if self.aim.episodes == 1:
+            return np.zeros(sides[:, 0].shape)
+        return sides.std(axis=1, ddof=1) / np.sqrt(self.aim.episodes)
 
     def _is_kept(self, driven: Driven) -> Bool[np.ndarray, " plan"]:
         """Whether the rules hold, by whichever disjunct."""
@@ -197,10 +202,7 @@ class PlanSearch:
             return (sides.mean(axis=1) <= self.branch.bounds + self.step).all(axis=1)
         table = self.problem.atoms
         sides = driven.amounts @ table.coefficients.T
-        error = 0.0
-        if self.aim.episodes > 1:
-            error = sides.std(axis=1, ddof=1) / np.sqrt(self.aim.episodes)
-        signed = sides.mean(axis=1) - table.bounds + self.aim.deviations * error
+        signed = sides.mean(axis=1) - table.bounds + self.aim.deviations * self._error(sides)
         kept = clause_violation(table.members, signed).sum(axis=-1) <= self.problem.tolerance
         if self.aim.confidence is None:
             return kept
@@ -211,29 +213,19 @@ class PlanSearch:
         return kept & (share - self.aim.deviations * error >= self.aim.confidence)
 
     def _mix(self, inset: Float[np.ndarray, " atom"]) -> Mixture:
-        """max sum w R - dear . slack  over  sum w (A rho - b + room) <= slack, sum w = 1."""
+        """The best mixture of the plans so far that keeps the atoms, with room to spare."""
         plans, atoms = self.sides.shape
         if plans == 0:
             raise ScrlError(
                 "no plan came to the end of the path in time; raise horizon_steps in [world]"
             )
-        over = (self.sides + self.room - self.branch.bounds + inset).T
+        over = self.sides + self.room - self.branch.bounds + inset
         dear = 50.0 * self.effort * (self.first.max(initial=0.0) + 1.0 / self.rate)
-        found = linprog(
-            np.concatenate([-self.returns, np.full(atoms, dear)]),
-            A_ub=np.hstack([over, -np.eye(atoms)]) if atoms else None,
-            b_ub=np.zeros(atoms) if atoms else None,
-            A_eq=np.concatenate([np.ones(plans), np.zeros(atoms)])[None, :],
-            b_eq=[1.0],
-            method="highs",
-        )
-        if found.status != 0:
-            raise NumericalTroubleError(f"the plans could not be mixed: {found.message}")
-        weights = found.x[:plans]
-        multipliers = -np.asarray(found.ineqlin.marginals) / self.effort if atoms else np.zeros(0)
+        mixed = elastic_mixture(self.returns, over, np.full(atoms, dear))
         return Mixture(
-            float(weights @ self.returns), weights, multipliers, found.x[plans:] > 1e-6 * self.step
-        )
+            float(mixed.weights @ self.returns), mixed.weights, mixed.of_atom / self.effort,
+            mixed.slack > 1e-6 * self.step,
+        )  # fmt: skip
 
     def _next(self, mixture: Mixture) -> Float[np.ndarray, "plan atom"]:
         """What to drive next: the program's multipliers, and points between and around plans."""

@@ -48,12 +48,48 @@ def least_violation(over: Float[np.ndarray, "column atom"]) -> Mixed:
     return Mixed(weights, float(missed), prices)
 
 
+@dataclass(frozen=True)
+class Elastic(Mixed):
+    """A mixture that may exceed atoms, at a price; `value` is net of it."""
+
+    slack: Float[np.ndarray, " atom"]
+    """By how much each atom is exceeded."""
+
+
+def elastic_mixture(
+    returns: Float[np.ndarray, " column"],
+    over: Float[np.ndarray, "column atom"],
+    penalties: Float[np.ndarray, " atom"],
+) -> Elastic:
+    """max returns . w - penalties . slack  over distributions w with over' w <= slack."""
+    columns, atoms = over.shape
+    result = _solve(
+        np.concatenate([-returns, penalties]),
+        np.hstack([over.T, -np.eye(atoms)]),
+        np.zeros(atoms),
+        np.concatenate([np.ones(columns), np.zeros(atoms)]),
+        method="highs",
+    )
+    of_atom = -np.asarray(result.ineqlin.marginals) if atoms else np.zeros(0)
+    return Elastic(result.x[:columns], -float(result.fun), of_atom, result.x[columns:])
+
+
 def _solve(
-    cost: np.ndarray, rows: np.ndarray, at_most: np.ndarray, is_weight: np.ndarray
+    cost: np.ndarray,
+    rows: np.ndarray,
+    at_most: np.ndarray,
+    is_weight: np.ndarray,
+    *,
+    method: str = "highs-ds",
 ) -> OptimizeResult:
     """min cost . x over x >= 0, rows x <= at_most, weights that sum to 1."""
     result = linprog(
-        cost, A_ub=rows, b_ub=at_most, A_eq=is_weight[None, :], b_eq=[1.0], method="highs-ds"
+        cost,
+        A_ub=rows if len(rows) else None,
+        b_ub=at_most if len(rows) else None,
+        A_eq=is_weight[None, :],
+        b_eq=[1.0],
+        method=method,
     )
     if result.status != 0:
         raise NumericalTroubleError(f"a mixture of policies was not found: {result.message}")

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import linprog
 
 from scrl.reference.lattice import SpeedLattice, drive
-from scrl.reference.linear import NumericalTroubleError
+from scrl.reference.master import Elastic, elastic_mixture
 from scrl.worlds.spec import SweepSpec
 
 LEVELS = 64
@@ -80,8 +79,8 @@ def best_drive(
         return None  # no drive ended within the horizon
     mixed = search.master(penalties)
     for round_ in range(2, rounds + 1):
-        search.add(_scattered(mixed.multipliers, round_))
-        gain = search.best_at(mixed.multipliers) - mixed.value
+        search.add(_scattered(mixed.of_atom, round_))
+        gain = search.best_at(mixed.of_atom) - mixed.value
         if gain <= CLOSE * (1 + abs(mixed.value)) and not mixed.slack.any():
             break
         penalties = np.where(mixed.slack > 0, BOX * penalties, penalties)
@@ -102,16 +101,6 @@ def _scattered(middle: Float[np.ndarray, " atom"], round_: int) -> Float[np.ndar
     factors = 1.0 + SPREAD * rng.uniform(-1.0, 1.0, (PLANS_PER_ROUND, len(middle)))
     factors[0] = 1.0
     return factors * middle
-
-
-@dataclass(frozen=True)
-class _Mixed:
-    """An answer of the master program."""
-
-    value: float
-    weights: Float[np.ndarray, " plan"]
-    multipliers: Float[np.ndarray, " atom"]
-    slack: Float[np.ndarray, " atom"]
 
 
 class _Search:
@@ -146,24 +135,12 @@ class _Search:
         over = self.density @ self.coefficients.T - self.bounds
         return float((self.returns - over @ multipliers).max(initial=-np.inf))
 
-    def master(self, penalties: Float[np.ndarray, " atom"]) -> _Mixed:
-        """max sum w R - penalties . slack  over  sum w (A rho - b) <= slack, sum w = 1."""
-        plans, atoms = len(self.returns), len(self.bounds)
-        over = (self.density @ self.coefficients.T - self.bounds).T
-        result = linprog(
-            np.concatenate([-self.returns, penalties]),
-            A_ub=np.hstack([over, -np.eye(atoms)]) if atoms else None,
-            b_ub=np.zeros(atoms) if atoms else None,
-            A_eq=np.concatenate([np.ones(plans), np.zeros(atoms)])[None, :],
-            b_eq=[1.0],
-            method="highs",
-        )
-        if result.status != 0:
-            raise NumericalTroubleError(f"the drives could not be mixed: {result.message}")
-        multipliers = -np.asarray(result.ineqlin.marginals) if atoms else np.zeros(0)
-        return _Mixed(-float(result.fun), result.x[:plans], multipliers, result.x[plans:])
+    def master(self, penalties: Float[np.ndarray, " atom"]) -> Elastic:
+        """The best mixture of the drives so far, where an atom may be exceeded at a penalty."""
+        over = self.density @ self.coefficients.T - self.bounds
+        return elastic_mixture(self.returns, over, penalties)
 
-    def result(self, mixed: _Mixed) -> StepwiseOptimum:
+    def result(self, mixed: Elastic) -> StepwiseOptimum:
         """The mixture as it stands."""
         used = mixed.weights > 1e-9
         return StepwiseOptimum(
