@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from scrl.errors import PolicyError, did_you_mean
@@ -60,6 +61,13 @@ class Schedule(eqx.Module):
     """A throttle for every step, whatever happens; after the last one, the last one."""
 
     throttles: Float[Array, " step"]
+
+    @classmethod
+    def of(cls, throttles: Float[np.ndarray, " step"]) -> Schedule:
+        """Filled up with the last one to a power of two: what drives it is compiled once."""
+        room = 2 ** (len(throttles) - 1).bit_length()
+        padded = np.pad(throttles, (0, room - len(throttles)), mode="edge")
+        return cls(jnp.asarray(padded, jnp.float32))
 
     @property
     def is_random(self) -> bool:

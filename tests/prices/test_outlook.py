@@ -54,21 +54,26 @@ def test_sums_on_the_way_are_those_of_the_cells(world: SweepWorld) -> None:
     found = outlook(world)
     kinds = np.asarray(world.kind_of_cell)
     for cell in (0, 777, world.length - 3):
-        view = found.view(world, jnp.asarray(cell))
+        view = found.view(jnp.asarray(cell))
         for place in (0.0, 0.25, 3.0, 17.6):
             whole, part = int(place), place - int(place)
-            ahead = [kinds[min(cell + step, world.length)] for step in range(whole + 1)]
-            gains = np.asarray(found.gain)[ahead]
+            ahead = np.array([kinds[min(cell + step, world.length)] for step in range(whole + 1)])
+            prices = (world.kinds @ jnp.asarray(PRICES))[ahead]
+            time = best_time(prices, world.numbers)
+            gains = np.asarray(prices * time - time**2 / (1.0 + time)) * (kinds[-1] != ahead)
             expected = gains[:-1].sum() + part * gains[-1]
             at = jnp.asarray(place)
-            assert float(view.gain_upto(at)) == pytest.approx(expected, abs=1e-5)
-            assert float(view.price_at(at)) == np.asarray(found.price)[ahead[-1]]
+            gained = view.gain_upto(at) - view.gain_upto(jnp.zeros(()))
+            assert float(gained) == pytest.approx(expected, abs=1e-5)
+            assert float(view.price_at(at)) == float(prices[-1])
 
 
 def test_nothing_past_the_end_is_worth_anything(world: SweepWorld) -> None:
-    view = outlook(world).view(world, jnp.asarray(world.length))
-    assert not np.any(view.gain)
-    assert not np.any(view.mood)
+    view = outlook(world).view(jnp.asarray(world.length))
+    far = jnp.asarray([0.0, 0.5, 17.0])
+    assert not np.any(np.diff(view.gain_upto(far)))
+    assert not np.any(np.diff(view.mood_upto(far), axis=0))
+    assert not np.any(view.price_at(far))
 
 
 @pytest.mark.parametrize(("rate", "effort"), [(2.25, 0.1), (1.0, 7.0)])
@@ -76,10 +81,10 @@ def test_a_moment_knows_neither_rate_nor_effort(rate: float, effort: float) -> N
     problem = load("agri-joint")
     vehicle = dataclasses.replace(problem.world_spec.vehicle, rate=rate, effort=effort)
     world = SweepWorld.from_spec(dataclasses.replace(problem.world_spec, vehicle=vehicle))
-    view = outlook(world).view(world, jnp.asarray(1200))
+    view = outlook(world).view(jnp.asarray(1200))
     half = jnp.asarray(0.5)
     seen = sight(world, view, half, half, jnp.zeros(()))
-    plain = sight(problem.world, outlook(problem.world).view(problem.world, jnp.asarray(1200)),
+    plain = sight(problem.world, outlook(problem.world).view(jnp.asarray(1200)),
                   half, half, jnp.zeros(()))  # fmt: skip
     assert seen.shape == (SIGHTS,)
     assert np.array_equal(seen, plain)
@@ -88,4 +93,4 @@ def test_a_moment_knows_neither_rate_nor_effort(rate: float, effort: float) -> N
 def test_the_window_holds_whatever_is_looked_at(world: SweepWorld) -> None:
     furthest = 3.0 * 2.0 + 2.0 * float(reach(world.numbers))
     assert window_for(3.0, 0.6) > furthest
-    assert jax.eval_shape(lambda: outlook(world)).window == window_for(3.0, 0.6)
+    assert jax.eval_shape(lambda: outlook(world)).block == window_for(3.0, 0.6)

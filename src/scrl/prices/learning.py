@@ -134,7 +134,7 @@ def _targets(
     moments = random_moments(world, key=moment_key)
 
     def one(moment: SweepState) -> tuple[Float[Array, " sight"], Float[Array, ""]]:
-        view = outlook.view(world, moment.cell)
+        view = outlook.view(moment.cell)
         seen = sight(world, view, moment.offset, moment.speed, moment.gust)
         return seen, scores(ahead, world, outlook, moment).max()
 

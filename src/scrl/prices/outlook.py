@@ -48,71 +48,83 @@ def least_price(numbers: VehicleNumbers) -> Float[Array, ""]:
     return 1.0 - (1.0 + 1.0 / numbers.max_speed) ** -2
 
 
-class Outlook(eqx.Module):
-    """A world at given prices: what each kind of cell is worth. Nothing past the path's end is."""
+GAIN, SLOWNESS, DISLIKE = 0, 1, 2
+"""What is summed along the path: what the fluid gains in a cell; how slowly it goes there; and,
+where it hurries, how much it dislikes the place."""
 
-    price: Float[Array, " kind"]
-    """What a step earns."""
-    gain: Float[Array, " kind"]
-    """What the fluid gains in a cell."""
-    mood: Float[Array, "kind 2"]
-    """How slowly the fluid goes; and, where it hurries, how much it dislikes the place."""
-    window: int = eqx.field(static=True)
+
+class Outlook(eqx.Module):
+    """A world at given prices: what its cells are worth. Nothing past the path's end is.
+
+    Sums along the path are kept in blocks that overlap by half. So a view reads every sum from one
+    block, and long paths lose no precision.
+    """
+
+    price: Float[Array, " cell"]
+    """What a step earns that lands there; the last entry stands for all that lies behind."""
+    sums: Float[Array, "entry 3"]
+    """Sums of the cells before each cell, counted from the block's first one."""
+    block: int = eqx.field(static=True)
+    """Cells from one block to the next, and the most that a view reaches."""
 
     @classmethod
     def of(cls, world: SweepWorld, price: Float[Array, " region"], window: int) -> Outlook:
-        """The outlook at these prices per region, in efforts."""
+        """The outlook at these prices per region, in efforts; views reach that many cells."""
         numbers, of_kind = world.numbers, world.kinds @ price
         time = best_time(of_kind, numbers)
+        gain = of_kind * time - time**2 / (1.0 + time)
         slowness = jnp.log(time * numbers.max_speed)
         dislike = jnp.tanh(jnp.minimum(of_kind - least_price(numbers), 0.0))
-        end = world.kind_of_cell[-1]
-        return cls(
-            of_kind,
-            (of_kind * time - time**2 / (1.0 + time)).at[end].set(0.0),
-            jnp.stack([slowness, dislike], axis=-1).at[end].set(0.0),
-            window,
-        )
+        kinds, end = world.kind_of_cell, world.kind_of_cell[-1]
+        worth = jnp.stack([gain, slowness, dislike], axis=-1).at[end].set(0.0)
+        blocks = math.ceil(len(kinds) / window)
+        cells = window * jnp.arange(blocks)[:, None] + jnp.arange(2 * window)
+        within = jnp.cumsum(worth[kinds[jnp.minimum(cells, world.length)]], axis=1)
+        sums = jnp.pad(within, ((0, 0), (1, 0), (0, 0)))
+        return cls(of_kind[kinds], sums.reshape(-1, 3), window)
 
-    def view(self, world: SweepWorld, cell: Int[Array, ""]) -> View:
+    def view(self, cell: Int[Array, ""]) -> View:
         """The cells from this one on."""
-        cells = jnp.minimum(cell + jnp.arange(self.window), world.length)
-        kinds = world.kind_of_cell[cells]
-        return View(self.price[kinds], self.gain[kinds], self.mood[kinds])
+        block, past = jnp.divmod(cell, self.block)
+        return View(self, cell, block * (2 * self.block + 1) + past)
 
 
 class View(eqx.Module):
-    """Cells in a row; places on them are counted from the head of the first one."""
+    """A path from some cell on; places on it are counted from the head of that cell."""
 
-    price: Float[Array, " cell"]
-    gain: Float[Array, " cell"]
-    mood: Float[Array, "cell 2"]
+    outlook: Outlook
+    cell: Int[Array, ""]
+    entry: Int[Array, ""]
+    """Where the sums of that cell stand."""
 
     def price_at(self, place: Float[Array, "*any"]) -> Float[Array, "*any"]:
         """What a step earns that lands there."""
-        return _entry(self.price, self._cell(place))
+        last = len(self.outlook.price) - 1
+        return _entry(self.outlook.price, jnp.minimum(self.cell + self._ahead(place), last))
 
     def gain_upto(self, place: Float[Array, "*any"]) -> Float[Array, "*any"]:
         """What the fluid gains on the way there."""
-        return self._upto(self.gain, place)
+        return self._upto(GAIN, place)
 
     def mood_upto(self, place: Float[Array, "*any"]) -> Float[Array, "*any 2"]:
-        """Sums on the way there."""
-        return jnp.stack([self._upto(column, place) for column in self.mood.T], axis=-1)
+        """Sums of slowness and dislike on the way there."""
+        return jnp.stack([self._upto(SLOWNESS, place), self._upto(DISLIKE, place)], axis=-1)
 
-    def _upto(self, column: Float[Array, " cell"], place: Float[Array, "*any"]) -> Array:
-        """The sum of whole cells before a place, and its share of the cell it lies in."""
-        cell = self._cell(place)
-        before = jnp.cumsum(column) - column
-        return _entry(before, cell) + (place - cell) * _entry(column, cell)
+    def _upto(self, column: int, place: Float[Array, "*any"]) -> Float[Array, "*any"]:
+        """The sum up to a place, counted from the block's first cell: straight within a cell."""
+        ahead = self._ahead(place)
+        sums = self.outlook.sums[:, column]
+        before, after = (_entry(sums, self.entry + ahead + past) for past in (0, 1))
+        return before + (place - ahead) * (after - before)
 
-    def _cell(self, place: Float[Array, "*any"]) -> Int[Array, "*any"]:
-        return jnp.clip(jnp.floor(place).astype(int), 0, len(self.price) - 1)
+    def _ahead(self, place: Float[Array, "*any"]) -> Int[Array, "*any"]:
+        """Whole cells before a place."""
+        return jnp.clip(jnp.floor(place).astype(int), 0, self.outlook.block - 1)
 
 
-def _entry(column: Float[Array, " cell"], cell: Int[Array, "*any"]) -> Float[Array, "*any"]:
+def _entry(column: Float[Array, " entry"], index: Int[Array, "*any"]) -> Float[Array, "*any"]:
     """Entries by indices that are known to lie inside."""
-    return column.at[cell].get(mode="promise_in_bounds")
+    return column.at[index].get(mode="promise_in_bounds")
 
 
 SCALARS = 9

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
-
 from scrl.errors import PolicyError
 from scrl.evaluation import Evaluation, evaluate_mixture
 from scrl.policies import Schedule
@@ -124,7 +122,7 @@ def _policies(found: Found, driver: Driver) -> list[PricePolicy | Schedule]:
     """What drives each plan: its prices where chance plays a part, else the throttles as driven."""
     if driver.spec.is_random:
         return [driver.policy(price) for price in found.prices]
-    return [Schedule(jnp.asarray(each, jnp.float32)) for each in found.throttles]
+    return [Schedule.of(each) for each in found.throttles]
 
 
 def planner(policy: Path | str | None = None) -> Planner:

@@ -68,7 +68,7 @@ def scores(
     ahead: AheadOfFluid, world: SweepWorld, outlook: Outlook, state: SweepState
 ) -> Float[Array, " tried"]:
     """What each throttle is worth."""
-    numbers, view = world.numbers, outlook.view(world, state.cell)
+    numbers, view = world.numbers, outlook.view(state.cell)
     left = world.length - state.cell
     speed = dynamics.next_speed(numbers, state.speed, _throttles(world, _TRIED), jnp)
     before = view.gain_upto(state.offset)
@@ -97,7 +97,8 @@ def scores(
         return jnp.where(landing >= left, 0.0, kept * worth)
 
     nodes = dynamics.next_speed(numbers, state.speed, _throttles(world, _NODES), jnp)
-    return now + jnp.asarray(_BETWEEN) @ jax.vmap(later)(nodes)
+    # A sum, not a matrix product: XLA would call a library for it, which costs more than it does.
+    return now + (jnp.asarray(_BETWEEN, jnp.float32) * jax.vmap(later)(nodes)).sum(axis=1)
 
 
 def _throttles(world: SweepWorld, shares: np.ndarray) -> Float[Array, " throttle"]:
