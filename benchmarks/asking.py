@@ -1,8 +1,9 @@
 """How good answers without training are: random rule sets on Agri, Med and random maps.
 
-`python -m benchmarks.asking [--sets 200] [--maps 20] [--wind 0.1] [--policy DIR]` draws rule sets
-of 1 to 5 rules with up to 4 disjuncts each, feasible with at least 2 % of slack or impossible (by
-the reference), asks for a plan for each of them, and prints a table.
+`python -m benchmarks.asking [--sets 200] [--maps 20] [--wind 0.1] [--jobs 1] [--policy DIR]` draws
+rule sets of 1 to 5 rules with up to 4 disjuncts each, feasible with at least 2 % of slack or
+impossible (by the reference), asks for a plan for each of them, and prints a table. Several jobs
+take a world each, and share the cores.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +115,7 @@ def rule_sets(world: Problem, count: int, seed: int) -> Iterator[tuple[list[str]
 
 def measure(world: Problem, asking: Planner, sets: int, seed: int) -> dict[str, Any]:
     """Ask about every rule set; what was kept, and how near the best."""
-    gaps, seconds, lost, mixed = [], [], [], 0
+    gaps, seconds, lost, kept_all_the_same, mixed = [], [], [], [], 0
     feasible = declared = impossible = 0
     for rules, is_feasible in rule_sets(world, sets, seed):
         started = time.perf_counter()
@@ -120,6 +124,8 @@ def measure(world: Problem, asking: Planner, sets: int, seed: int) -> dict[str, 
         if not is_feasible:
             impossible += 1
             declared += answer.status == "impossible"
+            if answer.is_satisfied:
+                kept_all_the_same.append(rules)
             continue
         feasible += 1
         mixed += len(answer.plans) > 1
@@ -141,8 +147,31 @@ def measure(world: Problem, asking: Planner, sets: int, seed: int) -> dict[str, 
         "median_s": float(np.median(seconds)),
         "longest_s": float(np.max(seconds[1:], initial=0.0)),
         "lost": lost,
+        "kept_all_the_same": kept_all_the_same,
         "gaps": gaps,
     }
+
+
+def world_of(number: int, wind: float) -> Problem:
+    """Agri, Med, then the random maps; in wind if there is any."""
+    world = find_world(("agri", "med")[number]) if number < 2 else random_map(number - 1)
+    if not wind:
+        return world
+    gusts = dataclasses.replace(world.world_spec.wind, strength=wind)
+    return dataclasses.replace(world, world_spec=dataclasses.replace(world.world_spec, wind=gusts))
+
+
+def row_of(number: int, *, sets: int, wind: float, policy: str | None) -> dict[str, Any]:
+    """One world's row."""
+    return measure(world_of(number, wind), planner(policy), sets, 1000 + number)
+
+
+def _in_jobs(one: Callable[[int], Any], numbers: Iterable[int], jobs: int) -> Iterator[Any]:
+    if jobs == 1:
+        yield from map(one, numbers)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(one, numbers)
 
 
 def main() -> None:
@@ -151,24 +180,19 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=200)
     parser.add_argument("--maps", type=int, default=20)
     parser.add_argument("--wind", type=float, default=0.0)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--policy")
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
-    asking = planner(chosen.policy)
-    worlds = [find_world("agri"), find_world("med")]
-    worlds += [random_map(seed) for seed in range(1, chosen.maps + 1)]
+    numbers = range(2 + chosen.maps)
+    one = partial(row_of, sets=chosen.sets, wind=chosen.wind, policy=chosen.policy)
     rows = []
     print(
         "| world | regions | satisfied | mixtures | mean gap | 95 % | worst | impossible "
         "| declared | median, s | longest, s |"
     )
     print("|---" * 11 + "|")
-    for seed, world in enumerate(worlds):
-        if chosen.wind:
-            wind = dataclasses.replace(world.world_spec.wind, strength=chosen.wind)
-            spec = dataclasses.replace(world.world_spec, wind=wind)
-            world = dataclasses.replace(world, world_spec=spec)
-        row = measure(world, asking, chosen.sets, 1000 + seed)
+    for row in _in_jobs(one, numbers, chosen.jobs):
         rows.append(row)
         print(
             f"| {row['world']} | {row['regions']} | {row['satisfied']} of {row['feasible']} | "
@@ -182,10 +206,12 @@ def main() -> None:
     gaps = np.concatenate([row["gaps"] for row in rows])
     satisfied, feasible = (sum(row[name] for row in rows) for name in ("satisfied", "feasible"))
     declared, impossible = (sum(row[name] for row in rows) for name in ("declared", "impossible"))
+    kept = sum(len(row["kept_all_the_same"]) for row in rows)
     print(
         f"\n{satisfied} of {feasible} feasible rule sets satisfied, mean gap {gaps.mean():.2%}, "
         f"95th percentile {np.quantile(gaps, 0.95):.2%}; {declared} of {impossible} impossible "
-        f"ones declared so. Matrix product {matmul_gflops():,.0f} GFLOP/s."
+        f"ones declared so, and {kept} kept all the same. "
+        f"Matrix product {matmul_gflops():,.0f} GFLOP/s."
     )
     if chosen.out:
         chosen.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")

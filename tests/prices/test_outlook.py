@@ -32,7 +32,7 @@ PRICES = np.array([0.6, -0.5, 0.9, 0.0, 0.2])
 
 
 def outlook(world: SweepWorld) -> Outlook:
-    return Outlook.of(world, jnp.asarray(PRICES, jnp.float32), window_for(3.0, 0.6))
+    return Outlook.of(world, jnp.asarray(PRICES, jnp.float32)[None], window_for(3.0, 0.6))
 
 
 def test_the_best_time_is_the_fluids(world: SweepWorld) -> None:

@@ -98,12 +98,18 @@ def print_plan(answer: Answer, out: Console) -> None:
             ways.add_row(escape(each.rule), mark, escape(each.text), best)
         out.print(ways)
     titles = [f">plan {number}" for number in range(1, len(answer.plans) + 1)]
-    prices = table("region", *titles, title="Prices per step")
+    prices = table("region", *titles, title="Prices per step, on average along the path")
     for name in answer.plans[0].prices:
         prices.add_row(escape(name), *(f"{plan.prices[name]:+.5f}" for plan in answer.plans))
     if len(answer.plans) > 1:
         prices.add_row("share of episodes", *(f"{plan.weight:.1%}" for plan in answer.plans))
+    if any(len(plan.stretches) > 1 for plan in answer.plans):
+        prices.add_row("prices change", *(_times(len(plan.stretches)) for plan in answer.plans))
     out.print(prices)
     gap = "" if answer.gap is None else f", {answer.gap:.2%} from the best possible"
     colour = "green" if answer.is_satisfied else "red"
     out.print(f"[bold {colour}]{answer.status}[/]{gap}; found in {answer.wall_s:.2f} s")
+
+
+def _times(stretches: int) -> str:
+    return "never" if stretches == 1 else f"{stretches - 1} times"

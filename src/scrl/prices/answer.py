@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
+
+import numpy as np
+from jaxtyping import Float
 
 from scrl.evaluation import Evaluation
 from scrl.policies import Schedule
@@ -14,13 +19,56 @@ from scrl.reference.priced import Disjunct
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """Part of the path, and the prices there."""
+
+    share: float
+    """Of the path's cells."""
+    prices: dict[str, float]
+    """Return for a step in each region."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """Prices to drive by, and how often."""
 
     weight: float
-    prices: dict[str, float]
-    """Return for a step in each region."""
+    """Share of the episodes."""
+    stretches: tuple[Stretch, ...]
+    """In the order of the path; prices change from one to the next."""
     policy: PricePolicy | Schedule
+
+    @classmethod
+    def of(
+        cls,
+        weight: float,
+        names: Sequence[str],
+        prices: Float[np.ndarray, "part region"],
+        policy: PricePolicy | Schedule,
+    ) -> Plan:
+        """From prices on equal parts of the path."""
+        changes = np.flatnonzero((np.diff(prices, axis=0) != 0.0).any(axis=1)) + 1
+        edges = [0, *changes.tolist(), len(prices)]
+        stretches = tuple(
+            Stretch(
+                (end - start) / len(prices), dict(zip(names, prices[start].tolist(), strict=True))
+            )
+            for start, end in pairwise(edges)
+        )
+        return cls(weight, stretches, policy)
+
+    @property
+    def prices(self) -> dict[str, float]:
+        """Return for a step in each region, on average along the path."""
+        return {
+            name: sum(each.share * each.prices[name] for each in self.stretches)
+            for name in self.stretches[0].prices
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """The prices, and where they change."""
+        stretches = [{"share": each.share, "prices": each.prices} for each in self.stretches]
+        return {"weight": self.weight, "prices": self.prices, "stretches": stretches}
 
 
 def holds(evaluation: Evaluation, confidence: float | None) -> bool:
@@ -78,7 +126,7 @@ class Answer:
                 for each in self.disjuncts
             ],
             "prices": self.plans[0].prices,
-            "plans": [{"weight": each.weight, "prices": each.prices} for each in self.plans],
+            "plans": [plan.to_json() for plan in self.plans],
             "reference": self.reference.return_,
             "gap": self.gap,
             "conflict": reference["conflict"],

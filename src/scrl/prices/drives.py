@@ -12,12 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from scrl.prices.outlook import Outlook, window_for
+from scrl.prices.outlook import Outlook, part_of, window_for
 from scrl.prices.policy import AheadOfFluid, PricePolicy
-from scrl.rollout import Episode, run_recorded
+from scrl.rollout import Episode, RunningEpisode, begin_episode, one_step
 from scrl.worlds.spec import SweepSpec
 from scrl.worlds.sweep import SweepWorld
 
+PARTS = 64
+"""Parts of the path that may have prices of their own, and whose sums are kept apart."""
 AT_ONCE = 4
 """Plans in one call. Calls run in threads of their own, which is what fills the cores."""
 
@@ -27,11 +29,24 @@ class Driven(NamedTuple):
 
     returns: Float[np.ndarray, "plan episode"]
     amounts: Float[np.ndarray, "plan episode region"]
+    amounts_of_part: Float[np.ndarray, "plan part region"]
+    """Where they were given, on average."""
     steps: Float[np.ndarray, "plan episode"]
     is_finished: Bool[np.ndarray, " plan"]
     """Whether every episode came to its end in the time it was given."""
     throttles: list[Float[np.ndarray, " step"]]
     """Those of each plan in its first episode."""
+
+
+class Recorded(NamedTuple):
+    """Episodes of some plans under way."""
+
+    running: RunningEpisode
+    """Axes: plan, episode."""
+    step: Int[Array, ""]
+    throttles: Float[Array, "plan step"]
+    service_of_part: Float[Array, "plan part region"]
+    """Summed over episodes."""
 
 
 class Driver:
@@ -41,42 +56,45 @@ class Driver:
         self.ahead, self.spec, self.world = ahead, spec, world
         self.window = window_for(spec.vehicle.max_speed, spec.vehicle.inertia)
 
-    def policy(self, price: Float[np.ndarray, " region"]) -> PricePolicy:
+    def policy(self, prices: Float[np.ndarray, "part region"]) -> PricePolicy:
         """The policy for prices in return per step."""
-        scaled = jnp.asarray(price / self.spec.vehicle.effort, jnp.float32)
+        scaled = jnp.asarray(prices / self.spec.vehicle.effort, jnp.float32)
         return PricePolicy(self.ahead, Outlook.of(self.world, scaled, self.window))
 
     def drive(
         self,
-        prices: Float[np.ndarray, "plan region"],
+        prices: Float[np.ndarray, "plan part region"],
         *,
         most_steps: float,
         keys: PRNGKeyArray,
     ) -> Driven:
         """Every plan in the same episodes, one for each key; longer ones are broken off."""
         until = int(min(most_steps, self.spec.route.horizon_steps))
-        parts = [prices[first : first + AT_ONCE] for first in range(0, len(prices), AT_ONCE)]
+        some = [prices[first : first + AT_ONCE] for first in range(0, len(prices), AT_ONCE)]
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            ran = list(threads.map(lambda part: self._drive_some(part, until, keys), parts))
-        joined, actions = jax.tree.map(lambda *leaves: np.concatenate(leaves), *ran)
+            ran = list(threads.map(lambda each: self._drive_some(each, until, keys), some))
+        sums, throttles, of_part = jax.tree.map(lambda *leaves: np.concatenate(leaves), *ran)
+        rate = self.spec.vehicle.rate
         return Driven(
-            joined.return_.astype(float),
-            self.spec.vehicle.rate * joined.service.astype(float),
-            joined.steps.astype(float),
-            joined.is_terminated.all(axis=1),
-            [each[:steps] for each, steps in zip(actions, joined.steps[:, 0], strict=True)],
+            sums.return_.astype(float),
+            rate * sums.service.astype(float),
+            rate / len(keys) * of_part.astype(float),
+            sums.steps.astype(float),
+            sums.is_terminated.all(axis=1),
+            [each[:steps] for each, steps in zip(throttles, sums.steps[:, 0], strict=True)],
         )
 
     def _drive_some(
-        self, prices: Float[np.ndarray, "plan region"], until: int, keys: PRNGKeyArray
-    ) -> tuple[Episode, Float[np.ndarray, "plan step"]]:
+        self, prices: Float[np.ndarray, "plan part region"], until: int, keys: PRNGKeyArray
+    ) -> tuple[Episode, Float[np.ndarray, "plan step"], Float[np.ndarray, "plan part region"]]:
         """Some plans in one call: the same number each time, so that it is compiled once."""
         padded = np.concatenate([prices, np.repeat(prices[:1], AT_ONCE - len(prices), axis=0)])
         ran = _drive_all(
             self.ahead, self.world, jnp.asarray(padded / self.spec.vehicle.effort, jnp.float32),
             jnp.asarray(until, int), keys, window=self.window, room=_power(until),
         )  # fmt: skip
-        return jax.tree.map(lambda leaf: np.asarray(leaf)[: len(prices)], ran)
+        kept = (ran.running.sums, ran.throttles, ran.service_of_part)
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[: len(prices)], kept)
 
 
 def _power(number: int) -> int:
@@ -88,20 +106,55 @@ def _power(number: int) -> int:
 def _drive_all(
     ahead: AheadOfFluid,
     world: SweepWorld,
-    prices: Float[Array, "plan region"],
+    prices: Float[Array, "plan part region"],
     until_step: Int[Array, ""],
     keys: PRNGKeyArray,
     *,
     window: int,
     room: int,
-) -> tuple[Episode, Float[Array, "plan step"]]:
-    def plan(price: Float[Array, " region"]) -> tuple[Episode, Float[Array, " step"]]:
-        policy = PricePolicy(ahead, Outlook.of(world, price, window))
+) -> Recorded:
+    """One loop over steps for all: under `vmap` each record would be copied in every step."""
+    plans, parts, regions = prices.shape
+    outlooks = jax.vmap(lambda price: Outlook.of(world, price, window))(prices)
+    plan = jnp.arange(plans)[:, None]
 
-        def episode(key: PRNGKeyArray) -> tuple[Episode, Float[Array, " step"]]:
-            return run_recorded(world, policy, key=key, until_step=until_step, room=room)
+    def is_going(now: Recorded) -> Bool[Array, "plan episode"]:
+        return ~now.running.sums.is_terminated & (now.step < until_step)
 
-        episodes, actions = jax.vmap(episode)(keys)
-        return episodes, actions[0]
+    def drive_on(outlook: Outlook, now: RunningEpisode) -> tuple[RunningEpisode, Array]:
+        return one_step(world, PricePolicy(ahead, outlook), now)
 
-    return jax.vmap(plan)(prices)
+    def body(now: Recorded) -> Recorded:
+        on_each = jax.vmap(jax.vmap(drive_on, in_axes=(None, 0)))
+        moved, throttle = on_each(outlooks, now.running)
+        going = is_going(now)
+        after = _chosen(going, moved, now.running)
+        part = part_of(after.state.cell, world, parts)
+        given = after.sums.service - now.running.sums.service
+        return Recorded(
+            after,
+            now.step + 1,
+            now.throttles.at[:, now.step].set(throttle[:, 0]),
+            now.service_of_part.at[plan, part].add(given),
+        )
+
+    begun = jax.vmap(lambda key: begin_episode(world, key=key))(keys)
+    start = Recorded(
+        jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (plans, *leaf.shape)), begun),
+        jnp.zeros((), int),
+        jnp.zeros((plans, room)),
+        jnp.zeros((plans, parts, regions)),
+    )
+    return jax.lax.while_loop(lambda now: is_going(now).any(), body, start)
+
+
+def _chosen(
+    is_first: Bool[Array, "plan episode"], first: RunningEpisode, second: RunningEpisode
+) -> RunningEpisode:
+    """The first where so said, else the second; their keys are the same."""
+
+    def choose(one: Array, other: Array) -> Array:
+        shape = is_first.shape + (1,) * (one.ndim - is_first.ndim)
+        return jnp.where(is_first.reshape(shape), one, other)
+
+    return jax.tree.map(choose, first, second)

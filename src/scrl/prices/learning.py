@@ -98,7 +98,8 @@ def _on_world(
     config: LearningConfig, world: SweepWorld, state: LearningState, count: int, window: int
 ) -> tuple[LearningState, Float[Array, ""]]:
     def road(*, key: PRNGKeyArray) -> Road:
-        return Road(world, Outlook.of(world, random_prices(world.kinds.shape[1], key=key), window))
+        price = random_prices(world.kinds.shape[1], key=key)
+        return Road(world, Outlook.of(world, price[None], window))
 
     return _updates(config, state, count, road)
 

@@ -48,6 +48,11 @@ def least_price(numbers: VehicleNumbers) -> Float[Array, ""]:
     return 1.0 - (1.0 + 1.0 / numbers.max_speed) ** -2
 
 
+def part_of(cell: Int[Array, "*any"], world: SweepWorld, parts: int) -> Int[Array, "*any"]:
+    """Which of so many equal parts of the path a cell lies in."""
+    return jnp.clip(cell * parts // world.length, 0, parts - 1)
+
+
 GAIN, SLOWNESS, DISLIKE = 0, 1, 2
 """What is summed along the path: what the fluid gains in a cell; how slowly it goes there; and,
 where it hurries, how much it dislikes the place."""
@@ -68,20 +73,24 @@ class Outlook(eqx.Module):
     """Cells from one block to the next, and the most that a view reaches."""
 
     @classmethod
-    def of(cls, world: SweepWorld, price: Float[Array, " region"], window: int) -> Outlook:
-        """The outlook at these prices per region, in efforts; views reach that many cells."""
-        numbers, of_kind = world.numbers, world.kinds @ price
-        time = best_time(of_kind, numbers)
-        gain = of_kind * time - time**2 / (1.0 + time)
+    def of(cls, world: SweepWorld, price: Float[Array, "part region"], window: int) -> Outlook:
+        """The outlook at these prices per part and region, in efforts; views reach `window` cells.
+
+        The path is cut into as many equal parts as there are prices.
+        """
+        numbers = world.numbers
+        part = part_of(jnp.arange(world.length + 1), world, len(price))
+        of_cell = (price @ world.kinds.T)[part, world.kind_of_cell]
+        time = best_time(of_cell, numbers)
+        gain = of_cell * time - time**2 / (1.0 + time)
         slowness = jnp.log(time * numbers.max_speed)
-        dislike = jnp.tanh(jnp.minimum(of_kind - least_price(numbers), 0.0))
-        kinds, end = world.kind_of_cell, world.kind_of_cell[-1]
-        worth = jnp.stack([gain, slowness, dislike], axis=-1).at[end].set(0.0)
-        blocks = math.ceil(len(kinds) / window)
+        dislike = jnp.tanh(jnp.minimum(of_cell - least_price(numbers), 0.0))
+        worth = jnp.stack([gain, slowness, dislike], axis=-1).at[-1].set(0.0)
+        blocks = math.ceil(len(worth) / window)
         cells = window * jnp.arange(blocks)[:, None] + jnp.arange(2 * window)
-        within = jnp.cumsum(worth[kinds[jnp.minimum(cells, world.length)]], axis=1)
+        within = jnp.cumsum(worth[jnp.minimum(cells, world.length)], axis=1)
         sums = jnp.pad(within, ((0, 0), (1, 0), (0, 0)))
-        return cls(of_kind[kinds], sums.reshape(-1, 3), window)
+        return cls(of_cell, sums.reshape(-1, 3), window)
 
     def view(self, cell: Int[Array, ""]) -> View:
         """The cells from this one on."""

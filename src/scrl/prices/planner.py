@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +22,16 @@ from scrl.problems.problem import RuleInput
 from scrl.reference import Status
 from scrl.reference.priced import Priced, price_rules
 
-EPISODES = 32
-"""Episodes behind each plan of the search, where chance plays a part."""
 REPORT_EPISODES = 1_000
-DEVIATIONS = (2.0, 4.0, 8.0)
-"""Standard errors inside the bounds; the next, where fresh episodes say it was not enough."""
+CALM = (Aim(),)
+BY_CHANCE = (
+    Aim(episodes=32, rounds=4, deviations=2.0, may_mix=False),
+    Aim(episodes=128, plans=6, rounds=4, deviations=2.0, may_mix=False),
+    Aim(episodes=512, plans=6, rounds=8, deviations=3.0),
+)
+"""Where chance plays a part: the next, where fresh episodes say that the last was not enough."""
+MOST_JUDGED = 3
+"""Of each search but the last: more episodes tell more than more plans."""
 
 
 class Planner:
@@ -57,8 +64,8 @@ class Planner:
         found, evaluation = _search(problem, priced, driver, confidence, seed)
         names = problem.world_spec.regions.names
         plans = tuple(
-            Plan(float(weight), dict(zip(names, price.tolist(), strict=True)), policy)
-            for weight, price, policy in zip(
+            Plan.of(float(weight), names, prices, policy)
+            for weight, prices, policy in zip(
                 found.weights, found.prices, _policies(found, driver), strict=True
             )
         )
@@ -101,13 +108,14 @@ def _search(
             "write rules with fewer alternatives"
         )
     is_random = problem.world_spec.is_random
+    aims = [replace(aim, confidence=confidence) for aim in (BY_CHANCE if is_random else CALM)]
     if not is_possible:
-        aims = [Aim(EPISODES if is_random else 1, by_rules=False)]
-    else:
-        aims = [Aim(EPISODES, each, confidence) for each in DEVIATIONS] if is_random else [Aim()]
+        aims = [replace(aims[0], by_rules=False, may_mix=True)]
     judged: list[tuple[Found, Evaluation]] = []
+    search = None
     for aim in aims:
-        for found in PlanSearch(problem, branch, driver, aim, seed=seed).run():
+        search = PlanSearch(problem, branch, driver, aim, seed=seed, before=search)
+        for found in islice(search.run(), None if aim is aims[-1] else MOST_JUDGED):
             evaluation = evaluate_mixture(
                 problem, _policies(found, driver), found.weights,
                 episodes=REPORT_EPISODES if is_random else 1, seed=seed + 1, name="prices",
@@ -121,7 +129,7 @@ def _search(
 def _policies(found: Found, driver: Driver) -> list[PricePolicy | Schedule]:
     """What drives each plan: its prices where chance plays a part, else the throttles as driven."""
     if driver.spec.is_random:
-        return [driver.policy(price) for price in found.prices]
+        return [driver.policy(prices) for prices in found.prices]
     return [Schedule.of(each) for each in found.throttles]
 
 

@@ -42,7 +42,7 @@ def random_road(ranges: Ranges, *, window: int, key: PRNGKeyArray) -> Road:
         place=unseen, left=unseen, cells_ahead=unseen, numbers=numbers, stride=1,
         horizon_steps=1, is_windy=True,
     )  # fmt: skip
-    return Road(world, Outlook.of(world, random_prices(REGIONS, key=price_key), window))
+    return Road(world, Outlook.of(world, random_prices(REGIONS, key=price_key)[None], window))
 
 
 def random_vehicle(ranges: Ranges, *, key: PRNGKeyArray) -> VehicleNumbers:

@@ -2,9 +2,9 @@
 
 The fluid proposes multipliers; the true world does not quite do what the fluid says, so plans are
 driven, and a small linear program mixes those driven so far to keep the atoms at the least cost
-(column generation with the policy as the oracle). Its multipliers, and points between those of the
-plans it mixes, are driven next. The best single plan that keeps every rule is the answer; where
-there is none, the mixture.
+(column generation with the policy as the oracle). Its multipliers, points between those of the
+plans it mixes, and those plans spliced along the path, are driven next. The best single plan that
+keeps every rule is the answer; where there is none, the mixture.
 """
 
 from __future__ import annotations
@@ -19,20 +19,18 @@ from scipy.stats import norm
 
 from scrl.errors import ScrlError
 from scrl.penalty import clause_violation, signed_violation
-from scrl.prices.drives import Driven, Driver
+from scrl.prices.drives import PARTS, Driven, Driver
+from scrl.prices.splice import splices
 from scrl.problems import Problem
 from scrl.reference.dual import BranchDual
 from scrl.reference.master import elastic_mixture
 from scrl.reference.priced import PricedBranch
 
-PLANS_PER_ROUND = 8
-BY_FLUID, BETWEEN = 2, 2
-"""Of them, by the fluid's answer to corrected bounds, and between the plans of the mixture; the
-rest lie around the single plans that come nearest."""
+SPLICES = 0.5
+"""Share of each round's plans that are the mixture as one plan. Three are as above; the rest lie
+around the single plans that come nearest."""
 NEAREST, NEARBY = 3, 0.01
 """How many those are, and how far around them, as a share."""
-MOST_ROUNDS = 40
-"""As long as no single plan keeps the rules."""
 FIRST_SHARES = (1.0, 0.97, 0.94, 0.9, 1.03, 0.8, 0.6, 0.0)
 """Multipliers that are driven first, as shares of the fluid's."""
 GOOD_ENOUGH, GOOD_ENOUGH_BY_CHANCE = 0.003, 0.01
@@ -69,8 +67,8 @@ class Mixture:
 class Found:
     """One plan, or several with weights."""
 
-    prices: Float[np.ndarray, "plan region"]
-    """In return per step."""
+    prices: Float[np.ndarray, "plan part region"]
+    """In return per step, on each part of the path."""
     weights: Float[np.ndarray, " plan"]
     throttles: tuple[Float[np.ndarray, " step"], ...]
     """Of each plan in the first episode of the search."""
@@ -81,10 +79,17 @@ class Aim:
     """What counts as kept where chance plays a part."""
 
     episodes: int = 1
+    """Behind each plan."""
+    plans: int = 8
+    """In each round."""
+    rounds: int = 40
+    """At most, as long as no single plan keeps the rules."""
     deviations: float = 0.0
     """Standard errors that the measured densities must lie inside their bounds."""
     confidence: float | None = None
     """Share of single episodes that must keep every rule; none: it is enough in expectation."""
+    may_mix: bool = True
+    """Whether a mixture is an answer, and a single plan that is too dear."""
     by_rules: bool = True
     """Whether plans are judged by the rules, or by the branch alone: impossible rules cannot."""
 
@@ -96,7 +101,14 @@ class PlanSearch:
     """
 
     def __init__(
-        self, problem: Problem, branch: PricedBranch, driver: Driver, aim: Aim, *, seed: int = 0
+        self,
+        problem: Problem,
+        branch: PricedBranch,
+        driver: Driver,
+        aim: Aim,
+        *,
+        seed: int = 0,
+        before: PlanSearch | None = None,
     ) -> None:
         self.problem, self.branch, self.driver, self.aim = problem, branch, driver, aim
         self.keys = jax.random.split(jax.random.key(seed), aim.episodes)
@@ -110,10 +122,18 @@ class PlanSearch:
         times = self._dual(branch.bounds).at(self.first).times
         self.most_steps = PATIENCE * float(self.fluid.weight @ times) + 100.0
         atoms = len(branch.bounds)
-        self.multipliers = np.zeros((0, atoms))
+        self.multipliers = np.zeros((0, PARTS, atoms))
+        self.given = np.zeros((0, PARTS, atoms))
         self.returns, self.is_kept = np.zeros(0), np.zeros(0, bool)
         self.sides, self.room = np.zeros((0, atoms)), np.zeros((0, atoms))
         self.throttles: list[Float[np.ndarray, " step"]] = []
+        first = _everywhere(np.outer(FIRST_SHARES, self.first))
+        self.starts = first if before is None else before.best()
+
+    def best(self) -> Float[np.ndarray, "plan part atom"]:
+        """The plans that are mixed, and the single ones that come nearest: to go on from."""
+        chosen = [*self._mix(INSET * self.step).used, *self._nearly_kept()]
+        return self.multipliers[list(dict.fromkeys(chosen))]
 
     def run(self) -> Iterator[Found]:
         """Drive until a single plan is good enough; then what may be answered, best first.
@@ -128,6 +148,8 @@ class PlanSearch:
         kept = kept[np.argsort(-self.returns[kept])][:MOST_ANSWERS]
         is_fair = self.returns[kept] >= limit
         yield from (self._found(np.array([plan]), np.ones(1)) for plan in kept[is_fair])
+        if not self.aim.may_mix:
+            return
         for mixed in (mixture, self._mix(np.zeros_like(self.step))):
             weights = mixed.weights[mixed.used]
             yield self._found(mixed.used, weights / weights.sum())
@@ -138,9 +160,9 @@ class PlanSearch:
         return Found(self._prices(self.multipliers[plans]), weights, throttles)
 
     def _drive(self) -> None:
-        self._add(np.outer(FIRST_SHARES, self.first))
+        self._add(self.starts)
         round_ = 0
-        while round_ < MOST_ROUNDS:
+        while round_ < self.aim.rounds:
             mixture = self._mix(INSET * self.step)
             best = self._best_kept()
             enough = GOOD_ENOUGH if self.aim.episodes == 1 else GOOD_ENOUGH_BY_CHANCE
@@ -157,18 +179,20 @@ class PlanSearch:
             return None
         return int(np.argmax(np.where(self.is_kept, self.returns, -np.inf)))
 
-    def _prices(self, multipliers: Float[np.ndarray, "plan atom"]) -> np.ndarray:
+    def _prices(self, multipliers: Float[np.ndarray, "plan part atom"]) -> np.ndarray:
         """Return per step in each region."""
         return -self.rate * self.effort * multipliers @ self.branch.coefficients
 
-    def _add(self, multipliers: Float[np.ndarray, "plan atom"]) -> None:
+    def _add(self, multipliers: Float[np.ndarray, "plan part atom"]) -> None:
         """Drive by these multipliers and remember what came of it."""
         driven = self.driver.drive(
             self._prices(multipliers), most_steps=self.most_steps, keys=self.keys
         )
         ended = driven.is_finished
         sides = driven.amounts @ self.branch.coefficients.T
+        given = driven.amounts_of_part @ self.branch.coefficients.T
         self.multipliers = np.concatenate([self.multipliers, multipliers[ended]])
+        self.given = np.concatenate([self.given, given[ended]])
         self.returns = np.concatenate([self.returns, driven.returns.mean(axis=1)[ended]])
         self.sides = np.concatenate([self.sides, sides.mean(axis=1)[ended]])
         self.room = np.concatenate([self.room, self._room(sides)[ended]])
@@ -227,10 +251,11 @@ class PlanSearch:
             mixed.slack > 1e-6 * self.step,
         )  # fmt: skip
 
-    def _next(self, mixture: Mixture) -> Float[np.ndarray, "plan atom"]:
-        """What to drive next: the program's multipliers, and points between and around plans."""
+    def _next(self, mixture: Mixture) -> Float[np.ndarray, "plan part atom"]:
+        """What to drive next: the program's multipliers, points between and around plans, and
+        the mixture as one plan."""
         used, rng = mixture.used, self.rng
-        plans, weights = self.multipliers[used], mixture.weights[used]
+        plans, weights = self.multipliers[used].mean(axis=1), mixture.weights[used]
         between = weights @ plans
         # How far the true world is from what the fluid says there.
         off = weights @ (self.sides[used] + self.room[used] - self._sides_by_fluid(plans))
@@ -238,14 +263,25 @@ class PlanSearch:
         proposed = [
             mixture.multipliers,
             self._dearer(between, mixture.is_broken) if mixture.is_broken.any() else between,
-            *(self._by_fluid(aim + self._some_steps(), between) for _ in range(BY_FLUID)),
-            *(rng.dirichlet(1.0 + 4.0 * weights) @ plans for _ in range(BETWEEN)),
+            self._by_fluid(aim + self._some_steps(), between),
         ]
+        driven_next = [*_everywhere(np.array(proposed)), *self._spliced(mixture)]
         near = self.multipliers[self._nearly_kept()]
-        while len(proposed) < PLANS_PER_ROUND:
-            start = near[len(proposed) % len(near)]
-            proposed.append(start * (1.0 + NEARBY * rng.standard_normal(len(start))))
-        return np.maximum(np.array(proposed), 0.0)
+        while len(driven_next) < self.aim.plans:
+            start = near[len(driven_next) % len(near)]
+            driven_next.append(start * (1.0 + NEARBY * rng.standard_normal(start.shape[1])))
+        return np.maximum(np.array(driven_next), 0.0)
+
+    def _spliced(self, mixture: Mixture) -> list[Float[np.ndarray, "part atom"]]:
+        """The mixture as one plan, in some ways; nothing where it is one plan already."""
+        used, weights = mixture.used, mixture.weights[mixture.used]
+        if len(used) < 2:
+            return []
+        taken = splices(
+            self.given[used] / self.step, weights / weights.sum(), np.full(len(self.step), INSET),
+            count=int(SPLICES * self.aim.plans), rng=self.rng,
+        )  # fmt: skip
+        return list(self.multipliers[used][taken, np.arange(PARTS)])
 
     def _some_steps(self) -> Float[np.ndarray, " atom"]:
         return 2.0 * self.step * self.rng.standard_normal(len(self.step))
@@ -281,3 +317,8 @@ class PlanSearch:
         # No price above 1 is ever needed.
         highest = 2.0 / np.maximum(self.step, 1e-300)
         return found if (found <= highest).all() else start
+
+
+def _everywhere(multipliers: Float[np.ndarray, "plan atom"]) -> np.ndarray:
+    """The same on every part of the path."""
+    return np.repeat(multipliers[:, None], PARTS, axis=1)

@@ -1,0 +1,49 @@
+"""A mixture of plans as one plan: along the path, now one of them is followed, now another.
+
+Plans that are mixed differ a little in what they give on each part of the path. Going from part to
+part, the plan is taken that keeps what was given so far nearest to what the mixture would have
+given (error diffusion): then the sums at the end are those of the mixture too, to within a part's
+difference. Prices only matter a little way ahead, so changing plans costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Int
+
+TRIED = 48
+STEADINESS = (0.0, 4.0)
+"""How many steps nearer to the mixture another plan must bring it, to be changed to."""
+START_ERROR = 1.0
+"""Spread of the error that a walk begins with, in steps: each ends elsewhere."""
+
+
+def splices(
+    given: Float[np.ndarray, "plan part atom"],
+    weights: Float[np.ndarray, " plan"],
+    room: Float[np.ndarray, " atom"],
+    *,
+    count: int,
+    rng: np.random.Generator,
+) -> Int[np.ndarray, "splice part"]:
+    """Which plan drives each part, in `count` ways that should keep within the mixture and room.
+
+    `given` and `room` are counted in steps of service, so that all atoms weigh the same.
+    """
+    wanted = np.tensordot(weights, given, axes=1)
+    atoms = given.shape[2]
+    start = START_ERROR * rng.standard_normal((TRIED, atoms))
+    steadiness = rng.uniform(*STEADINESS, TRIED)
+    error, taken = start, np.zeros((TRIED, given.shape[1]), int)
+    current = rng.choice(len(weights), p=weights / weights.sum(), size=TRIED)
+    for part, (of_plan, target) in enumerate(zip(given.swapaxes(0, 1), wanted, strict=True)):
+        after = error[:, None] + of_plan - target
+        distance = np.linalg.norm(after, axis=2)
+        distance[np.arange(TRIED), current] -= steadiness
+        current = distance.argmin(axis=1)
+        error, taken[:, part] = after[np.arange(TRIED), current], current
+    over = np.maximum(error - start - room, 0.0).sum(axis=1)
+    changes = (np.diff(taken, axis=1) != 0).sum(axis=1)
+    _, first = np.unique(taken, axis=0, return_index=True)
+    best = first[np.argsort(over[first] + 0.1 * changes[first], kind="stable")]
+    return taken[best[:count]]
