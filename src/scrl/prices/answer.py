@@ -15,6 +15,7 @@ from scrl.policies import Schedule
 from scrl.prices.policy import PricePolicy
 from scrl.problems import Problem
 from scrl.reference import Reference, Status
+from scrl.reference.answer import Taken
 from scrl.reference.priced import Disjunct
 
 
@@ -86,6 +87,8 @@ class Answer:
     reference: Reference
     plans: tuple[Plan, ...]
     """One, or several of which each episode draws one by its weight."""
+    branch: tuple[Taken, ...]
+    """The disjunct that each clause rests on."""
     disjuncts: tuple[Disjunct, ...]
     """The ways to keep each rule that leaves a choice, and what they would return."""
     warnings: tuple[str, ...]
@@ -115,7 +118,7 @@ class Answer:
         return {
             **self.evaluation.to_json(),
             "status": self.status,
-            "branch": reference["branch"],
+            "branch": [each.to_json() for each in self.branch],
             "disjuncts": [
                 {
                     "rule": each.rule,

@@ -29,6 +29,8 @@ class Driven(NamedTuple):
 
     returns: Float[np.ndarray, "plan episode"]
     amounts: Float[np.ndarray, "plan episode region"]
+    returns_of_part: Float[np.ndarray, "plan part"]
+    """Where it was earned, on average."""
     amounts_of_part: Float[np.ndarray, "plan part region"]
     """Where they were given, on average."""
     steps: Float[np.ndarray, "plan episode"]
@@ -45,8 +47,8 @@ class Recorded(NamedTuple):
     """Axes: plan, episode."""
     step: Int[Array, ""]
     throttles: Float[Array, "plan step"]
-    service_of_part: Float[Array, "plan part region"]
-    """Summed over episodes."""
+    sums_of_part: Float[Array, "plan part 1+region"]
+    """Return and service, summed over episodes."""
 
 
 class Driver:
@@ -69,37 +71,33 @@ class Driver:
         keys: PRNGKeyArray,
     ) -> Driven:
         """Every plan in the same episodes, one for each key; longer ones are broken off."""
-        until = int(min(most_steps, self.spec.route.horizon_steps))
+        until = min(most_steps, self.spec.route.horizon_steps)
         some = [prices[first : first + AT_ONCE] for first in range(0, len(prices), AT_ONCE)]
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             ran = list(threads.map(lambda each: self._drive_some(each, until, keys), some))
         sums, throttles, of_part = jax.tree.map(lambda *leaves: np.concatenate(leaves), *ran)
-        rate = self.spec.vehicle.rate
+        rate, of_part = self.spec.vehicle.rate, of_part.astype(float) / len(keys)
         return Driven(
             sums.return_.astype(float),
             rate * sums.service.astype(float),
-            rate / len(keys) * of_part.astype(float),
+            of_part[..., 0],
+            rate * of_part[..., 1:],
             sums.steps.astype(float),
             sums.is_terminated.all(axis=1),
             [each[:steps] for each, steps in zip(throttles, sums.steps[:, 0], strict=True)],
         )
 
     def _drive_some(
-        self, prices: Float[np.ndarray, "plan part region"], until: int, keys: PRNGKeyArray
-    ) -> tuple[Episode, Float[np.ndarray, "plan step"], Float[np.ndarray, "plan part region"]]:
+        self, prices: Float[np.ndarray, "plan part region"], until: float, keys: PRNGKeyArray
+    ) -> tuple[Episode, Float[np.ndarray, "plan step"], Float[np.ndarray, "plan part 1+region"]]:
         """Some plans in one call: the same number each time, so that it is compiled once."""
         padded = np.concatenate([prices, np.repeat(prices[:1], AT_ONCE - len(prices), axis=0)])
         ran = _drive_all(
             self.ahead, self.world, jnp.asarray(padded / self.spec.vehicle.effort, jnp.float32),
-            jnp.asarray(until, int), keys, window=self.window, room=_power(until),
+            jnp.asarray(until, int), keys, window=self.window, room=self.spec.route.horizon_steps,
         )  # fmt: skip
-        kept = (ran.running.sums, ran.throttles, ran.service_of_part)
+        kept = (ran.running.sums, ran.throttles, ran.sums_of_part)
         return jax.tree.map(lambda leaf: np.asarray(leaf)[: len(prices)], kept)
-
-
-def _power(number: int) -> int:
-    """The next power of two."""
-    return 2 ** (number - 1).bit_length()
 
 
 @partial(jax.jit, static_argnames=("window", "room"))
@@ -130,12 +128,14 @@ def _drive_all(
         going = is_going(now)
         after = _chosen(going, moved, now.running)
         part = part_of(after.state.cell, world, parts)
-        given = after.sums.service - now.running.sums.service
+        before = now.running.sums
+        earned = (after.sums.return_ - before.return_)[..., None]
+        given = after.sums.service - before.service
         return Recorded(
             after,
             now.step + 1,
             now.throttles.at[:, now.step].set(throttle[:, 0]),
-            now.service_of_part.at[plan, part].add(given),
+            now.sums_of_part.at[plan, part].add(jnp.concatenate([earned, given], axis=-1)),
         )
 
     begun = jax.vmap(lambda key: begin_episode(world, key=key))(keys)
@@ -143,7 +143,7 @@ def _drive_all(
         jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (plans, *leaf.shape)), begun),
         jnp.zeros((), int),
         jnp.zeros((plans, room)),
-        jnp.zeros((plans, parts, regions)),
+        jnp.zeros((plans, parts, 1 + regions)),
     )
     return jax.lax.while_loop(lambda now: is_going(now).any(), body, start)
 

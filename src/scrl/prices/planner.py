@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int
 
 from scrl.errors import PolicyError
 from scrl.evaluation import Evaluation, evaluate_mixture
@@ -20,7 +23,7 @@ from scrl.prices.search import Aim, Found, PlanSearch
 from scrl.problems import Problem, find_world
 from scrl.problems.problem import RuleInput
 from scrl.reference import Status
-from scrl.reference.priced import Priced, price_rules
+from scrl.reference.priced import Priced, PricedBranch, price_rules, price_without
 
 REPORT_EPISODES = 1_000
 CALM = (Aim(),)
@@ -30,6 +33,8 @@ BY_CHANCE = (
     Aim(episodes=512, plans=6, rounds=8, deviations=3.0),
 )
 """Where chance plays a part: the next, where fresh episodes say that the last was not enough."""
+MOST_BRANCHES = 4
+"""The next best is tried where the true world cannot keep one."""
 MOST_JUDGED = 3
 """Of each search but the last: more episodes tell more than more plans."""
 
@@ -61,7 +66,12 @@ class Planner:
         problem = loaded if rules is None else loaded.with_rules(rules)
         driver = self._driver(loaded)
         priced = price_rules(problem)
-        found, evaluation = _search(problem, priced, driver, confidence, seed)
+        if priced.branch is None:
+            raise PolicyError(
+                f"{problem.name}: the reference found no way to keep the rules in time; "
+                "write rules with fewer alternatives"
+            )
+        priced, (found, evaluation) = _search(problem, priced, driver, confidence, seed)
         names = problem.world_spec.regions.names
         plans = tuple(
             Plan.of(float(weight), names, prices, policy)
@@ -70,7 +80,7 @@ class Planner:
             )
         )
         return Answer(
-            problem, evaluation, priced.reference, plans, priced.disjuncts,
+            problem, evaluation, priced.reference, plans, priced.taken, priced.disjuncts,
             tuple(self._warnings(problem)), time.monotonic() - started, confidence,
         )  # fmt: skip
 
@@ -97,33 +107,95 @@ class Planner:
         ]
 
 
+Judged = tuple[Found, Evaluation]
+
+
 def _search(
     problem: Problem, priced: Priced, driver: Driver, confidence: float | None, seed: int
-) -> tuple[Found, Evaluation]:
-    """Search, then judge in fresh episodes; where chance was against it, aim further inside."""
-    branch, is_possible = priced.branch, priced.reference.status is not Status.INFEASIBLE
-    if branch is None:
-        raise PolicyError(
-            f"{problem.name}: the reference found no way to keep the rules in time; "
-            "write rules with fewer alternatives"
-        )
-    is_random = problem.world_spec.is_random
-    aims = [replace(aim, confidence=confidence) for aim in (BY_CHANCE if is_random else CALM)]
-    if not is_possible:
-        aims = [replace(aims[0], by_rules=False, may_mix=True)]
-    judged: list[tuple[Found, Evaluation]] = []
-    search = None
-    for aim in aims:
-        search = PlanSearch(problem, branch, driver, aim, seed=seed, before=search)
-        for found in islice(search.run(), None if aim is aims[-1] else MOST_JUDGED):
-            evaluation = evaluate_mixture(
-                problem, _policies(found, driver), found.weights,
-                episodes=REPORT_EPISODES if is_random else 1, seed=seed + 1, name="prices",
-            )  # fmt: skip
-            if holds(evaluation, confidence) or not is_possible:
-                return found, evaluation
-            judged.append((found, evaluation))
-    return min(judged, key=lambda each: (each[1].cons_vio, -each[1].episodes_satisfied))
+) -> tuple[Priced, Judged]:
+    """Search the best branch; where the true world cannot keep one of its atoms, the next best."""
+    judge = _Judge(problem, driver, confidence, seed)
+    is_possible = priced.reference.status is not Status.INFEASIBLE
+    tried: list[tuple[Priced, Judged]] = []
+    avoided: frozenset[int] = frozenset()
+    now: Priced | None = priced
+    while now is not None and now.branch is not None and len(tried) < MOST_BRANCHES:
+        best, broken = judge.search(now.branch, is_possible)
+        tried.append((now, best))
+        if judge.holds(best) or not len(broken):
+            break
+        avoided, now = _other_branch(problem, now, avoided, broken)
+    return min(tried, key=lambda each: judge.rank(each[1]))
+
+
+def _other_branch(
+    problem: Problem, now: Priced, avoided: frozenset[int], broken: Int[np.ndarray, " broken"]
+) -> tuple[frozenset[int], Priced | None]:
+    """A branch without the broken atoms, or, where they have no alternative, without those that
+    have one: they are in the way."""
+    of_branch = np.zeros(0, int) if now.branch is None else now.branch.atoms
+    for atoms in (broken, of_branch):
+        wider = avoided | set(atoms[_has_alternative(problem, atoms)].tolist())
+        if wider > avoided and (found := price_without(problem, now, wider)) is not None:
+            return wider, found
+    return avoided, None
+
+
+def _has_alternative(
+    problem: Problem, atoms: Int[np.ndarray, " atom"]
+) -> Bool[np.ndarray, " atom"]:
+    """Whether every clause of an atom has another one."""
+    members = problem.atoms.members
+    others = members.sum(axis=1)[:, None] > 1
+    return (others | ~members[:, atoms]).all(axis=0)
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Searches branches and judges what is found in fresh episodes."""
+
+    problem: Problem
+    driver: Driver
+    confidence: float | None
+    seed: int
+
+    def search(
+        self, branch: PricedBranch, is_possible: bool
+    ) -> tuple[Judged, Int[np.ndarray, " broken"]]:
+        """The best that was found, and the atoms that no mixture keeps."""
+        is_random = self.problem.world_spec.is_random
+        aims = [
+            replace(aim, confidence=self.confidence) for aim in (BY_CHANCE if is_random else CALM)
+        ]
+        if not is_possible:
+            aims = [replace(aims[0], by_rules=False, may_mix=True)]
+        judged: list[Judged] = []
+        search, broken = None, np.zeros(0, int)
+        for aim in aims:
+            search = PlanSearch(
+                self.problem, branch, self.driver, aim, seed=self.seed, before=search
+            )
+            for found in islice(search.run(), None if aim is aims[-1] else MOST_JUDGED):
+                judged.append((found, self.evaluate(found)))
+                if self.holds(judged[-1]) or not is_possible:
+                    return judged[-1], np.zeros(0, int)
+            broken = search.broken()
+        return min(judged, key=self.rank), broken
+
+    def evaluate(self, found: Found) -> Evaluation:
+        return evaluate_mixture(
+            self.problem, _policies(found, self.driver), found.weights,
+            episodes=REPORT_EPISODES if self.problem.world_spec.is_random else 1,
+            seed=self.seed + 1, name="prices",
+        )  # fmt: skip
+
+    def holds(self, judged: Judged) -> bool:
+        return holds(judged[1], self.confidence)
+
+    def rank(self, judged: Judged) -> tuple[bool, float, int]:
+        """What holds before what does not; then by violation."""
+        evaluation = judged[1]
+        return not self.holds(judged), evaluation.cons_vio, -evaluation.episodes_satisfied
 
 
 def _policies(found: Found, driver: Driver) -> list[PricePolicy | Schedule]:

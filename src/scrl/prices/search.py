@@ -20,7 +20,7 @@ from scipy.stats import norm
 from scrl.errors import ScrlError
 from scrl.penalty import clause_violation, signed_violation
 from scrl.prices.drives import PARTS, Driven, Driver
-from scrl.prices.splice import splices
+from scrl.prices.splice import patchwork, splices
 from scrl.problems import Problem
 from scrl.reference.dual import BranchDual
 from scrl.reference.master import elastic_mixture
@@ -44,8 +44,13 @@ TOO_DEAR = 0.05
 """A single plan that costs this share more than the best mixture is no answer while that is."""
 MOST_ANSWERS = 8
 """Single plans that are offered."""
+MOST_STEPS_PER_CELL = 20.0
+HIGHEST_PRICE = 0.998
+"""In efforts per step: at 1 it would be best to stand still for ever."""
 PATIENCE = 3.0
-"""Plans that take so many times as long as the fluid are broken off."""
+"""Plans that take so many times as long as the fluid are broken off, at first."""
+MOST_BROKEN_ROUNDS = 30
+"""Where no mixture keeps the branch after so many rounds, it is given up."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,7 @@ class Aim:
 class PlanSearch:
     """The plans driven so far for one branch.
 
-    Multipliers are in efforts for one unit of an atom's side.
+    Multipliers are in efforts for one unit of an atom's side, prices in efforts per step.
     """
 
     def __init__(
@@ -117,23 +122,26 @@ class PlanSearch:
         self.rate, self.effort = vehicle.rate, vehicle.effort
         self.first = branch.multipliers / vehicle.effort
         self.fluid = replace(branch.fluid, effort=1.0)
+        self.dear = 50.0 * self.effort * (self.first.max(initial=0.0) + 1.0 / self.rate)
+        """What breaking an atom costs, for one unit."""
         self.rows = branch.coefficients @ self.fluid.amount
         self.step = vehicle.rate * np.abs(branch.coefficients).max(axis=1, initial=0.0)
         times = self._dual(branch.bounds).at(self.first).times
-        self.most_steps = PATIENCE * float(self.fluid.weight @ times) + 100.0
+        self.most_steps, self.was_broken_off = self._patience(times), False
         atoms = len(branch.bounds)
-        self.multipliers = np.zeros((0, PARTS, atoms))
-        self.given = np.zeros((0, PARTS, atoms))
+        regions = branch.coefficients.shape[1]
+        self.prices = np.zeros((0, PARTS, regions))
+        self.given, self.earned = np.zeros((0, PARTS, atoms)), np.zeros((0, PARTS))
         self.returns, self.is_kept = np.zeros(0), np.zeros(0, bool)
         self.sides, self.room = np.zeros((0, atoms)), np.zeros((0, atoms))
         self.throttles: list[Float[np.ndarray, " step"]] = []
-        first = _everywhere(np.outer(FIRST_SHARES, self.first))
+        first = self._prices(np.outer(FIRST_SHARES, self.first))
         self.starts = first if before is None else before.best()
 
-    def best(self) -> Float[np.ndarray, "plan part atom"]:
+    def best(self) -> Float[np.ndarray, "plan part region"]:
         """The plans that are mixed, and the single ones that come nearest: to go on from."""
         chosen = [*self._mix(INSET * self.step).used, *self._nearly_kept()]
-        return self.multipliers[list(dict.fromkeys(chosen))]
+        return self.prices[list(dict.fromkeys(chosen))]
 
     def run(self) -> Iterator[Found]:
         """Drive until a single plan is good enough; then what may be answered, best first.
@@ -157,7 +165,7 @@ class PlanSearch:
 
     def _found(self, plans: Int[np.ndarray, " plan"], weights: Float[np.ndarray, " plan"]) -> Found:
         throttles = tuple(self.throttles[plan] for plan in plans)
-        return Found(self._prices(self.multipliers[plans]), weights, throttles)
+        return Found(self.effort * self.prices[plans], weights, throttles)
 
     def _drive(self) -> None:
         self._add(self.starts)
@@ -170,8 +178,20 @@ class PlanSearch:
             limit = mixture.return_ - enough * abs(mixture.return_)
             if best is not None and self.returns[best] >= limit:
                 break
+            if mixture.is_broken.any():
+                if round_ >= MOST_BROKEN_ROUNDS:
+                    break
+                if self.was_broken_off:  # perhaps some cells can only be served at a crawl
+                    self.most_steps = float("inf")
             round_ += 1
             self._add(self._next(mixture))
+
+    def _patience(self, times: Float[np.ndarray, " group"]) -> float:
+        return PATIENCE * float(self.fluid.weight @ times) + 100.0
+
+    def broken(self) -> Int[np.ndarray, " broken"]:
+        """The atoms, by their numbers in the problem, that no mixture so far keeps."""
+        return self.branch.atoms[self._mix(np.zeros_like(self.step)).is_broken]
 
     def _best_kept(self) -> int | None:
         """The plan with the best return among those that keep every rule."""
@@ -179,20 +199,22 @@ class PlanSearch:
             return None
         return int(np.argmax(np.where(self.is_kept, self.returns, -np.inf)))
 
-    def _prices(self, multipliers: Float[np.ndarray, "plan part atom"]) -> np.ndarray:
-        """Return per step in each region."""
-        return -self.rate * self.effort * multipliers @ self.branch.coefficients
+    def _prices(self, multipliers: Float[np.ndarray, "plan atom"]) -> np.ndarray:
+        """What multipliers come to in each region, the same on every part of the path."""
+        of_region = -self.rate * multipliers @ self.branch.coefficients
+        return np.repeat(of_region[:, None], PARTS, axis=1)
 
-    def _add(self, multipliers: Float[np.ndarray, "plan part atom"]) -> None:
-        """Drive by these multipliers and remember what came of it."""
-        driven = self.driver.drive(
-            self._prices(multipliers), most_steps=self.most_steps, keys=self.keys
-        )
+    def _add(self, prices: Float[np.ndarray, "plan part region"]) -> None:
+        """Drive by these prices and remember what came of it."""
+        prices = np.minimum(prices, HIGHEST_PRICE)
+        driven = self.driver.drive(self.effort * prices, most_steps=self.most_steps, keys=self.keys)
         ended = driven.is_finished
+        self.was_broken_off |= not ended.all()
         sides = driven.amounts @ self.branch.coefficients.T
         given = driven.amounts_of_part @ self.branch.coefficients.T
-        self.multipliers = np.concatenate([self.multipliers, multipliers[ended]])
+        self.prices = np.concatenate([self.prices, prices[ended]])
         self.given = np.concatenate([self.given, given[ended]])
+        self.earned = np.concatenate([self.earned, driven.returns_of_part[ended]])
         self.returns = np.concatenate([self.returns, driven.returns.mean(axis=1)[ended]])
         self.sides = np.concatenate([self.sides, sides.mean(axis=1)[ended]])
         self.room = np.concatenate([self.room, self._room(sides)[ended]])
@@ -244,33 +266,37 @@ class PlanSearch:
                 "no plan came to the end of the path in time; raise horizon_steps in [world]"
             )
         over = self.sides + self.room - self.branch.bounds + inset
-        dear = 50.0 * self.effort * (self.first.max(initial=0.0) + 1.0 / self.rate)
-        mixed = elastic_mixture(self.returns, over, np.full(atoms, dear))
+        mixed = elastic_mixture(self.returns, over, np.full(atoms, self.dear))
         return Mixture(
             float(mixed.weights @ self.returns), mixed.weights, mixed.of_atom / self.effort,
             mixed.slack > 1e-6 * self.step,
         )  # fmt: skip
 
-    def _next(self, mixture: Mixture) -> Float[np.ndarray, "plan part atom"]:
-        """What to drive next: the program's multipliers, points between and around plans, and
-        the mixture as one plan."""
-        used, rng = mixture.used, self.rng
-        plans, weights = self.multipliers[used].mean(axis=1), mixture.weights[used]
-        between = weights @ plans
-        # How far the true world is from what the fluid says there.
-        off = weights @ (self.sides[used] + self.room[used] - self._sides_by_fluid(plans))
-        aim = self.branch.bounds - INSET * self.step - off
-        proposed = [
-            mixture.multipliers,
-            self._dearer(between, mixture.is_broken) if mixture.is_broken.any() else between,
-            self._by_fluid(aim + self._some_steps(), between),
-        ]
-        driven_next = [*_everywhere(np.array(proposed)), *self._spliced(mixture)]
-        near = self.multipliers[self._nearly_kept()]
-        while len(driven_next) < self.aim.plans:
-            start = near[len(driven_next) % len(near)]
-            driven_next.append(start * (1.0 + NEARBY * rng.standard_normal(start.shape[1])))
-        return np.maximum(np.array(driven_next), 0.0)
+    def _next(self, mixture: Mixture) -> Float[np.ndarray, "plan part region"]:
+        """What to drive next: by the program's multipliers, by the fluid's once its bounds are
+        moved, the mixture as one plan, and around single plans."""
+        by_fluid = self._by_fluid(self._moved_bounds(mixture), mixture.multipliers)
+        chosen = [*self._prices(np.array([mixture.multipliers, by_fluid]))]
+        between = np.tensordot(mixture.weights[mixture.used], self.prices[mixture.used], axes=1)
+        if mixture.is_broken.any():
+            dearer = self._dearer(mixture)
+            chosen += [dearer, *(self._one_sided(dearer) for _ in range(self.aim.plans // 4))]
+            chosen += self._patched(mixture)
+        else:
+            chosen.append(between)
+        chosen += self._spliced(mixture)
+        near = self.prices[self._nearly_kept()]
+        while len(chosen) < self.aim.plans:
+            start = near[len(chosen) % len(near)]
+            chosen.append(start * (1.0 + NEARBY * self.rng.standard_normal(start.shape[1])))
+        return np.array(chosen)
+
+    def _moved_bounds(self, mixture: Mixture) -> Float[np.ndarray, " atom"]:
+        """Bounds at which the fluid should do what the mixture is meant to do, or nearly so."""
+        plans, weights = mixture.used, mixture.weights[mixture.used]
+        real = weights @ (self.sides[plans] + self.room[plans])
+        off = real - self._sides_by_fluid(mixture.multipliers)
+        return self.branch.bounds - INSET * self.step - off + self._some_steps()
 
     def _spliced(self, mixture: Mixture) -> list[Float[np.ndarray, "part atom"]]:
         """The mixture as one plan, in some ways; nothing where it is one plan already."""
@@ -281,7 +307,17 @@ class PlanSearch:
             self.given[used] / self.step, weights / weights.sum(), np.full(len(self.step), INSET),
             count=int(SPLICES * self.aim.plans), rng=self.rng,
         )  # fmt: skip
-        return list(self.multipliers[used][taken, np.arange(PARTS)])
+        return list(self.prices[used][taken, np.arange(PARTS)])
+
+    def _patched(self, mixture: Mixture) -> list[Float[np.ndarray, "part region"]]:
+        """The best of the plans on each part of the path."""
+        extremes = [*self.sides.argmin(axis=0), int(self.returns.argmax())]
+        plans = list(dict.fromkeys([*mixture.used, *self._nearly_kept(), *extremes]))
+        room = self.room[plans].max(axis=0, initial=0.0) + INSET * self.step
+        taken = patchwork(
+            self.earned[plans], self.given[plans], self.branch.bounds - room, self.dear
+        )
+        return [] if taken is None else [self.prices[plans][taken, np.arange(PARTS)]]
 
     def _some_steps(self) -> Float[np.ndarray, " atom"]:
         return 2.0 * self.step * self.rng.standard_normal(len(self.step))
@@ -293,21 +329,32 @@ class PlanSearch:
         merit = self.returns - self.effort * over @ dear
         return np.argsort(-merit)[:NEAREST]
 
-    def _dearer(
-        self, multipliers: Float[np.ndarray, " atom"], is_broken: Bool[np.ndarray, " atom"]
-    ) -> Float[np.ndarray, " atom"]:
+    def _dearer(self, mixture: Mixture) -> Float[np.ndarray, "part region"]:
         """More for atoms that none has kept yet: the fluid may not know that they are at risk."""
         least = 0.3 / np.maximum(self.step, 1e-300)
-        grown = np.maximum(multipliers, least) * np.exp(self.rng.uniform(0.0, 1.5))
-        return np.where(is_broken, grown, multipliers)
+        grown = np.maximum(self.first, least) * np.exp(self.rng.uniform(0.0, 1.5))
+        return self._prices(np.where(mixture.is_broken, grown, self.first)[None])[0]
+
+    def _one_sided(
+        self, prices: Float[np.ndarray, "part region"]
+    ) -> Float[np.ndarray, "part region"]:
+        """What earns alone, or nearly: what costs may keep the vehicle from braking in time."""
+        slowest = np.exp(self.rng.uniform(0.0, np.log(MOST_STEPS_PER_CELL)))
+        highest = 1.0 - (1.0 + slowest) ** -2
+        earning = np.minimum(prices, highest)
+        costing = self.rng.uniform() ** 3 * prices
+        # On a few parts or on many: a rule may be kept best by standing still in one place.
+        is_there = self.rng.uniform(size=(PARTS, 1)) < self.rng.uniform() ** 2
+        return np.where(is_there, np.where(prices > 0.0, earning, costing), prices)
 
     def _dual(self, bounds: Float[np.ndarray, " atom"]) -> BranchDual:
         return BranchDual(self.fluid, self.rows, bounds)
 
-    def _sides_by_fluid(self, multipliers: Float[np.ndarray, "plan atom"]) -> np.ndarray:
+    def _sides_by_fluid(
+        self, multipliers: Float[np.ndarray, " atom"]
+    ) -> Float[np.ndarray, " atom"]:
         """What the fluid says that a . density comes to."""
-        dual = self._dual(self.branch.bounds)
-        return np.array([self.rows @ dual.at(each).times for each in multipliers])
+        return self.rows @ self._dual(self.branch.bounds).at(multipliers).times
 
     def _by_fluid(
         self, bounds: Float[np.ndarray, " atom"], start: Float[np.ndarray, " atom"]
@@ -317,8 +364,3 @@ class PlanSearch:
         # No price above 1 is ever needed.
         highest = 2.0 / np.maximum(self.step, 1e-300)
         return found if (found <= highest).all() else start
-
-
-def _everywhere(multipliers: Float[np.ndarray, "plan atom"]) -> np.ndarray:
-    """The same on every part of the path."""
-    return np.repeat(multipliers[:, None], PARTS, axis=1)

@@ -1,15 +1,18 @@
-"""A mixture of plans as one plan: along the path, now one of them is followed, now another.
+"""Several plans as one: along the path, now one of them is followed, now another.
 
-Plans that are mixed differ a little in what they give on each part of the path. Going from part to
-part, the plan is taken that keeps what was given so far nearest to what the mixture would have
-given (error diffusion): then the sums at the end are those of the mixture too, to within a part's
-difference. Prices only matter a little way ahead, so changing plans costs next to nothing.
+Prices only matter a little way ahead, so changing plans costs next to nothing. There are two ways
+to choose. A *splice* imitates a mixture: going from part to part, the plan is taken that keeps what
+was given so far nearest to what the mixture would have given (error diffusion), so the sums at the
+end are those of the mixture too, to within a part's difference. A *patchwork* takes on each part
+the plan that does the rules most good for its cost: a linear program.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy import sparse
+from scipy.optimize import linprog
 
 TRIED = 48
 STEADINESS = (0.0, 4.0)
@@ -47,3 +50,32 @@ def splices(
     _, first = np.unique(taken, axis=0, return_index=True)
     best = first[np.argsort(over[first] + 0.1 * changes[first], kind="stable")]
     return taken[best[:count]]
+
+
+def patchwork(
+    returns: Float[np.ndarray, "plan part"],
+    over: Float[np.ndarray, "plan part atom"],
+    at_most: Float[np.ndarray, " atom"],
+    dear: float,
+) -> Int[np.ndarray, " part"] | None:
+    """The plan for each part with the best return such that `over` sums to at most so much.
+
+    An atom that cannot be kept is broken at the price `dear`. Few parts are left undecided by the
+    program, one for each atom at most; they get the plan that has most of them.
+    """
+    plans, parts, atoms = over.shape
+    columns = plans * parts
+    one_each = sparse.hstack(
+        [
+            sparse.kron(np.ones((1, plans)), sparse.eye_array(parts)),
+            sparse.csr_array((parts, atoms)),
+        ]
+    )
+    sums = sparse.hstack([over.reshape(columns, atoms).T, -sparse.eye_array(atoms)])
+    found = linprog(
+        np.concatenate([-returns.ravel(), np.full(atoms, dear)]),
+        A_ub=sums.tocsr(), b_ub=at_most, A_eq=one_each.tocsr(), b_eq=np.ones(parts), method="highs",
+    )  # fmt: skip
+    if found.status != 0:
+        return None
+    return found.x[:columns].reshape(plans, parts).argmax(axis=0)

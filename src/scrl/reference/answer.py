@@ -19,6 +19,9 @@ class Taken:
     taken: str
     others: tuple[str, ...] = ()
 
+    def to_json(self) -> dict[str, Any]:
+        return {"rule": self.rule, "taken": self.taken, "others": list(self.others)}
+
 
 @dataclass(frozen=True)
 class Dual:
@@ -111,10 +114,7 @@ class Reference:
             "return": self.return_,
             "bound": self.bound,
             "density": self.density,
-            "branch": [
-                {"rule": each.rule, "taken": each.taken, "others": list(each.others)}
-                for each in self.branch
-            ],
+            "branch": [each.to_json() for each in self.branch],
             "duals": [
                 {"rule": each.rule, "atom": each.atom, "dual": each.dual} for each in self.duals
             ],

@@ -6,20 +6,21 @@ of the least loosening: a plan for them violates least.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from scrl.problems import Problem
-from scrl.reference.answer import Reference
+from scrl.reference.answer import Reference, Taken
 from scrl.reference.disjunctive import Atoms
 from scrl.reference.fluid import FluidSweep
 from scrl.reference.loosen import least_loosening
 from scrl.reference.question import Question
-from scrl.reference.solve import solve_question
+from scrl.reference.solve import solve_question, taken_disjuncts
 from scrl.reference.sweep import BestTimes, best_fluid
-from scrl.rules.readings import disjunct_text, disjuncts, with_disjunct
+from scrl.rules.readings import disjunct_clauses, disjuncts, with_disjunct
 
 MOST_DISJUNCTS = 24
 """As many are priced one by one."""
@@ -46,7 +47,13 @@ class Disjunct:
     text: str
     return_: float | None
     """None where it is impossible."""
+    clauses: tuple[tuple[str, ...], ...]
+    """Its atoms in words; of each clause one must hold."""
     is_taken: bool = False
+
+    def rests_on(self, kept: Collection[tuple[str, str]]) -> bool:
+        """Whether these (rule, atom) make it true."""
+        return all(any((self.rule, atom) in kept for atom in atoms) for atoms in self.clauses)
 
 
 @dataclass(frozen=True)
@@ -56,8 +63,10 @@ class Priced:
     reference: Reference
     branch: PricedBranch | None
     """None where nothing was found in time."""
+    taken: tuple[Taken, ...] = ()
+    """The disjunct that each clause rests on in this branch."""
     disjuncts: tuple[Disjunct, ...] = ()
-    """The ways to keep each rule that leaves a choice, the best one taken."""
+    """The ways to keep each rule that leaves a choice, and which of them the branch takes."""
 
 
 def price_rules(problem: Problem, *, time_limit_s: float = 60.0) -> Priced:
@@ -65,14 +74,36 @@ def price_rules(problem: Problem, *, time_limit_s: float = 60.0) -> Priced:
     question = Question.of(problem)
     reference, found = solve_question(question, time_limit_s=time_limit_s)
     if found.best is not None:
-        branch = _branch(question, found.best, question.atoms.bounds)
-        return Priced(reference, branch, _disjuncts(question))
+        return _priced(question, reference, found.best, _disjuncts(question))
     loosened = _loosened_bounds(question)
     if loosened is None:
         return Priced(reference, None)
     atoms = replace(question.atoms, bounds=loosened)
     best = best_fluid(question.fluid, atoms, time_limit_s=time_limit_s).best
     return Priced(reference, None if best is None else _branch(question, best, loosened))
+
+
+def price_without(problem: Problem, priced: Priced, atoms: Collection[int]) -> Priced | None:
+    """The best branch that rests on none of these atoms; none where there is no such branch."""
+    question = Question.of(problem)
+    members = question.atoms.members.copy()
+    members[:, list(atoms)] = False
+    if not members.any(axis=1).all():
+        return None
+    best = best_fluid(question.fluid, replace(question.atoms, members=members)).best
+    if best is None:
+        return None
+    return _priced(question, priced.reference, best, priced.disjuncts)
+
+
+def _priced(
+    question: Question, reference: Reference, best: BestTimes, ways: tuple[Disjunct, ...]
+) -> Priced:
+    taken = taken_disjuncts(question.problem.atoms, best.branch)
+    kept = {(each.rule, each.taken) for each in taken}
+    branch = _branch(question, best, question.atoms.bounds)
+    marked = (replace(way, is_taken=way.rests_on(kept)) for way in ways)
+    return Priced(reference, branch, taken, tuple(marked))
 
 
 def _branch(
@@ -101,12 +132,10 @@ def _disjuncts(question: Question) -> tuple[Disjunct, ...]:
         ways = disjuncts(node)
         if len(ways) == 1 or len(found) + len(ways) > MOST_DISJUNCTS:
             continue
-        returns = [_return_with(question, index, number) for number in range(len(ways))]
-        best = max(returns, key=lambda each: float("-inf") if each is None else each)
-        found += [
-            Disjunct(rule.name, disjunct_text(way), each, is_taken=number == returns.index(best))
-            for number, (way, each) in enumerate(zip(ways, returns, strict=True))
-        ]
+        for number, way in enumerate(ways):
+            clauses = disjunct_clauses(way)
+            text = " and ".join(" or ".join(atoms) for atoms in clauses)
+            found.append(Disjunct(rule.name, text, _return_with(question, index, number), clauses))
     return tuple(found)
 
 

@@ -74,7 +74,7 @@ def _answer(question: Question, found: FluidOptimum) -> Reference:
         return_=best.return_,
         bound=found.bound,
         density=question.named(best.density),
-        branch=_taken(table, best.branch),
+        branch=taken_disjuncts(table, best.branch),
         duals=tuple(
             Dual(atom.origin.rule or "", atom.show(), float(dual))
             for atom, dual in zip(table.atoms, best.multipliers, strict=True)
@@ -84,7 +84,7 @@ def _answer(question: Question, found: FluidOptimum) -> Reference:
     )
 
 
-def _taken(table: AtomTable, branch: np.ndarray) -> tuple[Taken, ...]:
+def taken_disjuncts(table: AtomTable, branch: np.ndarray) -> tuple[Taken, ...]:
     """The disjunct of each clause, and its other disjuncts."""
     texts = [atom.show() for atom in table.atoms]
     return tuple(

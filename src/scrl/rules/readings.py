@@ -50,10 +50,10 @@ def with_disjunct(rule_set: RuleSet, rule: int, number: int) -> AtomTable:
     return AtomTable.from_clauses(clauses, rule_set)
 
 
-def disjunct_text(rule: Positive) -> str:
-    """A disjunct in the words of the rule language."""
-    return " and ".join(
-        " or ".join(atom.show() for atom in atoms) for atoms in groups.clauses(rule, of="a rule")
+def disjunct_clauses(rule: Positive) -> tuple[tuple[str, ...], ...]:
+    """A disjunct in the words of the rule language: of each clause one atom must hold."""
+    return tuple(
+        tuple(atom.show() for atom in atoms) for atoms in groups.clauses(rule, of="a rule")
     )
 
 
