@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from scrl.bench.published import Published
 from scrl.bench.rows import Row
-from scrl.bench.statistics import Mean
+from scrl.statistics import Mean
 from scrl.bench.tables import Table
 
 Bold = Callable[[str], str]

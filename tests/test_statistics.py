@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scrl.bench.statistics import is_lower, mean_of
+from scrl.statistics import is_lower, mean_of
 
 
 def test_mean_and_standard_deviation_by_hand() -> None:
