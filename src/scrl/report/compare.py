@@ -3,132 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float
 
 from scrl.errors import ScrlError
 from scrl.outcome import SeedResult, TrainingResult
-from scrl.report.numbers import amount, chance
+from scrl.report.compared import Comparison, Contrast, Pair, Quantity, RunFigures
 from scrl.report.reading import RunView, difference_between
-from scrl.statistics import (
-    Difference,
-    Mean,
-    holm,
-    mean_of,
-    paired_difference,
-    unpaired_difference,
-)
+from scrl.report.verdicts import sentence
+from scrl.statistics import holm, mean_of, paired_difference, unpaired_difference
 
-Quantity = Literal["return", "violation", "satisfied"]
 QUANTITIES: dict[Quantity, Callable[[SeedResult], float]] = {
     "return": lambda each: each.evaluation.return_,
     "violation": lambda each: each.evaluation.cons_vio,
     "satisfied": lambda each: float(each.is_satisfied),
 }
 """What is compared, for each seed."""
-CHANCE = 0.05
-"""A p below this is taken as not being chance."""
-FEWEST_SEEDS = 6
-"""With fewer pairs of seeds no difference, however large, gets a p below `CHANCE`."""
-
-
-@dataclass(frozen=True)
-class RunFigures:
-    """One run: the means over its seeds."""
-
-    label: str
-    seeds: tuple[int, ...]
-    values: dict[Quantity, Float[np.ndarray, " seed"]]
-    means: dict[Quantity, Mean]
-    satisfied: int
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """One quantity of the first run less that of another."""
-
-    quantity: Quantity
-    difference: Difference
-    p: float
-    """The difference's own p, or a larger one where several runs are held against the first."""
-    sentence: str
-
-    @property
-    def is_real(self) -> bool:
-        return self.p < CHANCE
-
-
-@dataclass(frozen=True)
-class Pair:
-    """The first run beside another."""
-
-    one: RunFigures
-    other: RunFigures
-    is_paired: bool
-    """Whether the same seeds were used, so that seed is held against seed."""
-    contrasts: tuple[Contrast, ...]
-
-    @property
-    def too_few(self) -> str | None:
-        """Where so few seeds cannot show anything: a sentence that says so."""
-        least = self.contrasts[0].difference.p_least
-        if least < CHANCE:
-            return None
-        return (
-            f"So few seeds cannot show a difference, however large it is ({chance(least)} is the "
-            f"least they can give): train at least {FEWEST_SEEDS} of the same seeds in both runs."
-        )
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Runs of one problem; each but the first is held against the first."""
-
-    problem: str
-    unit: str
-    reference: float | None
-    runs: tuple[RunFigures, ...]
-    pairs: tuple[Pair, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "problem": self.problem,
-            "unit": self.unit,
-            "reference": self.reference,
-            "runs": [
-                {
-                    "run": run.label,
-                    "seeds": list(run.seeds),
-                    "satisfied": run.satisfied,
-                    **{name: mean._asdict() for name, mean in run.means.items()},
-                }
-                for run in self.runs
-            ],
-            "pairs": [
-                {
-                    "one": pair.one.label,
-                    "other": pair.other.label,
-                    "is_paired": pair.is_paired,
-                    "too_few_seeds": pair.too_few is not None,
-                    **{
-                        each.quantity: {
-                            "difference": each.difference.mean,
-                            "low": each.difference.low,
-                            "high": each.difference.high,
-                            "p": each.p,
-                            "is_real": each.is_real,
-                            "sentence": each.sentence,
-                        }
-                        for each in pair.contrasts
-                    },
-                }
-                for pair in self.pairs
-            ],
-        }
 
 
 def compare(views: Sequence[RunView]) -> Comparison:
@@ -145,7 +36,7 @@ def compare(views: Sequence[RunView]) -> Comparison:
                 "`scrl report` shows them beside each other"
             )
     unit = first.problem.world_spec.units.unit
-    pairs = [_pair(figures[0], each, unit) for each in figures[1:]]
+    pairs = [_pair(figures[0], each) for each in figures[1:]]
     return Comparison(
         problem=first.problem.name,
         unit=unit,
@@ -166,17 +57,19 @@ def _finished(view: RunView) -> TrainingResult:
 
 def _figures(view: RunView, result: TrainingResult) -> RunFigures:
     seeds = sorted(result.seeds, key=lambda each: each.seed)
-    values = {name: np.array([value(each) for each in seeds]) for name, value in QUANTITIES.items()}
+    values: dict[Quantity, np.ndarray] = {
+        name: np.array([value(each) for each in seeds]) for name, value in QUANTITIES.items()
+    }
     return RunFigures(
         view.label,
         tuple(each.seed for each in seeds),
         values,
-        {name: mean_of(each) for name, each in values.items()},
+        {name: mean_of(values[name]) for name in QUANTITIES},
         result.satisfied,
     )
 
 
-def _pair(one: RunFigures, other: RunFigures, unit: str) -> Pair:
+def _pair(one: RunFigures, other: RunFigures) -> Pair:
     is_paired = one.seeds == other.seeds
     test = paired_difference if is_paired else unpaired_difference
     contrasts = []
@@ -192,67 +85,6 @@ def _adjusted(pairs: Sequence[Pair], unit: str) -> list[Pair]:
     found = []
     for index, pair in enumerate(pairs):
         contrasts = [replace(each, p=ps[k][index]) for k, each in enumerate(pair.contrasts)]
-        said = tuple(replace(each, sentence=_sentence(pair, each, unit)) for each in contrasts)
+        said = tuple(replace(each, sentence=sentence(pair, each, unit)) for each in contrasts)
         found.append(replace(pair, contrasts=said))
     return found
-
-
-def _sentence(pair: Pair, contrast: Contrast, unit: str) -> str:
-    match contrast.quantity:
-        case "return":
-            return _return_sentence(pair, contrast)
-        case "violation":
-            return _violation_sentence(pair, contrast, unit)
-        case "satisfied":
-            return _satisfied_sentence(pair, contrast)
-
-
-def _return_sentence(pair: Pair, contrast: Contrast) -> str:
-    one, other, apart = _ordered(pair, contrast.difference)
-    if apart.mean == 0.0 and apart.low == apart.high:
-        return f"{one.label} and {other.label} return the same."
-    is_cost = max(one.values["return"].max(), other.values["return"].max()) <= 0.0
-    more = "is cheaper than" if is_cost else "returns more than"
-    text = f"{one.label} {more} {other.label} by {_interval(apart)}; {_whether(contrast)}."
-    if one.means["violation"].mean > other.means["violation"].mean:
-        text = text[:-1] + f", but {one.label} breaks the rules by more."
-    return text
-
-
-def _violation_sentence(pair: Pair, contrast: Contrast, unit: str) -> str:
-    if all(each.satisfied == len(each.seeds) for each in (pair.one, pair.other)):
-        return "Neither violates any rule, in any seed."
-    more, less, apart = _ordered(pair, contrast.difference)
-    if apart.mean == 0.0 and apart.low == apart.high:
-        return f"{more.label} and {less.label} violate the rules by the same amount."
-    return (
-        f"{less.label} violates the rules less than {more.label}, by {_interval(apart)} {unit}; "
-        f"{_whether(contrast)}."
-    )
-
-
-def _satisfied_sentence(pair: Pair, contrast: Contrast) -> str:
-    kept = [f"{each.satisfied} of {len(each.seeds)}" for each in (pair.one, pair.other)]
-    text = (
-        f"Every rule holds in {kept[0]} seeds of {pair.one.label}, {kept[1]} of {pair.other.label}"
-    )
-    if contrast.difference.mean == 0.0:
-        return f"{text}."
-    return f"{text}; {_whether(contrast)}."
-
-
-def _ordered(pair: Pair, difference: Difference) -> tuple[RunFigures, RunFigures, Difference]:
-    """The one with more first, and the difference turned so that it is positive."""
-    if difference.mean >= 0.0:
-        return pair.one, pair.other, difference
-    turned = difference._replace(mean=-difference.mean, low=-difference.high, high=-difference.low)
-    return pair.other, pair.one, turned
-
-
-def _interval(apart: Difference) -> str:
-    return f"{amount(apart.mean)} (95 %: {amount(apart.low)} to {amount(apart.high)})"
-
-
-def _whether(contrast: Contrast) -> str:
-    verdict = "is not chance" if contrast.is_real else "could be chance"
-    return f"the difference {verdict} ({chance(contrast.p)})"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -42,10 +41,7 @@ def read_runs(paths: Sequence[Path]) -> list[RunView]:
     if len(paths) > MOST_RUNS:
         raise ScrlError(f"{len(paths)} runs are too many for one look: name at most {MOST_RUNS}")
     views = [_read(path) for path in paths]
-    return [
-        dataclasses.replace(view, label=label)
-        for view, label in zip(views, _labels(views), strict=True)
-    ]
+    return [replace(view, label=label) for view, label in zip(views, _labels(views), strict=True)]
 
 
 def _read(path: Path) -> RunView:
@@ -80,7 +76,8 @@ def difference_between(one: Problem, other: Problem) -> list[str]:
     """In what two problems differ; nothing where they are the same but for their names."""
     first, second = one.world_spec, other.world_spec
     parts = {
-        "map": (first.regions, second.regions),
+        # Where on Earth the map lies makes no difference.
+        "map": tuple(replace(each.regions, georeference=None) for each in (first, second)),
         "vehicle": (first.vehicle, second.vehicle),
         "wind": (first.wind, second.wind),
         "route": (first.route, second.route),
