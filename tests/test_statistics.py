@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
+from scipy.stats import permutation_test
 
-from scrl.statistics import is_lower, mean_of
+from scrl import statistics
+from scrl.statistics import (
+    Difference,
+    holm,
+    is_lower,
+    mean_of,
+    paired_difference,
+    unpaired_difference,
+)
 
 
 def test_mean_and_standard_deviation_by_hand() -> None:
@@ -36,3 +47,67 @@ def test_lower_means_lower_beyond_chance() -> None:
     assert not is_lower(small, same)
     assert not is_lower(small, small)
     assert not is_lower(np.zeros(10), np.zeros(10))
+
+
+def test_a_paired_difference_by_hand() -> None:
+    """Differences 1, 2, 3: of the eight ways to sign them only +++ and --- reach a sum of 6."""
+    found = paired_difference(np.array([2.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0]))
+    assert found.mean == 2.0
+    assert found.p == pytest.approx(2 / 8)
+    assert found.p_least == pytest.approx(2 / 8)
+    assert 1.0 <= found.low < 2.0 < found.high <= 3.0
+
+
+def test_an_unpaired_difference_by_hand() -> None:
+    """1, 2 against 3, 4: of the six ways to choose two only {1, 2} and {3, 4} are 2 apart."""
+    found = unpaired_difference(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    assert found.mean == -2.0
+    assert found.p == pytest.approx(2 / 6)
+    assert found.p_least == pytest.approx(2 / 6)
+
+
+def test_no_difference_is_no_difference() -> None:
+    same = np.array([1.0, 5.0, 2.0])
+    for test in (paired_difference, unpaired_difference):
+        assert test(same, same).p == 1.0
+    assert paired_difference(same, same)[:3] == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("kind", ["samples", "independent"])
+def test_p_is_what_scipy_says(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    one, other = rng.normal(size=7), rng.normal(size=7) + 0.7
+    ours = (paired_difference if kind == "samples" else unpaired_difference)(one, other)
+    theirs = permutation_test(
+        (one, other), lambda a, b, axis: a.mean(axis=axis) - b.mean(axis=axis),
+        permutation_type=kind, n_resamples=np.inf,
+    )  # fmt: skip
+    assert ours.p == pytest.approx(theirs.pvalue)
+
+
+@pytest.mark.parametrize("test", [paired_difference, unpaired_difference])
+def test_chance_alone_is_rarely_taken_for_a_difference(test: Callable[..., Difference]) -> None:
+    """300 times nothing to find with ten seeds: p below 0.05 in about 5 % of them."""
+    rng = np.random.default_rng(4)
+    found = [test(rng.normal(size=8), rng.normal(size=8)).p < 0.05 for _ in range(300)]
+    assert 0.01 <= np.mean(found) <= 0.09
+
+
+@pytest.mark.parametrize("test", [paired_difference, unpaired_difference])
+def test_many_seeds_are_drawn_from_and_agree_with_all_arrangements(
+    test: Callable[..., Difference], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    one, other = rng.normal(size=8), rng.normal(size=8) + 0.8
+    every = test(one, other)
+    monkeypatch.setattr(statistics, "MOST_ARRANGEMENTS", 1)
+    drawn = test(one, other)
+    assert drawn.p == pytest.approx(every.p, abs=0.02)
+    assert drawn.p_least == pytest.approx(1 / 10_001)
+
+
+def test_holm_by_hand() -> None:
+    """0.01 x 3, 0.02 x 2, and 0.03 x 1 raised to the one before it."""
+    assert holm([0.03, 0.01, 0.02]) == pytest.approx([0.04, 0.03, 0.04])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([0.2]) == [0.2]

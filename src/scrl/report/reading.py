@@ -12,11 +12,13 @@ from typing import Any
 from scrl.errors import ScrlError
 from scrl.outcome import TrainingResult
 from scrl.problems import Problem
-from scrl.runs import RunFolder
+from scrl.runs import RunError, RunFolder
 from scrl.trained import read_result
 
 MOST_RUNS = 24
 """More runs than this cannot be read side by side."""
+PRICES = "prices"
+"""What `scrl learn` calls its method."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,30 @@ def read_runs(paths: Sequence[Path]) -> list[RunView]:
 def _read(path: Path) -> RunView:
     folder = RunFolder.open(path)
     if not folder.has_problem:
-        raise ScrlError(
-            f"{path}: this run has no problem of its own: `scrl learn` has trained a price policy "
-            f"here. Ask it something: scrl ask WORLD RULES --policy {path}"
-        )
-    return RunView(folder.record.method, folder, folder.problem(), read_result(folder))
+        if folder.record.method == PRICES:
+            raise ScrlError(
+                f"{path}: `scrl learn` has trained a price policy here, which has no problem of its "
+                f"own to report. Ask it something: scrl ask WORLD RULES --policy {path}"
+            )
+        raise RunError(f"{path}: this run has no problem.toml, so there is nothing to report")
+    problem, result = folder.problem(), read_result(folder)
+    if result is not None:
+        _check(result, problem, path)
+    return RunView(folder.record.method, folder, problem, result)
+
+
+def _check(result: TrainingResult, problem: Problem, path: Path) -> None:
+    """Raise where a result is not one of the problem beside it."""
+    rules = [rule.name for rule in problem.rules.rules]
+    regions = set(problem.world_spec.regions.names)
+    for each in result.seeds:
+        found = each.evaluation
+        if [rule.name for rule in found.rules] != rules or set(found.density) != regions:
+            raise RunError(
+                f"{path}: result.json speaks of other rules or regions than problem.toml"
+            )
+    if not result.seeds:
+        raise RunError(f"{path}: damaged: result.json holds no seed")
 
 
 def _labels(views: Sequence[RunView]) -> list[str]:

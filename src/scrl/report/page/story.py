@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scrl.errors import ScrlError
 from scrl.problems import Problem
 from scrl.report.compare import compare
 from scrl.report.compared import Comparison
@@ -193,10 +192,7 @@ def _card(problem: Problem, rule: Rule, views: Sequence[RunView]) -> RuleCard:
             problem.tolerance,
             problem.world_spec.units.unit,
         )
-        try:
-            said = teller.say(rule.formula)
-        except (KeyError, ScrlError):
-            said = Said(best.rules[place].is_satisfied, "Its amounts are not in the result.")
+        said = teller.say(rule.formula)
         kept = sum(each.evaluation.rules[place].is_satisfied for each in view.result.seeds)
         count = len(view.result.seeds)
         kept_by = "" if count == 1 else f"holds in {kept} of {count} seeds"
