@@ -87,6 +87,9 @@ def test_demo_tells_its_story_and_leaves_a_run_with_a_picture(tmp_path: Path) ->
         assert told in done.stdout
     assert (tmp_path / "shown/overview.png").stat().st_size > 10_000
     assert (tmp_path / "shown/result.json").exists()
+    page = (tmp_path / "shown/report.html").read_text(encoding="utf-8")
+    assert "<h1>agri-joint</h1>" in page
+    assert "Route by speed" in page
 
 
 def test_a_pipe_gets_plain_text_and_no_colour_is_obeyed() -> None:

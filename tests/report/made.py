@@ -60,7 +60,7 @@ def make_run(
     return path
 
 
-def _result(  # noqa: PLR0913
+def _result(
     problem: Problem,
     method: str,
     speeds: Sequence[float],

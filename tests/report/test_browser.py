@@ -36,7 +36,8 @@ addEventListener("load", () => setTimeout(() => {
   const seen = [...document.querySelectorAll("iframe")].map(frame => {
     const page = frame.contentDocument, root = page.documentElement;
     const wide = [...page.querySelectorAll("body *")].filter(each =>
-      each.getBoundingClientRect().right > root.clientWidth + 1 && !each.closest(".scroll, svg, .amount"));
+      each.getBoundingClientRect().right > root.clientWidth + 1
+      && !each.closest(".scroll, svg, .amount"));
     return {
       width: root.clientWidth, scroll: root.scrollWidth, height: root.scrollHeight,
       wide: wide.slice(0, 3).map(each => each.outerHTML.slice(0, 160)),

@@ -76,6 +76,11 @@ class Comparison:
     runs: tuple[RunFigures, ...]
     pairs: tuple[Pair, ...]
 
+    @property
+    def is_paired(self) -> bool:
+        """Whether all runs have the same seeds."""
+        return all(pair.is_paired for pair in self.pairs)
+
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return {
