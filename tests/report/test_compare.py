@@ -114,6 +114,8 @@ def test_the_same_run_twice_differs_in_nothing(tmp_path: Path) -> None:
 def test_json_says_the_same(found: Comparison) -> None:
     document = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert document["runs"][0]["run"] == "slow"
+    assert document["runs"][0]["satisfied"] == 6
+    assert document["runs"][0]["return"]["mean"] == found.runs[0].means["return"].mean
     assert document["pairs"][0]["return"]["sentence"] == found.pairs[0].contrasts[0].sentence
     assert document["pairs"][0]["return"]["is_real"] is True
     assert document["pairs"][0]["satisfied"]["difference"] == 0.0

@@ -92,7 +92,8 @@ class Comparison:
                     "run": run.label,
                     "seeds": list(run.seeds),
                     "satisfied": run.satisfied,
-                    **{name: mean._asdict() for name, mean in run.means.items()},
+                    "return": run.means["return"]._asdict(),
+                    "violation": run.means["violation"]._asdict(),
                 }
                 for run in self.runs
             ],

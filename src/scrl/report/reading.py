@@ -51,8 +51,8 @@ def _read(path: Path) -> RunView:
     if not folder.has_problem:
         if folder.record.method == PRICES:
             raise ScrlError(
-                f"{path}: `scrl learn` has trained a price policy here, which has no problem of its "
-                f"own to report. Ask it something: scrl ask WORLD RULES --policy {path}"
+                f"{path}: `scrl learn` has trained a price policy here, which has no problem of "
+                f"its own to report. Ask it something: scrl ask WORLD RULES --policy {path}"
             )
         raise RunError(f"{path}: this run has no problem.toml, so there is nothing to report")
     problem, result = folder.problem(), read_result(folder)
