@@ -111,8 +111,9 @@ def test_a_page_is_quiet_whole_and_fits_every_screen(whole: Path, tmp_path: Path
 
 
 def test_runs_side_by_side_fit_a_phone_too(whole: Path, tmp_path: Path) -> None:
-    """Many of them, with a long name, some unfinished, of two problems."""
-    runs = [
+    """Two with plans, more with long names, one unfinished, of two problems."""
+    runs = [shutil.copytree(whole, tmp_path / "copied")]
+    runs += [
         make_run(tmp_path / f"{name}-{'long' * 12}", small_problem(), speeds=(1.5, 3.0))
         for name in "abcd"
     ]

@@ -67,6 +67,8 @@ def test_the_plan_is_the_one_that_was_judged(whole: Path) -> None:
     assert view.result is not None
     route = plan.drive_best(view, view.result)
     assert route.totals == pytest.approx(view.result.best.evaluation.density)
+    other = next(each for each in view.result.seeds if each is not view.result.best)
+    assert route.totals != pytest.approx(other.evaluation.density)
 
 
 def test_an_unfinished_run_shows_what_there_is(tmp_path: Path) -> None:
