@@ -98,7 +98,7 @@ def test_without_metrics_there_is_no_learning_section(tmp_path: Path) -> None:
     (run / "metrics.jsonl").unlink()
     page = page_of(run)
     assert page.sections == ["plan", "regions", "rules", "reference", "origin"]
-    assert "no plan to draw" in page.text  # nor is there a policy here
+    assert "scrl: no plan to draw." in page.text  # nor is there a policy here
 
 
 def test_one_seed_and_no_reference(tmp_path: Path) -> None:

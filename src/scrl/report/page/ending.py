@@ -47,7 +47,7 @@ def verdict_on(result: TrainingResult, problem: Problem) -> tuple[str, str]:
     gap = result.best.gap
     if gap is None:
         return f"Every rule holds{where}.", state
-    near = f"within {percent(gap)} of the best possible"
+    near = f"{percent(gap)} from the best possible"
     if gap < 0.0005:
         near = "as good as the reference"
     best = "the best of them is" if count > 1 else "the plan is"
