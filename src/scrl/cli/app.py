@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from scrl._version import __version__
-from scrl.cli import ask, bench, check, demo, evaluate, learn, listing, new, solve, train
+from scrl.cli import ask, bench, check, demo, evaluate, export, learn, listing, new, solve, train
 from scrl.cli.output import EXIT_INTERRUPTED, EXIT_WRONG_INPUT
 from scrl.errors import ScrlError
 
@@ -65,6 +65,7 @@ for _name, _command in {
     "ask": ask.ask,
     "learn": learn.learn,
     "bench": bench.bench,
+    "export": export.export,
 }.items():
     app.command(_name)(_ends_cleanly(_command))
 
