@@ -42,8 +42,12 @@ def checked(problem: Problem, policy: Any) -> SeeingPolicy:
             "only a trained policy can be written as a function, and this run holds a plan: "
             "export it as csv, which has the throttle of every step"
         )
-    if policy.regions != len(problem.world_spec.regions.names):
-        raise ExportError("the policy was trained on another map")
+    there = len(problem.world_spec.regions.names)
+    if policy.regions != there:
+        raise ExportError(
+            f"the policy was trained on a map with {policy.regions} regions, and {problem.name} "
+            f"has {there}"
+        )
     return policy
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -31,5 +33,20 @@ def write_stablehlo(problem: Problem, policy: Any) -> tuple[bytes, bytes]:
     (states,) = export.symbolic_shape("n")
     number = jax.ShapeDtypeStruct((states,), jnp.float32)
     cell = jax.ShapeDtypeStruct((states,), jnp.int32)
-    exported = export.export(jax.jit(function), platforms=PLATFORMS)(cell, number, number, number)
+    with _without_places_in_our_code():
+        exported = export.export(jax.jit(function), platforms=PLATFORMS)(
+            cell, number, number, number
+        )
     return bytes(exported.serialize()), sidecar(problem, "StableHLO", HOW_TO_RUN)
+
+
+@contextmanager
+def _without_places_in_our_code() -> Iterator[None]:
+    """JAX would write the paths of source files on this machine into the file."""
+    name = "jax_traceback_in_locations_limit"
+    before = getattr(jax.config, name)
+    jax.config.update(name, 0)
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)
