@@ -114,6 +114,9 @@ def test_what_makes_a_file_other_than_it_looks_is_said(run: Path, tmp_path: Path
     driver = run_driver(run)
     assert "2 legs" in export(driver, "kml", tmp_path / "a").warnings[0]
     assert export(driver, "csv", tmp_path / "b").warnings == ()
+    # From (2.5, 4) to (2.5, 6): two cells beside the 18 of the path, which is 11 %.
+    longer = export(driver, "plan", tmp_path / "d").warnings[1]
+    assert longer.startswith("ways between legs and between bands make the flight 11% longer")
     from dataclasses import replace
 
     from scrl.export import Driver

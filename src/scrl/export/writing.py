@@ -7,15 +7,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from scrl.export.formats import RouteFormat, find_format
 from scrl.export.frame import frame_of
 from scrl.export.options import ExportOptions
-from scrl.export.segments import ExportError
+from scrl.export.segments import ExportError, segments
 from scrl.problems import Problem
 from scrl.route import Route, drive
 from scrl.runfiles.files import replacing
 from scrl.runs import RunFolder
 from scrl.trained import REPORT_SEED, load_policy, read_result
+
+WORTH_SAYING = 0.01
+"""A flight that is longer than counted by less than this share is not worth a warning."""
 
 
 @dataclass(frozen=True)
@@ -106,4 +111,16 @@ def _warnings(driver: Driver, format_name: str) -> list[str]:
             f"the field falls into {len(spec.path.legs)} legs; the ways between them are straight "
             "and may cross cells that the path avoids"
         )
+    uncounted = _uncounted_share(driver.route) if format_name == "plan" else 0.0
+    if uncounted > WORTH_SAYING:
+        found.append(
+            f"ways between legs and between bands make the flight {uncounted:.0%} longer than the "
+            "path that the amounts are counted on; give nothing out on them"
+        )
     return found
+
+
+def _uncounted_share(route: Route) -> float:
+    """How much longer the drawn way is than the path, which counts a cell for any move."""
+    drawn = sum(float(np.hypot(*(each.ends[1] - each.ends[0]))) for each in segments(route))
+    return drawn / (route.along[-1] - route.along[0]) - 1.0
