@@ -11,7 +11,7 @@ from scrl.policies import Constant, Schedule, fixed_policy
 from scrl.problems import Problem, load
 from scrl.route import drive
 from scrl.worlds.georeference import Georeference
-from scrl.worlds.places import leg_at, places_at
+from scrl.worlds.places import ends_of_legs, leg_at, places_at, turns_of
 from scrl.worlds.regions import from_masks
 from scrl.worlds.spec import Route, SweepSpec
 from scrl.worlds.units import Units
@@ -33,13 +33,11 @@ def test_every_step_has_its_place_speed_and_amounts() -> None:
     route = drive(problem(), Constant(jnp.ones(())))
     assert route.along.tolist() == [0.0, 2.0, 4.0, 6.0]
     assert route.speed.tolist() == [2.0, 2.0, 2.0]
-    # The vehicle starts at the first centre; distance 2 lies between the second and third cell,
-    # 4 between the first and second of the way back, 6 stays at the last centre.
-    assert route.cells.tolist() == [[0.5, 0.5], [0.5, 2.0], [1.5, 2.0], [1.5, 0.5]]
+    # The vehicle starts at the first cell's edge; distance 2 lies between the second and third
+    # cell, 4 between the first and second of the way back, 6 is the last cell's far edge.
+    assert route.cells.tolist() == [[0.5, 0.0], [0.5, 2.0], [1.5, 2.0], [1.5, 0.0]]
     assert route.coordinates is not None
-    assert np.allclose(
-        route.coordinates, [[10.05, 49.9], [10.2, 49.9], [10.2, 49.7], [10.05, 49.7]]
-    )
+    assert np.allclose(route.coordinates, [[10.0, 49.9], [10.2, 49.9], [10.2, 49.7], [10.0, 49.7]])
     # It lands in the third cell, then in the fifth, neither in the west; the last serves nothing.
     assert route.amount.tolist() == [3.0, 3.0, 0.0]
     assert route.totals == {"west": 0.0, "all": 6.0}
@@ -104,5 +102,14 @@ def test_the_place_jumps_where_a_new_leg_begins() -> None:
     path = SweepSpec(regions).path
     assert path.legs == (0, 2)
     along = np.array([0.0, 0.5, 1.0, 1.75, 2.0, 2.25, 3.0, 4.0])
-    assert places_at(path, along)[:, 1].tolist() == [0.5, 0.5, 1.0, 1.5, 3.5, 3.5, 4.0, 4.5]
+    assert places_at(path, along)[:, 1].tolist() == [0.0, 0.5, 1.0, 1.75, 3.0, 3.25, 4.0, 5.0]
+    assert ends_of_legs(path).tolist() == [[0.5, 2.0], [0.5, 5.0]]
+    assert turns_of(path).tolist() == [2.0]
     assert leg_at(path, along).tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def test_a_lone_cell_is_crossed_to_the_right_and_a_way_turns_at_centres() -> None:
+    lone = SweepSpec(from_masks(np.ones((1, 1, 1), bool))).path
+    assert places_at(lone, np.array([0.0, 0.5, 1.0])).tolist() == [[0.5, 0.0], [0.5, 0.5], [0.5, 1]]
+    path = SweepSpec(from_masks(np.ones((1, 2, 3), bool))).path
+    assert turns_of(path).tolist() == [2.5, 3.5]

@@ -19,6 +19,7 @@ from scrl.cli import (
     compare,
     demo,
     evaluate,
+    export,
     learn,
     listing,
     new,
@@ -80,6 +81,7 @@ for _name, _command in {
     "bench": bench.bench,
     "report": report.report,
     "compare": compare.compare,
+    "export": export.export,
 }.items():
     app.command(_name)(_ends_cleanly(_command))
 
