@@ -197,6 +197,16 @@ class RunFolder:
         return read_json(self.path / "result.json", {"result": dict})["result"]
 
     @property
+    def has_metrics(self) -> bool:
+        """Whether anything was logged: what was not trained, or kept only in part, has none."""
+        return self._metrics.is_file()
+
+    @property
+    def has_problem(self) -> bool:
+        """Whether there is a problem: a run of `scrl learn` has none."""
+        return (self.path / "problem.toml").is_file()
+
+    @property
     def is_finished(self) -> bool:
         return (self.path / "result.json").is_file()
 

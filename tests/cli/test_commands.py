@@ -79,6 +79,19 @@ def test_new_then_check_then_eval(tmp_path: Path) -> None:
     assert run("eval", "my field", "--policy", "full-speed", cwd=tmp_path).returncode == 1
 
 
+def test_new_says_how_large_cells_are_and_which_grid_makes_them_square(tmp_path: Path) -> None:
+    """Two degrees by one at the equator: a cell of the 50 x 50 grid is twice as wide as high."""
+    shape = {"type": "Polygon", "coordinates": [[[0, -0.5], [2, -0.5], [2, 0.5], [0, -0.5]]]}
+    (tmp_path / "isle.geojson").write_text(json.dumps(shape))
+    done = run("new", "isle", "--map", "isle.geojson", "--field", "*", cwd=tmp_path)
+    # 0.04 degrees of longitude, and 0.02 of latitude, which are shorter at the equator.
+    assert "a cell is 4,452.8 m wide and 2,211.5 m high" in done.stdout
+    assert "--grid 50 101" in done.stdout
+    assert 'field = "*"' in (tmp_path / "isle/problem.toml").read_text()
+    square = run("new", "b", "--map", "isle.geojson", "--grid", "50", "101", cwd=tmp_path)
+    assert "--grid" not in square.stdout
+
+
 def test_demo_tells_its_story_and_leaves_a_run_with_a_picture(tmp_path: Path) -> None:
     done = run("demo", "--steps", "20000", "--out", "shown", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -87,6 +100,9 @@ def test_demo_tells_its_story_and_leaves_a_run_with_a_picture(tmp_path: Path) ->
         assert told in done.stdout
     assert (tmp_path / "shown/overview.png").stat().st_size > 10_000
     assert (tmp_path / "shown/result.json").exists()
+    page = (tmp_path / "shown/report.html").read_text(encoding="utf-8")
+    assert "<h1>agri-joint</h1>" in page
+    assert "Route by speed" in page
 
 
 def test_a_pipe_gets_plain_text_and_no_colour_is_obeyed() -> None:

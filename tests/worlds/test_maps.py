@@ -56,6 +56,14 @@ def test_field_and_forbidden_shapes_are_not_regions(farm):
     assert whole.names == ("farm", "pond", "wheat", "wood")
 
 
+def test_a_star_makes_all_regions_the_field_and_they_stay_regions(farm):
+    """The farm has 12 cells, the wheat two outside it, the wood one; five cells are in nothing."""
+    region_map = load_map(farm, MapOptions(grid=(4, 5), field="*", forbidden=["pond"]))
+    assert region_map.names == ("farm", "wheat", "wood")
+    assert region_map.field.sum() == 15
+    assert region_map.enterable.sum() == 14
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Float
 
 from scrl.bench.published import PAPER_SCALE, PUBLISHED, PUBLISHED_SPLIT, Published
-from scrl.bench.statistics import Mean, is_lower, mean_of
 from scrl.bench.tables import Cell
 from scrl.outcome import TrainingResult
 from scrl.penalty import signed_violation
 from scrl.problems import Problem
+from scrl.statistics import Mean, is_lower, mean_of
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 from scrl.bench.published import Published
 from scrl.bench.rows import Row
-from scrl.bench.statistics import Mean
 from scrl.bench.tables import Table
+from scrl.statistics import Mean
 
 Bold = Callable[[str], str]
 

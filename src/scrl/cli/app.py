@@ -12,7 +12,21 @@ from typing import Annotated, Any
 import typer
 
 from scrl._version import __version__
-from scrl.cli import ask, bench, check, demo, evaluate, learn, listing, new, solve, train
+from scrl.cli import (
+    ask,
+    bench,
+    check,
+    compare,
+    demo,
+    evaluate,
+    export,
+    learn,
+    listing,
+    new,
+    report,
+    solve,
+    train,
+)
 from scrl.cli.output import EXIT_INTERRUPTED, EXIT_WRONG_INPUT
 from scrl.errors import ScrlError
 
@@ -65,6 +79,9 @@ for _name, _command in {
     "ask": ask.ask,
     "learn": learn.learn,
     "bench": bench.bench,
+    "report": report.report,
+    "compare": compare.compare,
+    "export": export.export,
 }.items():
     app.command(_name)(_ends_cleanly(_command))
 

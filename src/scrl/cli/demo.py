@@ -55,18 +55,19 @@ def demo(
         _tell_before(loaded, fast, best)
     warn(missing)
     result = _train(loaded, steps, out_dir)
-    picture = _draw(loaded, result)
+    picture, page = _draw(loaded, result)
     answers = _ask(loaded)
     if as_json:
         told = {
             "full_speed": fast.to_json(),
             "reference": best.to_json() if best else None,
             "picture": str(picture),
+            "page": str(page),
             "asked": [answer.to_json() for answer in answers],
         }
         print_json({**result.to_json(), **told})
         return
-    _tell_after(loaded, result, picture)
+    _tell_after(loaded, result, picture, page)
     _tell_asked(answers)
 
 
@@ -123,13 +124,19 @@ def _tell_asked(answers: Sequence[Answer]) -> None:
     out.print('ask for anything: scrl ask agri "if S2 > 300 then S3 >= 800"')
 
 
-def _draw(problem: Problem, result: TrainingResult) -> Path:
+def _draw(problem: Problem, result: TrainingResult) -> tuple[Path, Path]:
+    """A picture, and the page."""
+    from scrl.cli.report import PAGE
     from scrl.report.curves import plot
     from scrl.report.figures import overview, save_figure
+    from scrl.report.page import write_page
+    from scrl.report.reading import read_runs
 
-    save_figure(plot(result), result.run / "curves.png")
-    picture = overview(problem, result.best.evaluation)
-    return save_figure(picture, result.run / "overview.png")
+    with working("drawing ..."):
+        save_figure(plot(result), result.run / "curves.png")
+        picture = overview(problem, result.best.evaluation)
+        page = write_page(read_runs([result.run]), result.run / PAGE)
+    return save_figure(picture, result.run / "overview.png"), page
 
 
 def _tell(problem: Problem) -> None:
@@ -157,7 +164,7 @@ def _tell_before(problem: Problem, fast: Evaluation, best: Reference | None) -> 
         print_answer(problem, best, out)
 
 
-def _tell_after(problem: Problem, result: TrainingResult, picture: Path) -> None:
+def _tell_after(problem: Problem, result: TrainingResult, picture: Path, page: Path) -> None:
     from scrl.cli.evaluate import print_evaluation
     from scrl.cli.train import print_result
 
@@ -166,4 +173,5 @@ def _tell_after(problem: Problem, result: TrainingResult, picture: Path) -> None
     print_evaluation(problem, result.best.evaluation, out)
     print_result(result, out)
     out.print(f"pictures: {escape(str(picture))}, and curves.png beside it", soft_wrap=True)
+    out.print(f"page: {escape(str(page))}", soft_wrap=True)
     out.print("next: scrl list, scrl new my-field, scrl train my-field")

@@ -98,7 +98,7 @@ _MAP_COMMENTS = {"grid": "  # rows, columns"}
 _MAP_HINTS = (
     'coordinates = "geographic"  # or "plain": GeoJSON coordinates that are not degrees',
     'region_property = "name"  # GeoJSON property that names a region',
-    'field = "boundary"  # shape that outlines the field; nothing outside it is covered',
+    'field = "boundary"  # shape that outlines the field; "*": nothing outside the regions',
     'forbidden = ["pond"]  # shapes that must not be entered',
 )
 

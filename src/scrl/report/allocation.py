@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
-import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 
 from scrl.policies import Policy
 from scrl.problems import Problem
-from scrl.rollout import run_trajectory
+from scrl.route import Route, drive
 from scrl.worlds.regions import RegionMap
+from scrl.worlds.spec import SweepSpec
 
 
 def allocation(problem: Problem, policy: Policy, *, seed: int = 0) -> Float[np.ndarray, "row col"]:
@@ -24,25 +25,39 @@ def allocation(problem: Problem, policy: Policy, *, seed: int = 0) -> Float[np.n
     A step gives out its amount evenly over the stretch it drives, not in the one cell it lands in:
     so the picture shows speed, and no stripes.
     """
-    spec = problem.world_spec
-    steps = spec.route.horizon_steps
-    driven = jax.jit(
-        lambda key: run_trajectory(problem.world, policy, key=key, steps=steps)
-    )(jax.random.key(seed))  # fmt: skip
-    is_active = np.asarray(driven.is_active)
-    state = driven.transition.state
-    cells = len(spec.path.cells)
-    ends = np.minimum(np.asarray(state.cell + state.offset, float)[is_active], cells)
-    amounts = np.full(len(ends), spec.vehicle.rate)
-    if np.asarray(driven.transition.is_terminated)[is_active][-1]:
-        amounts[-1] = 0.0  # the step that leaves the path serves nothing
+    return given_over_cells(drive(problem, policy, seed=seed))
+
+
+def given_over_cells(route: Route) -> Float[np.ndarray, "row col"]:
+    """The same for an episode that was driven; a wide swath gives to all cells that it covers."""
+    spec = route.problem.world_spec
+    path = spec.path.cells
     # Units given out up to each moment, read off at every edge between two cells.
-    travelled = np.concatenate([[0.0], ends])
-    given = np.concatenate([[0.0], np.cumsum(amounts)])
-    at_edges = np.interp(np.arange(cells + 1), travelled, given)
-    found = np.full(spec.regions.field.shape, np.nan)
-    found[tuple(spec.path.cells.T)] = np.diff(at_edges)
-    return found
+    given = np.concatenate([[0.0], np.cumsum(route.amount)])
+    at_edges = np.interp(np.arange(len(path) + 1), route.along, given)
+    nearest = nearest_path_cell(spec)
+    sharing = np.bincount(nearest[nearest >= 0], minlength=len(path))
+    return on_map(np.diff(at_edges) / np.maximum(sharing, 1), nearest)
+
+
+def nearest_path_cell(spec: SweepSpec) -> Int[np.ndarray, "row col"]:
+    """The path cell whose swath covers each cell of the field; -1 where none does."""
+    from scipy.ndimage import distance_transform_cdt
+
+    path = spec.path.cells
+    number = np.full(spec.regions.field.shape, -1)
+    number[tuple(path.T)] = np.arange(len(path))
+    found = distance_transform_cdt(number < 0, metric="chessboard", return_indices=True)
+    distance, places = cast("tuple[np.ndarray, np.ndarray]", found)
+    is_covered = spec.regions.enterable & (distance <= spec.route.swath // 2)
+    return np.where(is_covered, number[tuple(places)], -1)
+
+
+def on_map(
+    values: Float[np.ndarray, " cell"], nearest: Int[np.ndarray, "row col"]
+) -> Float[np.ndarray, "row col"]:
+    """A value for each path cell, spread over the cells that it covers; NaN elsewhere."""
+    return np.where(nearest >= 0, values[nearest], np.nan)
 
 
 def allocation_figure(problem: Problem, policies: Mapping[str, Policy]) -> Figure:

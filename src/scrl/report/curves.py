@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from scrl.outcome import TrainingResult
+from scrl.report.series import by_seed
 from scrl.rules import AtomTable, told
 from scrl.runs import RunFolder
 from scrl.worlds.palette import colour_of
@@ -25,7 +26,7 @@ def plot(result: TrainingResult) -> Figure:
     figure = Figure(figsize=(9.0, 7.0), layout="constrained")
     top, middle, bottom = figure.subplots(3, 1, sharex=True)
     _draw_return(top, rows, result)
-    _draw_band(middle, _by_seed(rows, "violation"), colour_of(3), "violation")
+    _draw_band(middle, by_seed(rows, "violation"), colour_of(3), "violation")
     middle.set_yscale("symlog", linthresh=1.0)
     middle.set_ylabel(f"violated by, {problem.world_spec.units.unit}")
     _draw_kappas(bottom, rows, told(problem.rules, folder.record.settings.get("told", "all")))
@@ -40,7 +41,7 @@ def plot(result: TrainingResult) -> Figure:
 
 
 def _draw_return(axes: Axes, rows: Sequence[dict[str, Any]], result: TrainingResult) -> None:
-    returns = _by_seed(rows, "return")
+    returns = by_seed(rows, "return")
     _draw_band(axes, returns, colour_of(0), "return")
     if result.reference is not None:
         axes.axhline(result.reference, color="black", ls=":", lw=1, label="best possible")
@@ -53,7 +54,7 @@ def _draw_return(axes: Axes, rows: Sequence[dict[str, Any]], result: TrainingRes
 
 def _draw_kappas(axes: Axes, rows: Sequence[dict[str, Any]], heard: AtomTable) -> None:
     for index, atom in enumerate(heard.atoms[:MOST_KAPPAS]):
-        _draw_band(axes, _by_seed(rows, f"kappa/{index}"), colour_of(index), atom.show())
+        _draw_band(axes, by_seed(rows, f"kappa/{index}"), colour_of(index), atom.show())
     axes.set_ylabel("kappa")
     if heard.atoms:
         axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
@@ -67,10 +68,3 @@ def _draw_band(
     if len(curves) > 1:
         low, high = np.nanmin(curves, axis=0), np.nanmax(curves, axis=0)
         axes.fill_between(rounds, low, high, color=colour, alpha=0.2, lw=0)
-
-
-def _by_seed(rows: Sequence[dict[str, Any]], key: str) -> Float[np.ndarray, "seed round"]:
-    """One metric as a table; a null in the file is a gap in the curve."""
-    seeds = sorted({row["seed"] for row in rows})
-    curves = [[row[key] for row in rows if row["seed"] == seed] for seed in seeds]
-    return np.array(curves, float)

@@ -6,6 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+from jaxtyping import Float
+
 from scrl.errors import MapError
 
 Coordinates = Literal["geographic", "plain"]
@@ -52,6 +55,11 @@ class Georeference:
     def to_map(self, row: float, column: float) -> tuple[float, float]:
         """(x, y) of a place in the grid; the centre of the first cell is row 0.5, column 0.5."""
         return self.left + column * self.cell_width, self.top - row * self.cell_height
+
+    def places(self, cells: Float[np.ndarray, "place 2"]) -> Float[np.ndarray, "place 2"]:
+        """(x, y) of many places, each a row and a column."""
+        origin, size = (self.left, self.top), (self.cell_width, -self.cell_height)
+        return np.asarray(origin) + cells[:, ::-1] * size
 
     def cell_size_metres(self) -> tuple[float, float] | None:
         """(east, north) of a cell on the WGS84 ellipsoid at the middle latitude; None if plain.

@@ -75,7 +75,7 @@ class MapOptions:
     regions: tuple[str, ...] | None = None
     """Names for the labels 1, 2, ... of an image or array, instead of S1, S2, ..."""
     field: str | tuple[str, ...] | None = None
-    """The shape or shapes that outline the field; default the whole grid."""
+    """The shape or shapes that outline the field, `*` for the regions; default the whole grid."""
     forbidden: str | tuple[str, ...] = ()
     """The shape or shapes that must not be entered."""
 
@@ -96,6 +96,9 @@ class MapOptions:
 
 
 DEFAULT_OPTIONS = MapOptions()
+
+EVERYTHING = ("*",)
+"""As a field: all shapes together, which stay regions."""
 
 
 def load_map(path: Path, options: MapOptions = DEFAULT_OPTIONS) -> RegionMap:
@@ -132,14 +135,18 @@ def _read(path: Path, options: MapOptions) -> RegionMap:
     return replace(region_map, georeference=georeference)
 
 
-def _cut(region_map: RegionMap, field: Sequence[str], forbidden: Sequence[str]) -> RegionMap:
+def _cut(region_map: RegionMap, field: tuple[str, ...], forbidden: tuple[str, ...]) -> RegionMap:
     """Turns the shapes named as field and forbidden from regions into what they stand for."""
     both = [name for name in field if name in forbidden]
     if both:
         raise MapError(f"'{both[0]}' cannot be both field and forbidden")
     special = {*field, *forbidden}
     demand = [index for index, name in enumerate(region_map.names) if name not in special]
-    inside = _united(region_map, field, "field") if field else region_map.field
+    inside = region_map.field
+    if field == EVERYTHING:
+        inside = np.any(region_map.masks[demand], axis=0)
+    elif field:
+        inside = _united(region_map, field, "field")
     blocked = _united(region_map, forbidden, "forbidden")
     if not demand:
         raise MapError("no region is left: every shape is named as field or forbidden")

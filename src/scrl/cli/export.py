@@ -1,0 +1,68 @@
+"""`scrl export`: the route or the policy of a run, as a file for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from scrl.cli.output import JsonFlag, console, print_json, warn, working
+
+
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    format_name: Annotated[
+        str,
+        typer.Option(
+            "--format", help="geojson, csv, regions, kml, plan (QGroundControl), onnx, stablehlo."
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="File to write (default: in the run folder).")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Which seed of the run (default: its best).")
+    ] = None,
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=1.0,
+            help="Steps whose speeds differ by less than this share of the top speed are merged.",
+        ),
+    ] = 0.02,
+    altitude: Annotated[
+        float, typer.Option(help="Metres above the start, for plan and kml.")
+    ] = 30.0,
+    as_json: JsonFlag = False,
+) -> None:  # fmt: skip
+    """Write what a run's policy drives, or the policy itself, for other programs."""
+    with working("driving ..."):
+        from scrl.export import ExportOptions, find_format, run_driver
+        from scrl.export import export as write
+
+        known = find_format(format_name)
+        options = ExportOptions(tolerance=tolerance, altitude=altitude)
+        driver = run_driver(run, seed)
+        written = write(driver, format_name, out or run / known.file_name, options)
+    if as_json:
+        print_json(
+            {
+                "run": str(run),
+                "format": written.format,
+                "seed": driver.seed,
+                "files": [str(path) for path in written.paths],
+                "coordinates": written.coordinates,
+                "received": driver.route.totals,
+                "unit": driver.problem.world_spec.units.unit,
+                "steps": driver.route.steps,
+                "warnings": list(written.warnings),
+            }
+        )
+    else:
+        for path in written.paths:
+            console().print(f"wrote [bold]{escape(str(path))}[/bold]", soft_wrap=True)
+        if written.coordinates:
+            console().print(f"coordinates: {written.coordinates}", soft_wrap=True)
+    warn(written.warnings)

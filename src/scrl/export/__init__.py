@@ -1,0 +1,23 @@
+"""Routes and policies as files that other programs read: one file per format, one table."""
+
+from __future__ import annotations
+
+from scrl.export.formats import FORMATS, PolicyFormat, RouteFormat, find_format
+from scrl.export.options import ExportOptions
+from scrl.export.segments import ExportError, Segment, segments
+from scrl.export.writing import Driver, Exported, export, run_driver
+
+__all__ = [
+    "FORMATS",
+    "Driver",
+    "ExportError",
+    "ExportOptions",
+    "Exported",
+    "PolicyFormat",
+    "RouteFormat",
+    "Segment",
+    "export",
+    "find_format",
+    "run_driver",
+    "segments",
+]

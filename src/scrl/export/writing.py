@@ -1,0 +1,126 @@
+"""From a run folder to a file: which policy, what it drives, and where it is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scrl.export.formats import RouteFormat, find_format
+from scrl.export.frame import frame_of
+from scrl.export.options import ExportOptions
+from scrl.export.segments import ExportError, segments
+from scrl.problems import Problem
+from scrl.route import Route, drive
+from scrl.runfiles.files import replacing
+from scrl.runs import RunFolder
+from scrl.trained import REPORT_SEED, load_policy, read_result
+
+WORTH_SAYING = 0.01
+"""A flight that is longer than counted by less than this share is not worth a warning."""
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A policy on its problem, and the episode that shows what it does."""
+
+    problem: Problem
+    policy: Any
+    seed: int
+    """Of training."""
+    episode_seed: int = 0
+
+    @cached_property
+    def route(self) -> Route:
+        """What it drives in that episode."""
+        return drive(self.problem, self.policy, seed=self.episode_seed)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, and what a reader should know about it."""
+
+    format: str
+    paths: tuple[Path, ...]
+    coordinates: str | None
+    """What the coordinates in the file are; none where it holds none."""
+    warnings: tuple[str, ...]
+
+
+def run_driver(run: Path | str, seed: int | None = None) -> Driver:
+    """What a finished run drives with: the policy of a seed, or of the best one."""
+    policy = load_policy(run, seed)
+    folder = RunFolder.open(run)
+    if seed is None:
+        result = read_result(folder)
+        assert result is not None  # noqa: S101  load_policy has read it
+        seed = result.best.seed
+    return Driver(folder.problem(), policy, seed, REPORT_SEED + seed)
+
+
+def export(
+    driver: Driver, format_name: str, out: Path, options: ExportOptions | None = None
+) -> Exported:
+    """Write a driver's route or policy to a file; nothing is written if anything is wrong."""
+    known = find_format(format_name)
+    out = Path(out)
+    if out.is_dir() or not out.parent.is_dir():
+        raise ExportError(f"{out}: a folder, or in a folder that is not there; name a file")
+    if isinstance(known, RouteFormat):
+        files = {out: known.write(driver.route, options or ExportOptions())}
+        coordinates = None if format_name == "regions" else frame_of(driver.problem.world_spec)
+    else:
+        data, description = known.write(driver.problem, driver.policy)
+        files = {out: data, out.with_name(f"{out.name}.json"): description}
+        coordinates = None
+    for path, data in files.items():
+        with replacing(path) as file:
+            file.write(data)
+    return Exported(
+        format_name,
+        tuple(files),
+        coordinates.sentence if coordinates else None,
+        tuple(_warnings(driver, format_name)),
+    )
+
+
+def _warnings(driver: Driver, format_name: str) -> list[str]:
+    """What makes the file other than it looks."""
+    spec, found = driver.problem.world_spec, []
+    if not isinstance(find_format(format_name), RouteFormat):
+        return found
+    frame = frame_of(spec)
+    if format_name == "geojson" and frame.kind != "WGS84":
+        found.append(
+            f"the coordinates are {frame.sentence}; the GeoJSON standard (RFC 7946) wants degrees"
+        )
+    if spec.is_random:
+        found.append(
+            "this world is random, and the file holds one episode of many; in another one the "
+            "vehicle would meet other gusts, or start elsewhere"
+        )
+    if driver.problem.discount < 1.0:
+        found.append("amounts are plain sums, and this problem's rules count discounted ones")
+    if not driver.route.is_whole:
+        found.append("horizon_steps cuts the episode off before the end of the path")
+    if len(spec.path.legs) > 1 and format_name in ("geojson", "kml", "plan"):
+        found.append(
+            f"the field falls into {len(spec.path.legs)} legs; the ways between them are straight "
+            "and may cross cells that the path avoids"
+        )
+    uncounted = _uncounted_share(driver.route) if format_name == "plan" else 0.0
+    if uncounted > WORTH_SAYING:
+        found.append(
+            f"ways between legs and between bands make the flight {uncounted:.0%} longer than the "
+            "path that the amounts are counted on; give nothing out on them"
+        )
+    return found
+
+
+def _uncounted_share(route: Route) -> float:
+    """How much longer the drawn way is than the path, which counts a cell for any move."""
+    drawn = sum(float(np.hypot(*(each.ends[1] - each.ends[0]))) for each in segments(route))
+    return drawn / (route.along[-1] - route.along[0]) - 1.0

@@ -1,0 +1,112 @@
+"""What each region received, against the bounds that rules set on it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scrl.problems import Problem
+from scrl.report.figures import single_region_bounds
+from scrl.report.numbers import amount
+from scrl.worlds.palette import colour_of
+
+MOST_BARS = 40
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What a region received in one run."""
+
+    label: str
+    run: int
+    received: str
+    spread: str
+    """Plus or minus so much, where chance plays a part."""
+    width: float
+    """In percent of the widest."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A mark at a bound of a rule."""
+
+    text: str
+    at: float
+    """In percent of the widest."""
+    is_least: bool
+    is_firm: bool
+    """Whether it must be kept anyway; else a rule leaves a choice."""
+
+
+@dataclass(frozen=True)
+class RegionBars:
+    """One region: a bar for each run, marks for its bounds."""
+
+    name: str
+    colour: str
+    bars: tuple[Bar, ...]
+    bounds: tuple[Bound, ...]
+
+
+@dataclass(frozen=True)
+class Received:
+    """What a run gave: densities with their standard errors."""
+
+    label: str
+    run: int
+    density: Mapping[str, float]
+    standard_error: Mapping[str, float]
+
+
+def region_bars(problem: Problem, received: Sequence[Received]) -> tuple[list[RegionBars], int]:
+    """Bars of the regions, those that rules name first if not all fit; and how many are missing."""
+    names = problem.world_spec.regions.names
+    bounds = single_region_bounds(problem)
+    named = np.flatnonzero(np.abs(problem.atoms.coefficients).sum(axis=0) > 0).tolist()
+    order = sorted(range(len(names)), key=lambda index: index not in set(named))
+    shown = sorted(order[:MOST_BARS])
+    amounts = [each.density[names[index]] for each in received for index in shown]
+    tops = [bound for region, bound, _ in bounds if region in shown]
+    widest = 1.06 * max([1e-9, *amounts, *tops])
+    firm = _firm_bounds(problem)
+    found = [
+        RegionBars(
+            names[index],
+            colour_of(index),
+            tuple(_bar(each, names[index], widest) for each in received),
+            tuple(
+                Bound(
+                    f"at {'least' if is_least else 'most'} {amount(bound)}",
+                    100.0 * max(bound, 0.0) / widest,
+                    is_least,
+                    (region, bound, is_least) in firm,
+                )
+                for region, bound, is_least in dict.fromkeys(bounds)
+                if region == index
+            ),
+        )
+        for index in shown
+    ]
+    return found, len(names) - len(shown)
+
+
+def _bar(each: Received, name: str, widest: float) -> Bar:
+    error = each.standard_error.get(name, 0.0)
+    spread = f"± {amount(2.0 * error)}" if error > 0 else ""
+    value = each.density[name]
+    return Bar(each.label, each.run, amount(value), spread, 100.0 * max(value, 0.0) / widest)
+
+
+def _firm_bounds(problem: Problem) -> set[tuple[int, float, bool]]:
+    """Those whose clause has no other way to be kept."""
+    table = problem.atoms
+    alone = np.flatnonzero(table.members[table.members.sum(axis=1) == 1].sum(axis=0))
+    found = set()
+    for row, bound in zip(table.coefficients[alone], table.bounds[alone], strict=True):
+        named = np.flatnonzero(row)
+        if len(named) == 1:
+            region = int(named[0])
+            found.add((region, float(bound / row[region]), bool(row[region] < 0)))
+    return found

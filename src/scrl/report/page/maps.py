@@ -1,0 +1,168 @@
+"""The map, what was given out where, and the route: geometry for the page's drawings.
+
+Everything fits a square of `SIDE` units. However large the map, the drawings stay small: the grid
+is made coarser until the outlines fit, and pictures have at most `MOST_PIXELS` a side.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, UInt8
+from PIL import Image
+
+from scrl.report.figures import inner_point
+from scrl.report.page.outlines import edges_in, outline
+from scrl.worlds.palette import colour_of
+from scrl.worlds.regions import RegionMap
+
+SIDE = 360.0
+MOST_PIXELS = 240
+MOST_EDGES = 20_000
+"""Sides of cells in all outlines together."""
+MOST_DRAWN = 200
+"""Regions with an outline of their own."""
+SMALLEST_LABELLED = 0.006
+"""A region with less than this share of the map gets no name on it: there is no room."""
+LONGEST_LABEL = 14
+COARSER = (240, 120, 60, 30)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """How cells become units of the drawing."""
+
+    rows: int
+    columns: int
+
+    @property
+    def scale(self) -> float:
+        return SIDE / max(self.rows, self.columns)
+
+    @property
+    def width(self) -> float:
+        return self.columns * self.scale
+
+    @property
+    def height(self) -> float:
+        return self.rows * self.scale
+
+    @property
+    def left(self) -> float:
+        """A tall map stands in the middle."""
+        return (SIDE - self.width) / 2.0
+
+
+@dataclass(frozen=True)
+class DrawnRegion:
+    """One region: its outline, and where its name goes (none: no room)."""
+
+    name: str
+    colour: str
+    d: str
+    label: tuple[float, float, str] | None
+
+
+@dataclass(frozen=True)
+class DrawnMap:
+    """The regions of a map, outside and forbidden cells, all as outlines of a coarser grid."""
+
+    frame: Frame
+    scale_x: float
+    scale_y: float
+    field: str
+    forbidden: str
+    regions: tuple[DrawnRegion, ...]
+    left_out: int
+    """Regions that are not drawn, since there are too many."""
+
+
+def draw_map(regions: RegionMap) -> DrawnMap:
+    """As fine as fits."""
+    rows, columns = regions.shape
+    frame = Frame(rows, columns)
+    field, forbidden, *masks = _as_fine_as_fits(regions)
+    share = frame.scale * rows / len(field), frame.scale * columns / len(field[0])
+    drawn, left = [], MOST_EDGES
+    for index, mask in enumerate(masks):
+        left -= edges_in(mask)
+        if left < 0:
+            break
+        name = regions.names[index]
+        label = _label(name, mask, share)
+        drawn.append(DrawnRegion(name, colour_of(index), outline(mask), label))
+    return DrawnMap(
+        frame, share[1], share[0], _unless_full(field), outline(forbidden), tuple(drawn),
+        len(regions.names) - len(drawn),
+    )  # fmt: skip
+
+
+def _as_fine_as_fits(regions: RegionMap) -> list[Bool[np.ndarray, "row column"]]:
+    """Field, forbidden cells and regions, on the finest grid whose outlines are short enough."""
+    steps = [max(1, -(-max(regions.shape) // side)) for side in COARSER]
+    for step in steps[:-1]:
+        grids = _coarse(regions, step)
+        if sum(map(edges_in, grids)) <= MOST_EDGES:
+            return grids
+    return _coarse(regions, steps[-1])
+
+
+def _coarse(regions: RegionMap, step: int) -> list[Bool[np.ndarray, "row column"]]:
+    """Every so many cells one."""
+    middle = slice(step // 2, None, step)
+    some = [regions.field, regions.forbidden, *regions.masks[:MOST_DRAWN]]
+    return [each[middle, middle] for each in some]
+
+
+def _unless_full(field: Bool[np.ndarray, "row column"]) -> str:
+    rows, columns = field.shape
+    return f"M0 0h{columns}v{rows}h-{columns}z" if field.all() else outline(field)
+
+
+def _label(
+    name: str, mask: Bool[np.ndarray, "row column"], share: tuple[float, float]
+) -> tuple[float, float, str] | None:
+    if not mask.any() or mask.mean() < SMALLEST_LABELLED:
+        return None
+    row, column = inner_point(mask)
+    short = name if len(name) <= LONGEST_LABEL else name[: LONGEST_LABEL - 1] + "…"
+    return (column + 0.5) * share[1], (row + 0.5) * share[0], short
+
+
+def heat_pictures(found: Sequence[Float[np.ndarray, "row column"]]) -> tuple[list[str], float]:
+    """For each table of amounts a mask (white: most), all in one scale; and what is the most."""
+    top = max(float(np.nanquantile(each, 0.99)) for each in found)
+    top = top if top > 0.0 else 1.0
+    pictures = []
+    for each in found:
+        share = np.nan_to_num(np.clip(block_means(each) / top, 0.0, 1.0))
+        # Some of the colour for whatever gets anything at all: so the field can be told apart.
+        shown = np.where(share > 0.0, 0.06 + 0.94 * share, 0.0)
+        levels = np.round(shown * 32.0) / 32.0  # fewer levels: a smaller file
+        pictures.append(png((255.0 * levels).astype(np.uint8)))
+    return pictures, top
+
+
+def block_means(found: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row column"]:
+    """The table at the size of a picture: means of blocks, where cells are more than pixels."""
+    step = max(1, -(-max(found.shape) // MOST_PIXELS))
+    if step == 1:
+        return found
+    rows, columns = (-(-size // step) * step for size in found.shape)
+    padded = np.full((rows, columns), np.nan)
+    padded[: found.shape[0], : found.shape[1]] = found
+    blocks = padded.reshape(rows // step, step, columns // step, step)
+    count = np.isfinite(blocks).sum(axis=(1, 3))
+    sums = np.nansum(blocks, axis=(1, 3))
+    return np.where(count > 0, sums / np.maximum(count, 1), np.nan)
+
+
+def png(pixels: UInt8[np.ndarray, ...]) -> str:
+    """A picture as an address that holds it."""
+    held = io.BytesIO()
+    Image.fromarray(pixels).save(held, "PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(held.getvalue()).decode()

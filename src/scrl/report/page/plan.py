@@ -1,0 +1,129 @@
+"""What a run's best policy drives: where it gives out how much, and how fast it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scrl.errors import ScrlError
+from scrl.outcome import TrainingResult
+from scrl.report.allocation import given_over_cells
+from scrl.report.numbers import amount
+from scrl.report.page.maps import heat_pictures
+from scrl.report.page.ways import DrawnRoute, draw_route
+from scrl.report.reading import RunView
+from scrl.route import Route, drive
+from scrl.trained import REPORT_SEED, load_policy
+
+MOST_ROWS = 60
+"""Regions in the table of numbers."""
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """One region: its size, what it received, and how fast the vehicle was in it."""
+
+    name: str
+    cells: str
+    received: str
+    per_cell: str
+    speed: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One episode of the best policy, drawn."""
+
+    label: str
+    run: int
+    """Which of the runs it belongs to."""
+    heat: str
+    """A mask: the whiter, the more."""
+    route: DrawnRoute
+    about_heat: str
+    about_route: str
+    rows: tuple[PlanRow, ...]
+
+
+@dataclass(frozen=True)
+class Plans:
+    """The plans of several runs in one scale, and why some are missing."""
+
+    shown: tuple[Plan, ...]
+    most: str
+    """What the fullest colour means."""
+    missing: tuple[str, ...]
+
+
+def plans_of(views: Sequence[RunView]) -> Plans:
+    """Drive every finished run once more, in the first of the episodes that it was judged by."""
+    routes: list[tuple[int, Route]] = []
+    missing = []
+    for index, view in enumerate(views):
+        if view.result is None:
+            continue
+        try:
+            routes.append((index, drive_best(view, view.result)))
+        except ScrlError as error:
+            missing.append(f"{view.label}: no plan to draw. {error}")
+    if not routes:
+        return Plans((), "", tuple(missing))
+    amounts = [given_over_cells(route) for _, route in routes]
+    pictures, most = heat_pictures(amounts)
+    shown = tuple(
+        _plan(views[index].label, index, route, picture)
+        for (index, route), picture in zip(routes, pictures, strict=True)
+    )
+    return Plans(shown, amount(most), tuple(missing))
+
+
+def drive_best(view: RunView, result: TrainingResult) -> Route:
+    """The route of the best seed's policy."""
+    policy = load_policy(view.folder.path)
+    return drive(view.problem, policy, seed=REPORT_SEED + result.best.seed)
+
+
+def _plan(label: str, run: int, route: Route, picture: str) -> Plan:
+    rows = _rows(route)
+    totals = sorted(route.totals.items(), key=lambda each: -each[1])
+    unit = route.problem.world_spec.units.unit
+    most = ", ".join(f"{name} {amount(value)}" for name, value in totals[:8])
+    units = route.problem.world_spec.units
+    slow, fast = float(route.speed.min()), float(route.speed.max())
+    about_route = (
+        f"The route of {label}: {units.duration(route.steps)} over "
+        f"{units.length(route.along[-1])}, at {units.speed(slow)} to {units.speed(fast)}."
+    )
+    if not route.is_whole:
+        about_route += " The horizon cut it off before the end of the path."
+    return Plan(
+        label,
+        run,
+        picture,
+        draw_route(route),
+        f"Where {label} gives out how much; most {unit} to: {most}.",
+        about_route,
+        rows,
+    )
+
+
+def _rows(route: Route) -> tuple[PlanRow, ...]:
+    regions = route.problem.world_spec.regions
+    received = route.received
+    rows = []
+    for index, (name, size) in enumerate(
+        zip(regions.names[:MOST_ROWS], regions.sizes[:MOST_ROWS], strict=True)
+    ):
+        total = float(received[:, index].sum())
+        inside = received[:, index] > 0
+        speed = float(route.speed[inside].mean()) if inside.any() else None
+        rows.append(
+            PlanRow(
+                name,
+                f"{size:,}",
+                amount(total),
+                f"{total / size:.3g}",
+                "" if speed is None else route.problem.world_spec.units.speed(speed),
+            )
+        )
+    return tuple(rows)

@@ -1,0 +1,126 @@
+"""A route as lines, coloured by speed; where lines would touch each other, as a picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int
+
+from scrl.report.allocation import nearest_path_cell, on_map
+from scrl.report.page.maps import Frame, block_means, png
+from scrl.route import Route
+from scrl.worlds.palette import rgb
+
+SPEED_COLOURS = ("#b5432a", "#d4754a", "#d6a56a", "#97aca6", "#5890ad", "#2c6c98")
+"""From slow to fast; told apart by the colour-blind too, and on light and dark ground."""
+MOST_LINES = 90
+"""Passes over the map that can still be told apart."""
+MOST_POINTS = 8_000
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points at about one speed, or a way between two legs on which nothing is given out."""
+
+    d: str
+    colour: str | None
+    """None: between legs."""
+
+
+@dataclass(frozen=True)
+class DrawnRoute:
+    """The way over the map."""
+
+    frame: Frame
+    lines: tuple[Line, ...]
+    picture: str | None
+    """Instead of lines, where they would be too many."""
+    start: tuple[float, float]
+    end: tuple[float, float]
+    width: float
+    """Of a line."""
+    is_cut_off: bool
+
+
+def draw_route(route: Route) -> DrawnRoute:
+    """Lines through the middles of the path's cells."""
+    spec = route.problem.world_spec
+    frame = Frame(*spec.regions.shape)
+    path, classes = spec.path.cells, speed_classes(route)
+    driven = np.flatnonzero(classes >= 0)
+    first, last = (path[driven[0]], path[driven[-1]]) if len(driven) else (path[0], path[0])
+    lanes = max(frame.rows, frame.columns) / spec.route.swath
+    lines: tuple[Line, ...] = ()
+    if lanes <= MOST_LINES:
+        lines = _lines(path, classes, set(spec.path.legs), frame)
+    is_many = lanes > MOST_LINES or sum(len(line.d) for line in lines) > 12 * MOST_POINTS
+    return DrawnRoute(
+        frame,
+        () if is_many else lines,
+        _picture(route, classes) if is_many else None,
+        _place(first, frame),
+        _place(last, frame),
+        max(1.2, min(5.0, 0.5 * frame.scale * spec.route.swath)),
+        not route.is_whole,
+    )
+
+
+def speed_classes(route: Route) -> Int[np.ndarray, " cell"]:
+    """For each cell of the path which sixth of the top speed was driven in it; -1: never there."""
+    cells = len(route.problem.world_spec.path.cells)
+    middles = np.arange(cells) + 0.5
+    step = np.searchsorted(route.along, middles, side="left") - 1
+    is_driven = (step >= 0) & (step < route.steps)
+    speed = route.speed[np.clip(step, 0, route.steps - 1)]
+    top, count = route.problem.world_spec.vehicle.max_speed, len(SPEED_COLOURS)
+    return np.where(is_driven, np.clip(speed / top * count, 0, count - 1).astype(int), -1)
+
+
+def _lines(
+    path: Int[np.ndarray, "cell 2"], classes: Int[np.ndarray, " cell"], legs: set[int], frame: Frame
+) -> tuple[Line, ...]:
+    """Cells of one class in a row are one line, which reaches to the first cell of the next."""
+    found = []
+    cells = path.tolist()
+    begin = 0
+    for index in range(1, len(cells) + 1):
+        is_end = index == len(cells)
+        if not is_end and index not in legs and classes[index] == classes[begin]:
+            continue
+        if classes[begin] >= 0:
+            goes_on = not is_end and index not in legs and classes[index] >= 0
+            points = cells[begin : index + goes_on]
+            found.append(Line(_path_of(points, frame), SPEED_COLOURS[classes[begin]]))
+        if not is_end and index in legs and classes[index] >= 0:
+            found.append(Line(_path_of(cells[index - 1 : index + 1], frame), None))
+        begin = index
+    return tuple(found)
+
+
+def _path_of(cells: list[list[int]], frame: Frame) -> str:
+    """Only the points where the way turns."""
+    kept = [
+        cell
+        for index, cell in enumerate(cells)
+        if index in (0, len(cells) - 1)
+        or (cell[0] - cells[index - 1][0], cell[1] - cells[index - 1][1])
+        != (cells[index + 1][0] - cell[0], cells[index + 1][1] - cell[1])
+    ]
+    points = (_place(cell, frame) for cell in kept)
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) + ("h0" if len(kept) == 1 else "")
+
+
+def _place(cell: list[int] | Int[np.ndarray, " 2"], frame: Frame) -> tuple[float, float]:
+    return (cell[1] + 0.5) * frame.scale, (cell[0] + 0.5) * frame.scale
+
+
+def _picture(route: Route, classes: Int[np.ndarray, " cell"]) -> str:
+    """The mean class of each block of cells in its colour; clear where nobody drove."""
+    driven = np.where(classes >= 0, classes.astype(float), np.nan)
+    means = block_means(on_map(driven, nearest_path_cell(route.problem.world_spec)))
+    is_driven = np.isfinite(means)
+    index = np.where(is_driven, np.round(np.nan_to_num(means)), 0).astype(int)
+    colours = np.array([rgb(colour) for colour in SPEED_COLOURS], np.uint8)
+    alpha = np.where(is_driven, 255, 0).astype(np.uint8)
+    return png(np.concatenate([colours[index], alpha[..., None]], axis=-1))

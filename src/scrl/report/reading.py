@@ -1,0 +1,114 @@
+"""Run folders as reports see them: what was asked, what came out, how it was learned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from scrl.errors import ScrlError
+from scrl.outcome import TrainingResult
+from scrl.problems import Problem
+from scrl.runs import RunError, RunFolder
+from scrl.trained import read_result
+
+MOST_RUNS = 24
+"""More runs than this cannot be read side by side."""
+PRICES = "prices"
+"""What `scrl learn` calls its method."""
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One run, read from its folder alone."""
+
+    label: str
+    """What it is called among the others."""
+    folder: RunFolder
+    problem: Problem
+    result: TrainingResult | None
+    """None while the run is not finished."""
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """What was logged, in the order of the rounds; none where nothing was."""
+        return self.folder.metrics() if self.folder.has_metrics else []
+
+
+def read_runs(paths: Sequence[Path]) -> list[RunView]:
+    """Every run, each with a name that no other has."""
+    if len(paths) > MOST_RUNS:
+        raise ScrlError(f"{len(paths)} runs are too many for one look: name at most {MOST_RUNS}")
+    views = [_read(path) for path in paths]
+    return [replace(view, label=label) for view, label in zip(views, _labels(views), strict=True)]
+
+
+def _read(path: Path) -> RunView:
+    folder = RunFolder.open(path)
+    if not folder.has_problem:
+        if folder.record.method == PRICES:
+            raise ScrlError(
+                f"{path}: `scrl learn` has trained a price policy here, which has no problem of "
+                f"its own to report. Ask it something: scrl ask WORLD RULES --policy {path}"
+            )
+        raise RunError(f"{path}: this run has no problem.toml, so there is nothing to report")
+    problem, result = folder.problem(), read_result(folder)
+    if result is not None:
+        _check(result, problem, path)
+    return RunView(folder.record.method, folder, problem, result)
+
+
+def _check(result: TrainingResult, problem: Problem, path: Path) -> None:
+    """Raise where a result is not one of the problem beside it."""
+    rules = [rule.name for rule in problem.rules.rules]
+    regions = set(problem.world_spec.regions.names)
+    for each in result.seeds:
+        found = each.evaluation
+        if [rule.name for rule in found.rules] != rules or set(found.density) != regions:
+            raise RunError(
+                f"{path}: result.json speaks of other rules or regions than problem.toml"
+            )
+    if not result.seeds:
+        raise RunError(f"{path}: damaged: result.json holds no seed")
+
+
+def _labels(views: Sequence[RunView]) -> list[str]:
+    """The method, where that tells runs of a problem apart; else the folder's name with it."""
+    named = Counter((view.problem.name, view.label) for view in views)
+    labels = [
+        view.label
+        if named[view.problem.name, view.label] == 1
+        else f"{view.label} ({view.folder.path.resolve().name})"
+        for view in views
+    ]
+    seen: Counter[tuple[str, str]] = Counter()
+    unique = []
+    for view, label in zip(views, labels, strict=True):
+        seen[view.problem.name, label] += 1
+        again = seen[view.problem.name, label]
+        unique.append(label if again == 1 else f"{label} {again}")
+    return unique
+
+
+def difference_between(one: Problem, other: Problem) -> list[str]:
+    """In what two problems differ; nothing where they are the same but for their names."""
+    first, second = one.world_spec, other.world_spec
+    parts = {
+        # Where on Earth the map lies makes no difference.
+        "map": tuple(replace(each.regions, georeference=None) for each in (first, second)),
+        "vehicle": (first.vehicle, second.vehicle),
+        "wind": (first.wind, second.wind),
+        "route": (first.route, second.route),
+        "rules": (_rules(one), _rules(other)),
+        "tolerance": (one.tolerance, other.tolerance),
+        "discount": (one.discount, other.discount),
+    }
+    return [name for name, (mine, theirs) in parts.items() if mine != theirs]
+
+
+def _rules(problem: Problem) -> tuple[Any, ...]:
+    formulas = tuple(rule.formula for rule in problem.rules.rules)
+    return formulas, problem.rules.conventions

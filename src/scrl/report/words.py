@@ -1,0 +1,196 @@
+"""A rule and what came of it, in plain words: which part applies, what is met and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Literal, assert_never
+
+from scrl.report.numbers import amount
+from scrl.rules import (
+    And,
+    Atom,
+    Compare,
+    Conventions,
+    Formula,
+    Implies,
+    Linear,
+    Not,
+    Or,
+    Positive,
+    Relation,
+    comparisons,
+    negation_normal,
+)
+from scrl.rules.normal import AllOf
+from scrl.rules.show import show, show_linear
+
+OPPOSITE: dict[Relation, Relation] = {"<=": ">", ">=": "<", "<": ">=", ">": "<="}
+
+LONGEST_TEXT = 120
+"""A piece of a rule that is longer is cut off in a sentence."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """One piece of a rule in words; its parts are the pieces it is made of."""
+
+    is_held: bool
+    text: str
+    kind: Literal["fact", "all", "any", "if"] = "fact"
+    parts: tuple[Said, ...] = ()
+    is_used: bool = True
+    """Whether the rule rests on it; a disjunct that is not taken, for instance, is not used."""
+
+
+@dataclass(frozen=True)
+class Teller:
+    """Says what densities do to formulas."""
+
+    density: Mapping[str, float]
+    conventions: Conventions
+    tolerance: float
+    unit: str = "units"
+
+    def say(self, formula: Formula, *, positive: bool = True) -> Said:
+        """The formula (or, not positive, its negation) in words."""
+        match formula:
+            case Compare():
+                return self._compare(formula, positive)
+            case Not(part):
+                return self.say(part, positive=not positive)
+            case And(parts) | Or(parts):
+                said = tuple(self.say(part, positive=positive) for part in parts)
+                slacks = [self.slack(part, positive=positive) for part in parts]
+                is_all = isinstance(formula, And) == positive
+                return self._all(said) if is_all else self._any(said, slacks)
+            case Implies(premise, conclusion) if positive:
+                return self._if(premise, conclusion)
+            case Implies(premise, conclusion):
+                both = (self.say(premise), self.say(conclusion, positive=False))
+                return self._all(both)
+            case _:
+                assert_never(formula)
+
+    def slack(self, formula: Formula, *, positive: bool = True) -> float:
+        """How far inside the formula the densities lie, in units; negative: outside."""
+        meant = formula if positive else Not(formula)
+        return self._slack(negation_normal(meant, self.conventions))
+
+    def _slack(self, node: Positive) -> float:
+        if isinstance(node, Atom):
+            return float(node.bound) - self._sum(node.coefficients)
+        inner: Callable[[Iterable[float]], float] = min if isinstance(node, AllOf) else max
+        return inner(self._slack(part) for part in node.parts)
+
+    def _holds(self, formula: Formula, *, positive: bool = True) -> bool:
+        return self.slack(formula, positive=positive) >= -self.tolerance
+
+    def _all(self, said: tuple[Said, ...]) -> Said:
+        kept = sum(each.is_held for each in said)
+        text = f"All {len(said)} are met." if kept == len(said) else (
+            f"{kept} of {len(said)} are met; all are needed."
+        )  # fmt: skip
+        return Said(kept == len(said), text, "all", said)
+
+    def _any(self, said: tuple[Said, ...], slacks: list[float]) -> Said:
+        """A choice: it rests on the part that lies farthest inside, or misses by least."""
+        taken = max(range(len(said)), key=slacks.__getitem__)
+        parts = tuple(replace(each, is_used=index == taken) for index, each in enumerate(said))
+        kept = sum(each.is_held for each in said)
+        if kept == 0:
+            return Said(False, f"None of the {len(said)} ways is met; one is needed.", "any", parts)
+        others = "" if kept == 1 else f"; {kept - 1} more of the {len(said)} would do as well"
+        return Said(True, f"One way is enough: way {taken + 1} is taken{others}.", "any", parts)
+
+    def _if(self, premise: Formula, conclusion: Formula) -> Said:
+        condition = self._condition(premise)
+        then = self.say(conclusion)
+        if self._holds(premise, positive=False):
+            asked = Said(
+                then.is_held, f"it would ask for {_short(show(conclusion))}", is_used=False
+            )
+            return Said(
+                True,
+                "The condition is not met, so nothing more is asked.",
+                "if",
+                (Said(True, condition), asked),
+            )
+        text = "The condition is met, and so is what it asks for." if then.is_held else (
+            "The condition is met, but not what it asks for."
+        )  # fmt: skip
+        return Said(then.is_held, text, "if", (Said(True, condition), then))
+
+    def _condition(self, formula: Formula) -> str:
+        """The facts behind a condition: S2 received 298, not above 300."""
+        facts = dict.fromkeys(self._condition_fact(each) for each in comparisons(formula))
+        return "; ".join(facts)
+
+    def _condition_fact(self, compare: Compare) -> str:
+        measured, bound, relation = self._sides(compare)
+        if compare.relation == "==":
+            is_equal = not self._holds(compare, positive=False)
+            return f"{measured}, {'' if is_equal else 'not '}equal to {bound}"
+        words = {"<=": "at most", "<": "below", ">=": "at least", ">": "above"}[relation]
+        is_true = not self._holds(compare, positive=False)
+        return f"{measured}, {'' if is_true else 'not '}{words} {bound}"
+
+    def _compare(self, compare: Compare, positive: bool) -> Said:
+        is_held = self._holds(compare, positive=positive)
+        if compare.relation == "==":
+            return Said(is_held, self._equality(compare, positive))
+        measured, bound, relation = self._sides(compare)
+        if not positive:
+            relation = OPPOSITE[relation]
+        over = self.slack(compare, positive=positive)
+        is_least = relation in (">=", ">")
+        by = amount(abs(over))
+        if by == "0":
+            return Said(is_held, f"{measured}, exactly {'the least' if is_least else 'the most'} "
+                                 "that is allowed")  # fmt: skip
+        if is_least:
+            rest = f"{by} more than needed" if over > 0 else f"{by} less than needed"
+        else:
+            rest = f"{by} below the limit" if over > 0 else f"{by} over the limit"
+        is_number = compare.right.is_constant or compare.left.is_constant
+        return Said(is_held, f"{measured}, {rest}" if is_number else f"{measured}, {bound}: {rest}")
+
+    def _equality(self, compare: Compare, positive: bool) -> str:
+        apart = abs(self._value(compare.left) - self._value(compare.right))
+        band = self.conventions.equality_band if compare.band is None else compare.band
+        measured, bound, _ = self._sides(compare)
+        allowed = f"{amount(float(band))} {'allowed' if positive else 'needed at least'}"
+        against = f"against {bound}" if compare.right.is_constant else f"and {bound}"
+        return f"{measured} {against}: {amount(apart)} apart, {allowed}"
+
+    def _sides(self, compare: Compare) -> tuple[str, str, Relation]:
+        """What was measured in words, what it is held against, and the relation between them."""
+        left, right, relation = compare.left, compare.right, compare.relation
+        if left.is_constant:
+            mirror: dict[Relation, Relation] = {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}
+            left, right, relation = right, left, mirror.get(relation, relation)
+        return self._measured(left), self._bound(right), relation
+
+    def _measured(self, side: Linear) -> str:
+        value = f"{amount(self._value(side))}{'' if self.unit == 'units' else ' ' + self.unit}"
+        names = [name for name, _ in side.terms]
+        is_plain = side.constant == 0 and all(factor == 1 for _, factor in side.terms)
+        if is_plain and len(names) == 1:
+            return f"{names[0]} received {value}"
+        if is_plain and len(names) <= 4:
+            return f"{', '.join(names[:-1])} and {names[-1]} together received {value}"
+        return f"{_short(show_linear(side))} comes to {value}"
+
+    def _bound(self, side: Linear) -> str:
+        return amount(float(side.constant)) if side.is_constant else self._measured(side)
+
+    def _value(self, side: Linear) -> float:
+        return self._sum(side.terms) + float(side.constant)
+
+    def _sum(self, terms: Iterable[tuple[str, Fraction]]) -> float:
+        return sum(float(factor) * self.density[name] for name, factor in terms)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"

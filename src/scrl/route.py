@@ -1,0 +1,157 @@
+"""What a policy drives in one episode: where, how fast, and what it gives out to whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from scrl.policies import Action, PlacedPolicy, Policy
+from scrl.problems import Problem
+from scrl.rollout import CHUNK_STEPS, RunningEpisode, begin_episode, one_step
+from scrl.worlds.dynamics import ground_speed
+from scrl.worlds.georeference import Georeference
+from scrl.worlds.places import places_at
+from scrl.worlds.sweep import SweepWorld
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Route:
+    """One episode, step by step. A step leads from place i to place i + 1."""
+
+    problem: Problem
+    """Map, vehicle, units and rules."""
+    along: Float[np.ndarray, " place"]
+    """Distance along the path before the first step and after each one, in path cells."""
+    speed: Float[np.ndarray, " step"]
+    """Speed over ground in each step, in cells per step."""
+    throttle: Float[np.ndarray, " step"]
+    """What the policy chose in each step, from 0 to 1."""
+    is_whole: bool
+    """Whether the episode came to the end of the path; else the horizon cut it off."""
+
+    @property
+    def steps(self) -> int:
+        return len(self.speed)
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """The names of the regions, in the order of `received`."""
+        return self.problem.world_spec.regions.names
+
+    @property
+    def georeference(self) -> Georeference | None:
+        """Where the grid lies, if the map says so."""
+        return self.problem.world_spec.regions.georeference
+
+    @cached_property
+    def cells(self) -> Float[np.ndarray, "place 2"]:
+        """Row and column of each place; the centre of the first cell is (0.5, 0.5)."""
+        return places_at(self.problem.world_spec.path, self.along)
+
+    @cached_property
+    def coordinates(self) -> Float[np.ndarray, "place 2"] | None:
+        """x and y of each place on the map (longitude and latitude if geographic), if known."""
+        return None if self.georeference is None else self.georeference.places(self.cells)
+
+    @property
+    def is_geographic(self) -> bool:
+        """Whether `coordinates` are degrees of longitude and latitude (WGS84)."""
+        return self.georeference is not None and self.georeference.kind == "geographic"
+
+    @property
+    def metres_per_second(self) -> Float[np.ndarray, " step"] | None:
+        """Speed over ground in each step; none unless `cell` and `step` are known."""
+        units = self.problem.world_spec.units
+        if units.cell is None or units.step is None:
+            return None
+        return self.speed * (units.cell / units.step)
+
+    @cached_property
+    def amount(self) -> Float[np.ndarray, " step"]:
+        """Units given out in each step, in a region or not; the one that ends the path: none."""
+        amount = np.full(self.steps, self.problem.world_spec.vehicle.rate)
+        amount[len(amount) - self.is_whole :] = 0.0
+        return amount
+
+    @cached_property
+    def received(self) -> Float[np.ndarray, "step region"]:
+        """Units that each region receives in each step: those of the cell it leads to."""
+        service = self.problem.world_spec.path.service
+        cell = np.minimum(self.along[1:].astype(int), len(service) - 1)
+        return self.amount[:, None] * service[cell]
+
+    @property
+    def totals(self) -> dict[str, float]:
+        """Units that each region receives: the densities of this episode, without discount."""
+        return dict(zip(self.regions, self.received.sum(axis=0).tolist(), strict=True))
+
+    def served(self, step: int) -> tuple[str, ...]:
+        """The regions that receive something in a step."""
+        return tuple(self.regions[index] for index in np.flatnonzero(self.received[step]))
+
+
+class _Steps(NamedTuple):
+    """What is kept of steps in a row; those after the end of an episode repeat its last state."""
+
+    cell: Int[Array | np.ndarray, " step"]
+    offset: Float[Array | np.ndarray, " step"]
+    speed: Float[Array | np.ndarray, " step"]
+    throttle: Float[Array | np.ndarray, " step"]
+
+
+def drive(problem: Problem, policy: Policy | Action | PlacedPolicy, *, seed: int = 0) -> Route:
+    """Drive one episode, and keep every step.
+
+    It is the first of those that `evaluate` runs with the same seed.
+    """
+    world = problem.world
+    running = _begin(world, jax.random.split(jax.random.key(seed), 1)[0])
+    start, chunks = float(running.state.cell + running.state.offset), []
+    while _is_going_on(world, running):
+        running, chunk = _go_on(world, policy, running)
+        chunks.append(jax.tree.map(np.asarray, chunk))
+    count, is_whole = int(running.sums.steps), bool(running.sums.is_terminated)
+    steps = _Steps(*(np.concatenate(parts)[:count] for parts in zip(*chunks, strict=True)))
+    along = np.concatenate([[start], steps.cell + np.asarray(steps.offset, float)])
+    if is_whole:
+        along[-1] = world.length  # the world stops counting there
+    return Route(
+        problem=problem,
+        along=along,
+        speed=np.asarray(steps.speed, float),
+        throttle=np.asarray(steps.throttle, float),
+        is_whole=is_whole,
+    )
+
+
+def _is_going_on(world: SweepWorld, running: RunningEpisode) -> bool:
+    return bool(~running.sums.is_terminated & (running.state.step < world.horizon_steps))
+
+
+@eqx.filter_jit
+def _begin(world: SweepWorld, key: PRNGKeyArray) -> RunningEpisode:
+    return begin_episode(world, key=key)
+
+
+@eqx.filter_jit
+def _go_on(
+    world: SweepWorld, policy: Action | PlacedPolicy, running: RunningEpisode
+) -> tuple[RunningEpisode, _Steps]:
+    """A chunk of steps; an episode that is over stays where it is."""
+
+    def body(now: RunningEpisode, _: None) -> tuple[RunningEpisode, _Steps]:
+        moved, throttle = one_step(world, policy, now)
+        is_over = now.sums.is_terminated | (now.state.step >= world.horizon_steps)
+        after = jax.tree.map(lambda old, new: jnp.where(is_over, old, new), now, moved)
+        state = after.state
+        speed = ground_speed(state.speed, state.gust, jnp)
+        return after, _Steps(state.cell, state.offset, speed, throttle)
+
+    return jax.lax.scan(body, running, None, length=CHUNK_STEPS)

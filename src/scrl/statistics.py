@@ -1,0 +1,128 @@
+"""Means of a few seeds, how sure they are, and whether two of them differ."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+RESAMPLES = 10_000
+CONFIDENCE = 0.95
+MOST_ARRANGEMENTS = 20_000
+"""Up to here a permutation test goes through all of them; past it, it draws `RESAMPLES`."""
+
+
+class Mean(NamedTuple):
+    """A mean over seeds with its standard deviation and a bootstrap interval."""
+
+    mean: float
+    std: float
+    low: float
+    high: float
+
+
+def mean_of(values: Float[np.ndarray, " seed"]) -> Mean:
+    """The interval holds the means of 95 % of resamples of the seeds; the same for the same."""
+    low, high = np.quantile(_resampled_means(values, key=0), _tails())
+    spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+    return Mean(float(values.mean()), spread, float(low), float(high))
+
+
+def is_lower(one: Float[np.ndarray, " seed"], other: Float[np.ndarray, " seed"]) -> bool:
+    """Whether the first mean lies below the second in 97.5 % of resamples: for sure, that is."""
+    difference = _resampled_means(one, key=0) - _resampled_means(other, key=1)
+    return bool(np.quantile(difference, _tails()[1]) < 0.0)
+
+
+class Difference(NamedTuple):
+    """By how much one mean exceeds another, and whether that could be chance."""
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    """How often chance alone makes the means differ this much, either way."""
+    p_least: float
+    """The smallest p that so few seeds can give: above 0.05 nothing can be shown with them."""
+
+
+def paired_difference(
+    one: Float[np.ndarray, " seed"], other: Float[np.ndarray, " seed"]
+) -> Difference:
+    """Seed against seed: a bootstrap of the differences, and a test that flips their signs."""
+    apart = one - other
+    count = len(apart)
+    if 2**count <= MOST_ARRANGEMENTS:
+        signs = np.array(list(itertools.product([1.0, -1.0], repeat=count)))
+        p = _share_beyond(signs @ apart, float(apart.sum()))
+        least = 2.0 / 2**count
+    else:
+        rng = np.random.default_rng(2)
+        sums = np.array([rng.choice([1.0, -1.0], size=count) @ apart for _ in range(RESAMPLES)])
+        p, least = _sampled_p(sums, float(apart.sum()))
+    low, high = np.quantile(_resampled_means(apart, key=0), _tails())
+    return Difference(float(apart.mean()), float(low), float(high), p, min(least, 1.0))
+
+
+def unpaired_difference(
+    one: Float[np.ndarray, " seed"], other: Float[np.ndarray, " seed"]
+) -> Difference:
+    """Seeds that have nothing to do with each other: all are shuffled between the two."""
+    pool, count = np.concatenate([one, other]), len(one)
+    arrangements = math.comb(len(pool), count)
+    if arrangements <= MOST_ARRANGEMENTS:
+        chosen = np.array(list(itertools.combinations(range(len(pool)), count)))
+        p = _share_beyond(_split_differences(pool, chosen), float(one.mean() - other.mean()))
+        least = (2.0 if len(one) == len(other) else 1.0) / arrangements
+    else:
+        rng = np.random.default_rng(2)
+        chosen = np.array([rng.permutation(len(pool))[:count] for _ in range(RESAMPLES)])
+        p, least = _sampled_p(_split_differences(pool, chosen), float(one.mean() - other.mean()))
+    apart = _resampled_means(one, key=0) - _resampled_means(other, key=1)
+    low, high = np.quantile(apart, _tails())
+    return Difference(float(one.mean() - other.mean()), float(low), float(high), p, least)
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Each p made larger, so that among several tests none looks good by chance (Holm's way)."""
+    found, largest = [0.0] * len(ps), 0.0
+    for rank, index in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
+        largest = max(largest, min(1.0, (len(ps) - rank) * ps[index]))
+        found[index] = largest
+    return found
+
+
+def _split_differences(
+    pool: Float[np.ndarray, " seed"], chosen: np.ndarray
+) -> Float[np.ndarray, " arrangement"]:
+    """The mean of the chosen less the mean of the rest, for every choice."""
+    inside = pool[chosen].sum(axis=1)
+    count = chosen.shape[1]
+    return inside / count - (pool.sum() - inside) / (len(pool) - count)
+
+
+def _share_beyond(found: Float[np.ndarray, " arrangement"], seen: float) -> float:
+    """How many arrangements lie as far from 0 as what was seen, or farther."""
+    rounding = 1e-9 * float(np.abs(found).max())
+    return float((np.abs(found) >= abs(seen) - rounding).mean())
+
+
+def _sampled_p(found: Float[np.ndarray, " arrangement"], seen: float) -> tuple[float, float]:
+    """The same from drawn arrangements, with the one that was seen among them."""
+    count = len(found)
+    return (_share_beyond(found, seen) * count + 1.0) / (count + 1.0), 1.0 / (count + 1.0)
+
+
+def _resampled_means(
+    values: Float[np.ndarray, " seed"], *, key: int
+) -> Float[np.ndarray, " resample"]:
+    draws = np.random.default_rng(key).integers(len(values), size=(RESAMPLES, len(values)))
+    return values[draws].mean(axis=1)
+
+
+def _tails() -> tuple[float, float]:
+    return (1.0 - CONFIDENCE) / 2.0, (1.0 + CONFIDENCE) / 2.0

@@ -1,0 +1,169 @@
+"""What is written is read again by programs that know nothing of us: GDAL, MAVSDK, csv."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyogrio
+import pytest
+import shapely
+
+from scrl.export import ExportError, ExportOptions, find_format, segments
+from scrl.policies import fixed_policy
+from scrl.problems import load
+from scrl.route import Route, drive
+
+from .conftest import ON_EARTH, write_problem
+
+
+def written(route: Route, format_name: str, path: Path, **options: float) -> Path:
+    path.write_bytes(find_format(format_name).write(route, ExportOptions(**options)))
+    return path
+
+
+def layer(path: Path, name: str | None = None) -> tuple[Any, list[Any], dict[str, Any]]:
+    """A layer as GDAL reads it: what it says of itself, its shapes, its columns."""
+    meta, _, shapes, columns = pyogrio.raw.read(path, layer=name)
+    return meta, list(shapely.from_wkb(shapes)), dict(zip(meta["fields"], columns, strict=True))
+
+
+def test_geojson_is_read_by_gdal_with_its_amounts(route: Route, tmp_path: Path) -> None:
+    meta, lines, columns = layer(written(route, "geojson", tmp_path / "route.geojson"))
+    assert meta["crs"] == "EPSG:4326"
+    assert {line.geom_type for line in lines} == {"LineString"}
+    assert all(line.is_valid for line in lines)
+    found = segments(route)
+    assert len(lines) == len(found)
+    assert columns["amount"].sum() == pytest.approx(route.amount.sum())
+    assert np.allclose(columns["speed_m_s"], [each.speed * 7.0 for each in found])
+    assert np.allclose(columns["seconds"], [each.steps * 10.0 for each in found])
+    totals = dict.fromkeys(route.regions, 0.0)
+    for text in columns["received"]:
+        for region, amount in json.loads(text).items():
+            totals[region] += amount
+    assert totals == pytest.approx(route.totals)
+    # A cell is a thousandth of a degree: the drive goes from the left edge to the right one.
+    west, south, east, north = shapely.total_bounds(lines)
+    assert (west, east) == pytest.approx((10.0, 10.008), abs=1e-6)
+    assert (south, north) == pytest.approx((49.9975, 49.9995), abs=1e-6)
+
+
+def test_geojson_follows_the_standard(route: Route, tmp_path: Path) -> None:
+    """RFC 7946: no `crs`, longitude first, two positions a line, null for what is unknown."""
+    document = json.loads(written(route, "geojson", tmp_path / "route.geojson").read_text())
+    assert document["type"] == "FeatureCollection"
+    assert "crs" not in document
+    assert document["coordinates_are"] == "degrees of longitude and latitude (WGS84)"
+    assert document["received"] == pytest.approx(route.totals)
+    for feature in document["features"]:
+        assert set(feature) == {"type", "geometry", "properties"}
+        assert all(9 < longitude < 11 for longitude, _ in feature["geometry"]["coordinates"])
+
+
+@pytest.mark.parametrize(
+    ("world", "sentence", "last"),
+    [
+        ("", "cells from the lower left", [8.0, 2.5]),
+        ("cell = 10.0\n", "metres from the lower left", [80.0, 25.0]),
+        (
+            'extent = [1000, 0, 1800, 300]\ncoordinates = "plain"\n',
+            "the map's own plain coordinates",
+            [1800.0, 250.0],
+        ),
+    ],
+)
+def test_a_map_that_is_not_on_earth_has_the_best_coordinates_there_are(
+    world: str, sentence: str, last: list[float], tmp_path: Path
+) -> None:
+    problem = load(write_problem(tmp_path, world))
+    route = drive(problem, fixed_policy("full-speed", problem))
+    document = json.loads(find_format("geojson").write(route, ExportOptions()))
+    assert document["coordinates_are"].startswith(sentence)
+    assert document["features"][-1]["geometry"]["coordinates"][-1] == pytest.approx(last)
+    assert document["features"][0]["properties"]["speed_m_s"] is None
+    for name in ("kml", "plan"):
+        with pytest.raises(ExportError, match=r"needs degrees .* extent = \[west, south, east"):
+            find_format(name).write(route, ExportOptions())
+
+
+def test_kml_is_read_by_gdal_with_its_amounts(route: Route, tmp_path: Path) -> None:
+    path = written(route, "kml", tmp_path / "route.kml", altitude=12.0)
+    meta, lines, columns = layer(path, "route")
+    assert meta["crs"] == "EPSG:4326"
+    assert len(lines) == len(segments(route))
+    assert all(
+        shapely.get_coordinates(line, include_z=True)[:, 2].tolist() == [12, 12] for line in lines
+    )
+    amounts = np.array(columns["amount"], float)
+    assert amounts.sum() == pytest.approx(route.amount.sum())
+    for region, total in route.totals.items():
+        # GDAL writes underscores where a name has anything but letters and digits.
+        key = re.sub(r"\W", "_", f"received {region}")
+        column = np.array([value or 0 for value in columns[key]], float)
+        assert np.nansum(column) == pytest.approx(total)
+    assert columns["transit"].tolist().count("true") == 1
+
+
+def test_steps_in_csv_add_up_to_the_densities(route: Route, tmp_path: Path) -> None:
+    text = written(route, "csv", tmp_path / "steps.csv").read_bytes().decode()
+    start, *rows = csv.DictReader(io.StringIO(text, newline=""))
+    assert len(rows) == route.steps
+    assert (start["step"], start["amount"], start["throttle"]) == ("0", "0.0", "")
+    for region, total in route.totals.items():
+        assert sum(float(row[f"received {region}"]) for row in rows) == pytest.approx(total)
+    for row in rows:
+        named = [name for name in row["regions"].split(";") if name]
+        assert named == [name for name in route.regions if float(row[f"received {name}"])]
+    assert float(rows[4]["seconds"]) == 50.0
+    assert float(rows[4]["speed_m_s"]) == pytest.approx(7.0 * route.speed[4])
+    assert float(rows[-1]["path_cell"]) == len(route.problem.world_spec.path.cells)
+    assert route.coordinates is not None
+    assert float(rows[-1]["longitude"]) == pytest.approx(route.coordinates[-1, 0])
+
+
+def test_amounts_per_region_are_the_densities(route: Route, tmp_path: Path) -> None:
+    text = written(route, "regions", tmp_path / "regions.csv").read_bytes().decode()
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert {row["region"]: float(row["received"]) for row in rows} == route.totals
+    assert {row["region"]: int(row["cells"]) for row in rows} == {
+        "west": 10, "east": 4, "south & co": 4,
+    }  # fmt: skip
+    assert {row["unit"] for row in rows} == {"litres"}
+    assert [int(row["steps"]) for row in rows] == np.count_nonzero(route.received, axis=0).tolist()
+
+
+def test_a_map_without_scales_leaves_its_columns_empty(tmp_path: Path) -> None:
+    problem = load(write_problem(tmp_path))
+    route = drive(problem, fixed_policy("full-speed", problem))
+    rows = list(
+        csv.DictReader(io.StringIO(find_format("csv").write(route, ExportOptions()).decode()))
+    )
+    assert {row["seconds"] for row in rows} == {row["speed_m_s"] for row in rows} == {""}
+    assert [*rows[0]][5:7] == ["x", "y"]
+
+
+def test_unknown_formats_and_wrong_options_are_refused() -> None:
+    with pytest.raises(ExportError, match="unknown format 'geojsn': did you mean 'geojson'"):
+        find_format("geojsn")
+    with pytest.raises(ExportError, match="altitude = 0 must be above 0"):
+        ExportOptions(altitude=0.0)
+    with pytest.raises(ExportError, match="tolerance = 2 must lie between"):
+        ExportOptions(tolerance=2.0)
+
+
+def test_a_plan_needs_both_scales(tmp_path: Path) -> None:
+    problem = load(write_problem(tmp_path, ON_EARTH))
+    route = drive(problem, fixed_policy("full-speed", problem))
+    with pytest.raises(ExportError) as caught:
+        find_format("plan").write(route, ExportOptions())
+    # The length of a cell follows from the degrees.
+    assert str(caught.value) == (
+        "a flight plan needs speeds in metres per second: write step = 1.0  # seconds in [world] "
+        "of the problem file"
+    )

@@ -1,0 +1,159 @@
+"""Policies that run elsewhere: ONNX Runtime and bare JAX against the original."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnxruntime
+import pytest
+
+from scrl.export import ExportError, find_format
+from scrl.export.portable import throttle_function
+from scrl.learners import LEARNERS, Eyes, SeeingPolicy
+from scrl.policies import Constant
+from scrl.problems import Problem, load
+
+STATES = 1_000
+LARGEST_DIFFERENCE = 2e-6
+
+
+class States(NamedTuple):
+    cell: np.ndarray
+    offset: np.ndarray
+    speed: np.ndarray
+    gust: np.ndarray
+
+
+def some_states(problem: Problem) -> States:
+    """All over the path, its ends among them."""
+    chance = np.random.default_rng(5)
+    cells = problem.world.length
+    cell = chance.integers(0, cells, STATES).astype(np.int32)
+    cell[:2] = 0, cells - 1
+    numbers = [
+        chance.uniform(low, high, STATES).astype(np.float32)
+        for low, high in ((0, 1), (0, 3), (-2, 2))
+    ]
+    return States(cell, *numbers)
+
+
+def lively_policy(name: str, problem: Problem, *, sees_prices: bool) -> SeeingPolicy:
+    """A policy of a learner with prices and weights so large that it uses all throttles."""
+    regions = len(problem.world_spec.regions.names)
+    eyes = Eyes(jnp.asarray(0.03), jnp.ones(1 + regions), regions, sees_prices, atoms=2)
+    learner = LEARNERS[name].make(LEARNERS[name].config(width=16, depth=1), eyes)
+    network = eqx.filter_jit(lambda key: learner.actor(learner.init(key=key)))(jax.random.key(1))
+    last = lambda each: each.network.layers[-1].weight  # noqa: E731
+    network = eqx.tree_at(last, network, replace_fn=lambda weight: 100.0 * weight)
+    price = jax.random.normal(jax.random.key(2), (regions,)) * 0.03
+    return SeeingPolicy(network, eyes, price)
+
+
+def original(problem: Problem, policy: SeeingPolicy, states: States) -> np.ndarray:
+    """One observation after the other, as in an episode."""
+    found = jax.jit(throttle_function(problem, policy))(*states)
+    assert float(jnp.ptp(found)) > 0.5, "too tame to tell"
+    return np.asarray(found)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick(quick_compiling: None) -> None:
+    """Compile quickly."""
+
+
+@pytest.mark.parametrize(
+    ("name", "sees_prices", "world_name"),
+    [
+        *((name, sees_prices, "islands") for name in LEARNERS for sees_prices in (True, False)),
+        ("ppo", True, "agri-joint"),
+        ("ppo", False, "agri-joint"),
+    ],
+)
+def test_onnx_agrees_on_a_thousand_states(
+    name: str, sees_prices: bool, world_name: str, problem: Problem
+) -> None:
+    world = problem if world_name == "islands" else load(world_name)
+    policy, states = lively_policy(name, world, sees_prices=sees_prices), some_states(world)
+    model, _ = find_format("onnx").write(world, policy)
+    (found,) = onnxruntime.InferenceSession(model).run(["throttle"], states._asdict())
+    assert np.abs(found - original(world, policy, states)).max() <= LARGEST_DIFFERENCE
+
+
+def test_stablehlo_agrees_on_a_thousand_states_without_this_package(
+    problem: Problem, tmp_path: Path
+) -> None:
+    policy, states = lively_policy("ppo", problem, sees_prices=True), some_states(problem)
+    data, _ = find_format("stablehlo").write(problem, policy)
+    (tmp_path / "policy.stablehlo").write_bytes(data)
+    np.savez(tmp_path / "states.npz", **states._asdict())
+    code = (
+        "import sys, jax.export, numpy\n"
+        "policy = jax.export.deserialize(open('policy.stablehlo', 'rb').read())\n"
+        "states = numpy.load('states.npz')\n"
+        "names = ('cell', 'offset', 'speed', 'gust')\n"
+        "numpy.save('found.npy', policy.call(*(states[name] for name in names)))\n"
+        "few = policy.call(*(states[name][:3] for name in names))\n"
+        "assert few.shape == (3,) and 'scrl' not in sys.modules\n"
+    )
+    # -I: neither the folder nor PYTHONPATH is looked at.
+    subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, check=True, timeout=120)
+    found = np.load(tmp_path / "found.npy")
+    assert np.abs(found - original(problem, policy, states)).max() <= LARGEST_DIFFERENCE
+
+
+def test_the_original_is_what_an_episode_asks(problem: Problem) -> None:
+    """The function of states and the policy on the world's own observations are one."""
+    from scrl.worlds.sweep import SweepState
+
+    policy, states = lively_policy("ppo", problem, sees_prices=True), some_states(problem)
+    whole = original(problem, policy, states)
+    for index in range(5):
+        state = SweepState(*(jnp.asarray(part[index]) for part in states), jnp.asarray(7))
+        alone = policy(problem.world.observe(state), key=jax.random.key(9))
+        assert float(alone) == pytest.approx(float(whole[index]), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["onnx", "stablehlo"])
+def test_the_description_says_how_to_use_the_file(name: str, problem: Problem) -> None:
+    policy = lively_policy("ppo", problem, sees_prices=True)
+    described = json.loads(find_format(name).write(problem, policy)[1])
+    assert list(described["inputs"]) == ["cell", "offset", "speed", "gust"]
+    assert list(described["outputs"]) == ["throttle"]
+    assert (described["metres_per_cell"], described["seconds_per_step"]) == (70.0, 10.0)
+    path = described["path"]
+    assert path["legs_start_at_cell"] == list(problem.world_spec.path.legs)
+    # Between two corners of a leg, path cells lie evenly: any cell's place can be worked out.
+    cells = [corner[0] for corner in path["corners"]]
+    places = np.array([corner[1:] for corner in path["corners"]])
+    where = problem.world_spec.regions.georeference
+    assert where is not None
+    true = where.places(problem.world_spec.path.cells + 0.5)
+    for axis in (0, 1):
+        between = np.interp(np.arange(path["cells"]), cells, places[:, axis])
+        assert np.allclose(between, true[:, axis], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["onnx", "stablehlo"])
+def test_a_plan_or_another_maps_policy_is_refused(name: str, problem: Problem) -> None:
+    with pytest.raises(ExportError, match="export it as csv"):
+        find_format(name).write(problem, Constant(jnp.ones(())))
+    other = lively_policy("ppo", load("agri-joint"), sees_prices=True)
+    with pytest.raises(ExportError, match="trained on a map with 5 regions"):
+        find_format(name).write(problem, other)
+
+
+@pytest.mark.parametrize(("name", "package"), [("onnx", "onnx"), ("stablehlo", "flatbuffers")])
+def test_a_missing_package_is_named(
+    name: str, package: str, problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ExportError, match=rf"need the package {package}: pip install 'scrl\[exp"):
+        find_format(name).write(problem, lively_policy("ppo", problem, sees_prices=True))

@@ -1,0 +1,131 @@
+"""From a run folder to files, in Python and as a user's shell sees it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from scrl.errors import PolicyError
+from scrl.evaluation import evaluate
+from scrl.export import FORMATS, ExportError, export, run_driver
+from scrl.problems import load
+from scrl.runs import RunFolder
+from scrl.trained import read_result
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick(quick_compiling: None) -> None:
+    """Compile quickly."""
+
+
+def scrl(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "scrl", *map(str, arguments)]
+    environment = {**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=120
+    )
+
+
+def test_the_route_has_the_densities_of_the_runs_own_evaluation(run: Path) -> None:
+    result = read_result(RunFolder.open(run))
+    assert result is not None
+    for each in result.seeds:
+        driver = run_driver(run, each.seed)
+        assert driver.route.totals == pytest.approx(each.evaluation.density)
+        assert driver.route.steps == each.evaluation.steps
+    assert run_driver(run).seed == result.best.seed
+    with pytest.raises(PolicyError, match="there is no seed 7 in this run"):
+        run_driver(run, 7)
+
+
+@pytest.mark.parametrize("name", list(FORMATS))
+def test_every_format_is_written_whole(name: str, run: Path, tmp_path: Path) -> None:
+    written = export(run_driver(run), name, tmp_path / "file")
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in written.paths}
+    assert all(path.stat().st_size > 100 for path in written.paths)
+    before = [path.read_bytes() for path in written.paths]
+    export(run_driver(run), name, tmp_path / "file")
+    assert [path.read_bytes() for path in written.paths] == before, "the same again"
+
+
+def test_a_file_must_go_into_a_folder_that_is_there(run: Path, tmp_path: Path) -> None:
+    for out in (tmp_path, tmp_path / "nowhere" / "route.csv"):
+        with pytest.raises(ExportError, match="name a file"):
+            export(run_driver(run), "csv", out)
+
+
+def test_the_shell_gets_a_document_and_the_file(run: Path, tmp_path: Path) -> None:
+    done = scrl("export", run, "--format", "regions", "--seed", "1", "--json",
+                "--out", "amounts.csv", cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["format"], document["seed"], document["unit"]) == ("regions", 1, "litres")
+    assert document["files"] == ["amounts.csv"]
+    with (tmp_path / "amounts.csv").open(newline="") as file:
+        rows: list[dict[str, Any]] = list(csv.DictReader(file))
+    found = {row["region"]: float(row["received"]) for row in rows}
+    assert found == pytest.approx(document["received"])
+    problem = RunFolder.open(run).problem()
+    expected = evaluate(problem, run_driver(run, 1).policy, episodes=1, seed=0).density
+    assert found == pytest.approx(expected)
+
+
+def test_without_out_the_file_goes_into_the_run_folder(run: Path, tmp_path: Path) -> None:
+    copied = shutil.copytree(run, tmp_path / "run")
+    done = scrl("export", "run", "--format", "onnx", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["wrote run/policy.onnx", "wrote run/policy.onnx.json"]
+    session = onnxruntime.InferenceSession(copied / "policy.onnx")
+    state = {name: np.zeros(1, np.float32) for name in ("offset", "speed", "gust")}
+    (throttle,) = session.run(None, {"cell": np.zeros(1, np.int32), **state})
+    assert throttle.tolist() == pytest.approx([run_driver(run).route.throttle[0]], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere", "--format", "csv"], "there is no such folder"),
+        (["RUN", "--format", "pdf"], "unknown format 'pdf': known are geojson, csv, regions, kml"),
+        (["RUN", "--format", "plan", "--altitude", "-3"], "altitude = -3 must be above 0"),
+    ],
+)
+def test_wrong_input_ends_with_2_and_writes_nothing(
+    arguments: list[str], message: str, run: Path, tmp_path: Path
+) -> None:
+    given = [str(run) if each == "RUN" else each for each in arguments]
+    done = scrl("export", *given, "--out", "file", cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_makes_a_file_other_than_it_looks_is_said(run: Path, tmp_path: Path) -> None:
+    driver = run_driver(run)
+    assert "2 legs" in export(driver, "kml", tmp_path / "a").warnings[0]
+    assert export(driver, "csv", tmp_path / "b").warnings == ()
+    # From (2.5, 4) to (2.5, 6): two cells beside the 18 of the path, which is 11 %.
+    longer = export(driver, "plan", tmp_path / "d").warnings[1]
+    assert longer.startswith("ways between legs and between bands make the flight 11% longer")
+    from dataclasses import replace
+
+    from scrl.export import Driver
+    from scrl.policies import fixed_policy
+    from scrl.worlds.vehicle import Wind
+
+    agri = load("agri-joint")
+    windy = replace(agri, world_spec=replace(agri.world_spec, wind=Wind(strength=0.1)))
+    driven = Driver(windy, fixed_policy("full-speed", windy), 0)
+    first, second = export(driven, "geojson", tmp_path / "c").warnings
+    assert first.endswith("the GeoJSON standard (RFC 7946) wants degrees")
+    assert second.startswith("this world is random, and the file holds one episode of many")

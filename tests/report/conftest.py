@@ -1,0 +1,39 @@
+"""One whole run folder that the tests of the page share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scrl.methods import configure
+from scrl.outcome import SeedResult, TrainingResult
+from scrl.rounds import Rounds, task_of
+from scrl.runs import RunFolder
+from scrl.trained import report, seed_policy
+
+from .made import make_run, small_problem
+
+TINY = {"worlds": 2, "steps": 32, "iterations": 20, "settle": 10, "width": 8, "depth": 1}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, quick_compiling: None) -> Path:
+    """Two seeds with metrics, policies that have learned nothing yet, and what these really do."""
+    problem = small_problem()
+    config = configure("scrl", settings={**TINY, "epochs": 1, "minibatches": 2})
+    path = make_run(
+        tmp_path_factory.mktemp("whole") / "run", problem, speeds=(1.5, 1.6), is_finished=False,
+        settings=config.to_json(),
+    )  # fmt: skip
+    rounds = Rounds(config.plan, [task_of(problem, config)], (0, 1))
+    policies = rounds.part(rounds.begin(), 0).best.policy
+    folder = RunFolder.open(path)
+    folder.save_policy(policies)
+    judged = [report(problem, seed_policy(policies, seed), seed, "scrl") for seed in (0, 1)]
+    seeds = tuple(
+        SeedResult(seed, each, (-3.0 - each.return_) / 3.0) for seed, each in enumerate(judged)
+    )
+    result = TrainingResult(problem.name, "scrl", -3.0, seeds, 1_000, 2.0, path)
+    folder.save_result(result.to_json())
+    return path

@@ -1,0 +1,194 @@
+"""The page's geometry: outlines, heat maps, routes, charts; each against something obvious."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from PIL import Image
+
+from scrl.policies import Constant
+from scrl.problems import Problem, ProblemOptions
+from scrl.report.allocation import given_over_cells
+from scrl.report.page.charts import Sketch, draw_chart, nice
+from scrl.report.page.maps import draw_map, heat_pictures
+from scrl.report.page.outlines import edges_in, outline
+from scrl.report.page.ways import SPEED_COLOURS, draw_route
+from scrl.report.series import band_of, by_seed
+from scrl.route import Route, drive
+from scrl.worlds.regions import from_labels
+from scrl.worlds.spec import Route as RouteSettings
+from scrl.worlds.spec import SweepSpec
+from scrl.worlds.vehicle import Vehicle
+
+MOVE = re.compile(r"([Mhvz])(-?\d+)?(?: (-?\d+))?")
+
+
+def filled(d: str, shape: tuple[int, int]) -> np.ndarray:
+    """The cells inside, by counting upright sides to the left of each: even and odd."""
+    crossings = np.zeros((shape[0], shape[1] + 1), int)
+    x = y = 0
+    start = (0, 0)
+    for kind, first, second in MOVE.findall(d):
+        before = y
+        if kind == "M":
+            x, y = int(first), int(second)
+            start, before = (x, y), y
+        elif kind == "h":
+            x += int(first)
+        elif kind == "v":
+            y += int(first)
+        else:
+            assert x == start[0] or y == start[1], "the last side is upright or level"
+            if x == start[0]:
+                y = start[1]
+            x, y = start[0], y if x == start[0] else start[1]
+        if y != before and x < shape[1] + 1:
+            low, high = sorted((before, y))
+            crossings[low:high, x] += 1
+    return np.cumsum(crossings, axis=1)[:, :-1] % 2 == 1
+
+
+@given(arrays(bool, st.tuples(st.integers(1, 7), st.integers(1, 7)), elements=st.booleans()))
+def test_an_outline_encloses_exactly_its_cells(mask: np.ndarray) -> None:
+    assert np.array_equal(filled(outline(mask), mask.shape), mask)
+
+
+def test_an_outline_keeps_only_corners() -> None:
+    assert outline(np.ones((2, 3), bool)) == "M0 0h3v2h-3z"
+    assert outline(np.zeros((2, 3), bool)) == ""
+    assert edges_in(np.ones((2, 3), bool)) == 10
+
+
+def test_a_map_has_every_region_with_its_name() -> None:
+    drawn = draw_map(from_labels(np.repeat([[1] * 4 + [2] * 4], 4, axis=0)))
+    assert [region.name for region in drawn.regions] == ["S1", "S2"]
+    assert drawn.regions[0].d == "M0 0h4v4h-4z"
+    assert drawn.regions[1].label is not None
+    x, y, text = drawn.regions[1].label
+    # 360 units for eight cells: 45 each; S2 spans 180 to 360, and 0 to 180 downwards.
+    assert 180 < x < 360
+    assert 0 < y < 180
+    assert text == "S2"
+    assert drawn.left_out == 0
+
+
+def pixels(address: str) -> np.ndarray:
+    head, data = address.split(",")
+    assert head == "data:image/png;base64"
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))))
+
+
+def test_heat_is_white_where_most_is_given_and_black_where_nothing() -> None:
+    [picture], most = heat_pictures([np.array([[0.0, 2.0], [1.0, np.nan]])])
+    assert most == pytest.approx(2.0, rel=0.02)
+    found = pixels(picture)
+    assert found[0, 0] == 0
+    assert found[1, 1] == 0
+    assert found[0, 1] == 255
+    assert 120 < found[1, 0] < 145
+
+
+def test_large_tables_are_averaged_in_blocks() -> None:
+    [picture], _ = heat_pictures([np.tile([[0.0, 2.0]], (480, 240))])
+    assert pixels(picture).shape == (240, 240)
+    # Each block of 2 x 2 holds two zeros and two twos: the mean is half of the most.
+    assert len(np.unique(pixels(picture))) == 1
+
+
+def driven(labels: np.ndarray, throttle: float, **route: int) -> Route:
+    spec = SweepSpec(
+        from_labels(labels), Vehicle(inertia=0.0, max_speed=2.0), route=RouteSettings(**route)
+    )
+    problem = Problem.create(spec, (), ProblemOptions(name="small"))
+    return drive(problem, Constant(jnp.full((), throttle)))
+
+
+def test_a_route_at_one_speed_is_one_line_through_the_middles() -> None:
+    """Four by four cells of 90 units, to and fro."""
+    drawn = draw_route(driven(np.ones((4, 4), int), 1.0))
+    [line] = drawn.lines
+    assert line.colour == SPEED_COLOURS[-1]
+    assert line.d == (
+        "M45.0 45.0L315.0 45.0L315.0 135.0L45.0 135.0L45.0 225.0L315.0 225.0L315.0 315.0L45.0 315.0"
+    )
+    assert (drawn.start, drawn.end) == ((45.0, 45.0), (45.0, 315.0))
+    assert not drawn.is_cut_off
+
+
+def test_slow_is_the_first_colour() -> None:
+    [line] = draw_route(driven(np.ones((4, 4), int), 0.1)).lines
+    assert line.colour == SPEED_COLOURS[0]
+
+
+def test_a_route_that_is_cut_off_ends_where_it_was() -> None:
+    drawn = draw_route(driven(np.ones((4, 4), int), 1.0, horizon_steps=2))
+    assert drawn.is_cut_off
+    assert drawn.lines[0].d == "M45.0 45.0L315.0 45.0"
+
+
+def test_many_passes_are_a_picture_instead() -> None:
+    drawn = draw_route(driven(np.ones((200, 20), int), 1.0))
+    assert drawn.lines == ()
+    assert drawn.picture is not None
+    assert pixels(drawn.picture).shape == (200, 20, 4)
+
+
+def test_a_wide_swath_gives_to_all_that_it_covers() -> None:
+    route = driven(np.ones((9, 6), int), 0.5, swath=3)
+    found = given_over_cells(route)
+    assert np.isfinite(found).all()
+    assert found.sum() == pytest.approx(route.amount.sum())
+
+
+def test_curves_have_gaps_where_rows_are_missing() -> None:
+    rows = [
+        {"iteration": 1, "seed": 0, "return": -1.0},
+        {"iteration": 1, "seed": 1, "return": -3.0},
+        {"iteration": 2, "seed": 0, "return": None},
+    ]
+    assert np.array_equal(by_seed(rows, "return"), [[-1.0, np.nan], [-3.0, np.nan]], equal_nan=True)
+    band = band_of(rows, "return")
+    assert band is not None
+    assert (band.middle.tolist(), band.low.tolist(), band.high.tolist()) == ([-2.0], [-3.0], [-1.0])
+    assert band_of(rows, "kappa/0") is None
+
+
+def test_long_curves_are_thinned_out() -> None:
+    rows = [{"iteration": k, "seed": 0, "return": float(k)} for k in range(5_000)]
+    band = band_of(rows, "return")
+    assert band is not None
+    assert len(band.rounds) == 160
+    assert (band.low[0], band.high[-1]) == (0.0, 4_999.0)
+
+
+def test_a_chart_says_in_words_what_it_shows() -> None:
+    rows = [{"iteration": k, "seed": 0, "return": -10.0 / k} for k in (1, 2, 4, 5)]
+    band = band_of(rows, "return")
+    assert band is not None
+    chart = draw_chart(Sketch("Return", [("scrl", 0, band)], -10.0, 0.0, (-1.0, "best possible")))
+    assert chart.about == (
+        "Return, median of the seeds. scrl: from -10 in round 1 to -2 in round 5. best possible."
+    )
+    assert chart.rows[-1] == ("5", "-2")
+    assert chart.curves[0].band is None
+    assert chart.curves[0].line.startswith("M46.0 184.0L")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (0.0, 1.0, [0.0, 0.5, 1.0]),
+        (1.0, 400.0, [100.0, 200.0, 300.0, 400.0]),
+        (-31.0, -29.5, [-31.0, -30.5, -30.0, -29.5]),
+    ],
+)
+def test_ticks_are_round_numbers(low: float, high: float, ticks: list[float]) -> None:
+    assert nice(low, high, 4) == pytest.approx(ticks)

@@ -1,0 +1,220 @@
+"""The page: its sections, for every kind of run; what users write stays text; it stays small."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from scrl.errors import ScrlError
+from scrl.policies import Constant
+from scrl.problems import Problem, ProblemOptions
+from scrl.report.page import page_text, plan, write_page
+from scrl.report.page.writing import LARGEST_PAGE_BYTES
+from scrl.report.reading import MOST_RUNS, read_runs
+from scrl.runs import RunFolder, RunRecord
+from scrl.worlds.regions import from_labels
+from scrl.worlds.spec import SweepSpec
+
+from .made import make_run, small_problem
+from .pages import page_of
+
+EVIL = "<script>document.title='owned'</script>"
+
+
+def test_a_whole_run_has_every_section_and_loads_nothing(whole: Path) -> None:
+    page = page_of(whole)
+    assert page.sections == ["plan", "regions", "rules", "reference", "learning", "origin"]
+    assert not page.tags & {"script", "link", "iframe", "object", "embed", "base", "form"}
+    for tag, attrs in page.elements:
+        for name in ("src", "href", "xlink:href", "srcset", "action"):
+            value = attrs.get(name) or "#"
+            assert value.startswith(("#", "data:image/png;base64,")), (tag, name, value[:60])
+        assert not [name for name in attrs if name.startswith("on")]
+    assert len(page.ids) == len(set(page.ids))
+
+
+def test_every_picture_has_a_text_alternative(whole: Path) -> None:
+    page = page_of(whole)
+    pictures = [attrs for tag, attrs in page.elements if tag == "svg"]
+    # The map, the heat map, the route, and three charts.
+    assert len(pictures) == 6
+    for attrs in pictures:
+        assert attrs["role"] == "img"
+        assert set((attrs["aria-labelledby"] or "").split()) <= set(page.ids)
+    named = [attrs for _, attrs in page.elements if attrs.get("role") == "img"]
+    assert all(attrs.get("aria-label") or attrs.get("aria-labelledby") for attrs in named)
+
+
+def test_the_page_tells_what_the_result_says(whole: Path) -> None:
+    page, [view] = page_of(whole), read_runs([whole])
+    assert view.result is not None
+    best = view.result.best.evaluation
+    for name, received in best.density.items():
+        assert f"{name} received {received:,.2f}".rstrip("0").rstrip(".") in page.text
+    assert f"{view.result.satisfied} of 2" in page.text
+    assert view.folder.record.created in page.text
+    assert "0, 1" in page.text  # the seeds
+    assert view.folder.record.command in page.text
+
+
+def test_the_plan_is_the_one_that_was_judged(whole: Path) -> None:
+    [view] = read_runs([whole])
+    assert view.result is not None
+    route = plan.drive_best(view, view.result)
+    assert route.totals == pytest.approx(view.result.best.evaluation.density)
+    other = next(each for each in view.result.seeds if each is not view.result.best)
+    assert route.totals != pytest.approx(other.evaluation.density)
+
+
+def test_an_unfinished_run_shows_what_there_is(tmp_path: Path) -> None:
+    page = page_of(make_run(tmp_path / "run", small_problem(), is_finished=False))
+    assert page.sections == ["plan", "rules", "learning", "origin"]
+    assert "This run is not finished: 30 rounds are done." in page.text
+    assert f"scrl train --resume {tmp_path / 'run'}" in page.text
+    assert "if S2 > 10 then S1 >= 18" in page.text
+
+
+def test_a_run_that_has_just_begun(tmp_path: Path) -> None:
+    page = page_of(make_run(tmp_path / "run", small_problem(), is_finished=False, rounds=0))
+    assert page.sections == ["plan", "rules", "origin"]
+    assert "nothing has been measured yet" in page.text
+
+
+def test_a_run_that_a_kill_tore(tmp_path: Path) -> None:
+    """The last round is there for one seed of three, and half of the next line."""
+    run = make_run(tmp_path / "run", small_problem(), is_finished=False)
+    with (run / "metrics.jsonl").open("ab") as file:
+        file.write(b'{"iteration": 31, "seed": 0, "return": -3.5, "violation": 0.0}\n{"iter')
+    assert "31 rounds are done" in page_of(run).text
+
+
+def test_without_metrics_there_is_no_learning_section(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", small_problem())
+    (run / "metrics.jsonl").unlink()
+    page = page_of(run)
+    assert page.sections == ["plan", "regions", "rules", "reference", "origin"]
+    assert "scrl: no plan to draw." in page.text  # nor is there a policy here
+
+
+def test_one_seed_and_no_reference(tmp_path: Path) -> None:
+    page = page_of(make_run(tmp_path / "run", small_problem(), speeds=[1.5], reference=None))
+    assert "Every rule holds." in page.text
+    assert "There is no reference for this problem" in page.text
+    assert "Return of every seed" in page.text
+    assert "best possible" not in page.text.replace("how good the best possible is", "")
+
+
+def test_broken_rules_are_called_broken(tmp_path: Path) -> None:
+    page = page_of(make_run(tmp_path / "run", small_problem(), speeds=[3.0, 3.0]))
+    assert "None of 2 seeds keeps every rule. The best breaks them by 1.25 units." in page.text
+    assert "The condition is met, but not what it asks for." in page.text
+
+
+def test_a_discounted_problem_says_so(tmp_path: Path) -> None:
+    problem = small_problem(discount=0.99)
+    page = page_of(make_run(tmp_path / "run", problem, reference=None))
+    assert "discounted: what comes later counts less" in page.text
+
+
+def test_no_rules_at_all(tmp_path: Path) -> None:
+    page = page_of(make_run(tmp_path / "run", small_problem({})))
+    assert "There are none: every plan is allowed." in page.text
+
+
+def test_runs_of_one_problem_are_compared_and_others_stand_beside_them(tmp_path: Path) -> None:
+    same = [
+        make_run(tmp_path / name, small_problem(), method=name, speeds=speeds)
+        for name, speeds in (("slow", (1.0, 1.1)), ("fast", (1.5, 1.6)))
+    ]
+    other = make_run(tmp_path / "other", small_problem({"one": "S1 >= 5"}, name="else"))
+    page = page_of(*same, other)
+    assert "compare" in page.sections
+    assert "fast is cheaper than slow by" in page.text
+    assert "2 problems" in page.text
+    assert "s2-plan" in page.ids
+    assert "s3-plan" not in page.ids
+    assert "s2-compare" not in page.ids
+
+
+def test_what_users_write_stays_text(tmp_path: Path) -> None:
+    """Names of regions, rules, problem, unit and folder, a description, a method: all escaped."""
+    labels = np.repeat([[1] * 4 + [2] * 4], 4, axis=0)
+    name = EVIL.replace("'", "`") + "<img src=x onerror=alert(1)>"
+    spec = SweepSpec(from_labels(labels, [name, "S2"]))
+    options = ProblemOptions(name=EVIL, description=EVIL)
+    rules = {EVIL: f'if S2 > 10 then "{name}" >= 18'}
+    problem = Problem.create(spec, rules, options)
+    run = make_run(tmp_path / "<b>run", problem, method=EVIL, speeds=[1.5])
+    page = page_of(run, run)
+    assert not page.tags & {"script", "img", "b"} - {"b"}
+    assert "script" not in page.tags
+    assert EVIL in page.text
+    assert name in page.text
+    assert EVIL not in page_text(read_runs([run]))
+    assert "default-src 'none'" in page_text(read_runs([run]))
+
+
+def test_a_page_stays_small_however_large_the_map(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A million cells, and regions that are as ragged as can be."""
+    regions = from_labels(np.random.default_rng(0).integers(0, 13, (1000, 1000)))
+    problem = Problem.create(SweepSpec(regions), {"one": "S1 >= 5"}, ProblemOptions(name="large"))
+    run = make_run(tmp_path / "run", problem, speeds=[3.0], rounds=2_000)
+    monkeypatch.setattr(plan, "load_policy", lambda path: Constant(jnp.ones(())))
+    size = len(page_text(read_runs([run])).encode())
+    assert size < LARGEST_PAGE_BYTES
+    assert size > 20_000
+
+
+def test_a_page_stays_small_however_many_seeds_rules_and_regions(tmp_path: Path) -> None:
+    labels = np.arange(1, 401).reshape(20, 20)
+    rules = {f"rule {k}": f"S{k + 1} >= 1 or S{k + 2} >= 1" for k in range(300)}
+    spec = SweepSpec(from_labels(labels))
+    problem = Problem.create(spec, rules, ProblemOptions(name="many", description="x" * 10_000))
+    run = make_run(tmp_path / "run", problem, speeds=[1.5] * 3, rounds=5)
+    document = json.loads((run / "result.json").read_text())
+    seed = document["result"]["seeds"][0]
+    document["result"]["seeds"] = [{**seed, "seed": number} for number in range(500)]
+    (run / "result.json").write_text(json.dumps(document))
+    text = page_text(read_runs([run]))
+    assert len(text.encode()) < LARGEST_PAGE_BYTES
+    assert "and 240 more rules" in text
+    assert "and 360 more regions" in text
+    assert "and 400 more seeds" in text
+
+
+def test_a_price_policy_has_no_page(tmp_path: Path) -> None:
+    record = RunRecord.now("general", "prices", {}, [0])
+    run = RunFolder.create(tmp_path / "prices", None, record).path
+    with pytest.raises(ScrlError, match=r"`scrl learn` has trained .* scrl ask WORLD RULES"):
+        read_runs([run])
+
+
+def test_what_is_no_run_or_too_much_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ScrlError, match="there is no such folder"):
+        read_runs([tmp_path / "nowhere"])
+    with pytest.raises(ScrlError, match=f"at most {MOST_RUNS}"):
+        read_runs([tmp_path] * (MOST_RUNS + 1))
+
+
+def test_a_result_of_another_problem_is_refused(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", small_problem(), speeds=[1.5])
+    other = make_run(tmp_path / "other", small_problem({"one": "S1 >= 5"}), speeds=[1.5])
+    shutil.copy(other / "result.json", run / "result.json")
+    with pytest.raises(ScrlError, match="other rules or regions than"):
+        read_runs([run])
+
+
+def test_a_page_is_written_whole_and_ends_in_html(tmp_path: Path) -> None:
+    views = read_runs([make_run(tmp_path / "run", small_problem(), speeds=[1.5])])
+    path = write_page(views, tmp_path / "deep" / "page.html")
+    assert path.read_text(encoding="utf-8").endswith("</html>\n")
+    assert [each.name for each in path.parent.iterdir()] == ["page.html"]
+    with pytest.raises(ScrlError, match=r"ends in \.html"):
+        write_page(views, tmp_path / "page.pdf")
