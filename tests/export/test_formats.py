@@ -108,6 +108,9 @@ def test_kml_is_read_by_gdal_with_its_amounts(route: Route, tmp_path: Path) -> N
         column = np.array([value or 0 for value in columns[key]], float)
         assert np.nansum(column) == pytest.approx(total)
     assert columns["transit"].tolist().count("true") == 1
+    west, south, east, north = shapely.total_bounds(lines)
+    assert (west, east) == pytest.approx((10.0, 10.008), abs=1e-6)
+    assert (south, north) == pytest.approx((49.9975, 49.9995), abs=1e-6)
 
 
 def test_steps_in_csv_add_up_to_the_densities(route: Route, tmp_path: Path) -> None:
@@ -121,6 +124,8 @@ def test_steps_in_csv_add_up_to_the_densities(route: Route, tmp_path: Path) -> N
         named = [name for name in row["regions"].split(";") if name]
         assert named == [name for name in route.regions if float(row[f"received {name}"])]
     assert float(rows[4]["seconds"]) == 50.0
+    for key, values in (("speed_cells_per_step", route.speed), ("throttle", route.throttle)):
+        assert [float(row[key]) for row in rows] == pytest.approx(values.tolist())
     assert float(rows[4]["speed_m_s"]) == pytest.approx(7.0 * route.speed[4])
     assert float(rows[-1]["path_cell"]) == len(route.problem.world_spec.path.cells)
     assert route.coordinates is not None

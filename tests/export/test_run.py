@@ -44,6 +44,8 @@ def test_the_route_has_the_densities_of_the_runs_own_evaluation(run: Path) -> No
         assert driver.route.totals == pytest.approx(each.evaluation.density)
         assert driver.route.steps == each.evaluation.steps
     assert run_driver(run).seed == result.best.seed
+    first, second = (run_driver(run, seed).route.throttle[0] for seed in (0, 1))
+    assert first != second
     with pytest.raises(PolicyError, match="there is no seed 7 in this run"):
         run_driver(run, 7)
 
