@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from scrl.cli.evaluate import print_evaluation
-from scrl.cli.output import JsonFlag, console, print_json, table, warn, working
+from scrl.cli.output import JsonFlag, console, messages, print_json, table, warn, working
 from scrl.cli.solve import print_conflict
 from scrl.errors import ScrlError
 
@@ -41,15 +41,22 @@ def ask(
         typer.Option(help="Share of single episodes that must keep the rules, as 0.95."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Keep the plan as a run folder (of several, a folder each inside)."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Find plans that keep rules at the least cost, without training (exit 1: one is not kept)."""
     from scrl.problems import find_world
+    from scrl.runs import check_free
 
     sets = rule_sets(rules or [], file)
     found = find_world(world)
     if not sets and not found.rules.rules:
         raise ScrlError(f'{world} has no rules of its own: write some, as in "S1 >= 300"')
+    if out is not None:
+        check_free(out)
     answers = []
     with working("planning ...") as say:
         from scrl.prices import planner
@@ -59,12 +66,22 @@ def ask(
             if len(sets) > 1:
                 say(f"planning {number} of {len(sets)} ...")
             answers.append(asking.ask(found, each, confidence=confidence, seed=seed))
+    kept = [
+        asking.keep(answer, out if len(answers) == 1 else out / str(number), seed=seed)
+        for number, answer in enumerate(answers, start=1)
+        if out is not None
+    ]
     if as_json:
         print_json([answer.to_json() for answer in answers])
     else:
         for answer in answers:
             print_plan(answer, console())
     warn(list(answers[0].warnings))
+    for path in kept:
+        messages().print(
+            f"kept in {escape(str(path))}: `scrl report` draws it, `scrl export` writes the route",
+            soft_wrap=True,
+        )
     if not all(answer.is_satisfied for answer in answers):
         raise typer.Exit(1)
 

@@ -53,9 +53,9 @@ def evaluate(
 
         chosen = policy
         if Path(policy).is_dir():
-            from scrl.trained import load_policy
+            from scrl.driver import run_policy
 
-            chosen = load_policy(policy, policy_seed)
+            chosen = run_policy(policy, policy_seed)
         elif policy_seed is not None:
             raise PolicyError(f"'{policy}' has no seeds: --policy-seed goes with a run folder")
         result = run(loaded, chosen, episodes=episodes, seed=seed, name=policy)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from scrl.driver import Driver, run_driver
 from scrl.export.formats import FORMATS, PolicyFormat, RouteFormat, find_format
 from scrl.export.options import ExportOptions
 from scrl.export.segments import ExportError, Segment, segments
-from scrl.export.writing import Driver, Exported, export, run_driver
+from scrl.export.writing import Exported, export
 
 __all__ = [
     "FORMATS",

@@ -1,42 +1,22 @@
-"""From a run folder to a file: which policy, what it drives, and where it is written."""
+"""From what a run drives to a file: which format, and where it is written."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from scrl.driver import Driver
 from scrl.export.formats import RouteFormat, find_format
 from scrl.export.frame import frame_of
 from scrl.export.options import ExportOptions
 from scrl.export.segments import ExportError, segments
-from scrl.problems import Problem
-from scrl.route import Route, drive
+from scrl.route import Route
 from scrl.runfiles.files import replacing
-from scrl.runs import RunFolder
-from scrl.trained import REPORT_SEED, load_policy, read_result
 
 WORTH_SAYING = 0.01
 """A flight that is longer than counted by less than this share is not worth a warning."""
-
-
-@dataclass(frozen=True)
-class Driver:
-    """A policy on its problem, and the episode that shows what it does."""
-
-    problem: Problem
-    policy: Any
-    seed: int
-    """Of training."""
-    episode_seed: int = 0
-
-    @cached_property
-    def route(self) -> Route:
-        """What it drives in that episode."""
-        return drive(self.problem, self.policy, seed=self.episode_seed)
 
 
 @dataclass(frozen=True)
@@ -48,17 +28,6 @@ class Exported:
     coordinates: str | None
     """What the coordinates in the file are; none where it holds none."""
     warnings: tuple[str, ...]
-
-
-def run_driver(run: Path | str, seed: int | None = None) -> Driver:
-    """What a finished run drives with: the policy of a seed, or of the best one."""
-    policy = load_policy(run, seed)
-    folder = RunFolder.open(run)
-    if seed is None:
-        result = read_result(folder)
-        assert result is not None  # noqa: S101  load_policy has read it
-        seed = result.best.seed
-    return Driver(folder.problem(), policy, seed, REPORT_SEED + seed)
 
 
 def export(

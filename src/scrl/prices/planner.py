@@ -18,6 +18,7 @@ from scrl.policies import Schedule
 from scrl.prices import store
 from scrl.prices.answer import Answer, Plan, holds
 from scrl.prices.drives import Driver
+from scrl.prices.kept import keep
 from scrl.prices.policy import PricePolicy
 from scrl.prices.search import Aim, Found, PlanSearch
 from scrl.problems import Problem, find_world
@@ -83,6 +84,10 @@ class Planner:
             problem, evaluation, priced.reference, plans, priced.taken, priced.disjuncts,
             tuple(self._warnings(problem)), time.monotonic() - started, confidence,
         )  # fmt: skip
+
+    def keep(self, answer: Answer, path: Path | str, *, seed: int = 0) -> Path:
+        """Write an answer as a run folder, for `scrl report`, `export` and `eval`."""
+        return keep(answer, self.learned, path, seed=seed).path
 
     def ask_all(
         self, world: Problem | Path | str, rule_sets: Sequence[RuleInput], **options: Any

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scrl.driver import run_driver
 from scrl.errors import ScrlError
 from scrl.outcome import TrainingResult
 from scrl.report.allocation import given_over_cells
@@ -12,8 +13,7 @@ from scrl.report.numbers import amount
 from scrl.report.page.maps import heat_pictures
 from scrl.report.page.ways import DrawnRoute, draw_route
 from scrl.report.reading import RunView
-from scrl.route import Route, drive
-from scrl.trained import REPORT_SEED, load_policy
+from scrl.route import Route
 
 MOST_ROWS = 60
 """Regions in the table of numbers."""
@@ -79,8 +79,7 @@ def plans_of(views: Sequence[RunView]) -> Plans:
 
 def drive_best(view: RunView, result: TrainingResult) -> Route:
     """The route of the best seed's policy."""
-    policy = load_policy(view.folder.path)
-    return drive(view.problem, policy, seed=REPORT_SEED + result.best.seed)
+    return run_driver(view.folder.path, result.best.seed).route
 
 
 def _plan(label: str, run: int, route: Route, picture: str) -> Plan:

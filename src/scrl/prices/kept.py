@@ -1,0 +1,94 @@
+"""Answers on disk: a run folder with a plan in it, so that it can be drawn, judged and exported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scrl.errors import PolicyError
+from scrl.outcome import SeedResult, TrainingResult
+from scrl.policies import Schedule
+from scrl.prices import store
+from scrl.prices.answer import Answer
+from scrl.prices.drives import PARTS, Driver
+from scrl.prices.policy import PricePolicy
+from scrl.problems import Problem
+from scrl.runfiles.files import read_json, write_json
+from scrl.runs import RunFolder, RunRecord
+
+METHOD = "prices"
+PLAN = "plan.json"
+
+
+def keep(answer: Answer, learned: store.Learned, path: Path | str, *, seed: int) -> RunFolder:
+    """Write an answer as a new run folder; what is there is never overwritten."""
+    settings = {"confidence": answer.confidence, "policy": learned.made}
+    record = RunRecord.now(answer.problem.name, METHOD, settings, (seed,))
+    folder = RunFolder.create(path, answer.problem, record)
+    if answer.problem.world_spec.is_random:
+        store.save(folder.path, learned)
+    plans = [
+        {
+            "weight": plan.weight,
+            "stretches": plan.to_json()["stretches"],
+            "throttles": _throttles(plan.policy),
+        }
+        for plan in answer.plans
+    ]
+    write_json(folder.path / PLAN, {"answer": answer.to_json(), "plans": plans})
+    result = TrainingResult(
+        answer.problem.name, METHOD, answer.reference.return_,
+        (SeedResult(seed, answer.evaluation, answer.gap),), 0, answer.wall_s, folder.path,
+    )  # fmt: skip
+    folder.save_result(result.to_json())
+    return folder
+
+
+def holds_plan(path: Path | str) -> bool:
+    """Whether a folder is one of `scrl ask --out`."""
+    return (Path(path) / PLAN).is_file()
+
+
+def kept_policy(path: Path | str) -> PricePolicy | Schedule:
+    """What drives the plan of a folder; where several are mixed, the one that is driven most."""
+    folder = RunFolder.open(path)
+    file = folder.path / PLAN
+    plans = read_json(file, {"plans": list})["plans"]
+    try:
+        plan = max(plans, key=lambda each: float(each["weight"]))
+        if plan["throttles"] is not None:
+            return Schedule.of(_numbers(plan["throttles"], low=0.0, high=1.0))
+        problem = folder.problem()
+        prices = _prices(problem, plan["stretches"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise PolicyError(f"{file}: damaged: {error}") from None
+    learned = store.load(folder.path)
+    return Driver(learned.ahead, problem.world_spec, problem.world).policy(prices)
+
+
+def _throttles(policy: PricePolicy | Schedule) -> list[float] | None:
+    """Those of a schedule, without what only fills it up; none for a policy that looks."""
+    if not isinstance(policy, Schedule):
+        return None
+    throttles = np.asarray(policy.throttles)
+    changes = np.flatnonzero(np.diff(throttles) != 0.0)
+    return throttles[: changes[-1] + 2 if len(changes) else 1].tolist()
+
+
+def _numbers(values: Any, *, low: float, high: float) -> np.ndarray:
+    found = np.asarray(values, float)
+    if found.ndim != 1 or not len(found) or not ((low <= found) & (found <= high)).all():
+        raise ValueError(f"throttles must be numbers from {low:g} to {high:g}")
+    return found
+
+
+def _prices(problem: Problem, stretches: list[Any]) -> np.ndarray:
+    """Prices on each part of the path."""
+    names = problem.world_spec.regions.names
+    rows = [[float(each["prices"][name]) for name in names] for each in stretches]
+    counts = [round(float(each["share"]) * PARTS) for each in stretches]
+    if sum(counts) != PARTS or not np.isfinite(rows).all():
+        raise ValueError("the stretches do not make up the path, or a price is not a number")
+    return np.repeat(np.array(rows), counts, axis=0)
