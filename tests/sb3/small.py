@@ -8,14 +8,16 @@ import gymnasium
 import numpy as np
 
 STEPS = 10
+RULE = "if left > 2 then right >= 7"
 
 
 class Sharing(gymnasium.Env[np.ndarray, Any]):
     """Ten steps; in each, a share a goes to `right` and the rest to `left`, at a cost of a^2.
 
     So nothing goes right unless it pays. With a price p for a step to the right, a = p / 2 is best:
-    the answer moves smoothly. `if left > 4 then right >= 5` can be kept by right >= 6 (return
-    -10 * 0.36 = -3.6) or by right >= 5 (return -2.5, the best).
+    the answer moves smoothly. `RULE` can be kept by left <= 2, which is right >= 8 (return
+    -10 * 0.64 = -6.4), or by right >= 7 (return -4.9, the best). Untrained policies give
+    about 0 or 5.
     """
 
     def __init__(self, shares: int | None = None) -> None:
@@ -38,6 +40,3 @@ class Sharing(gymnasium.Env[np.ndarray, Any]):
         seen = np.full(1, self._steps / STEPS, np.float32)
         info = {"amounts": {"left": 1.0 - share, "right": share}}
         return seen, -(share**2), self._steps == STEPS, False, info
-
-
-RULE = "if left > 4 then right >= 5"

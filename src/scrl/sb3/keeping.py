@@ -73,6 +73,8 @@ class Measured(NamedTuple):
     violation: float
     """Cons.Vio, with each bound drawn in by some standard errors."""
     kappa: Float[np.ndarray, " atom"]
+    is_whole: bool = True
+    """Whether every episode came to its end, where the world has one."""
 
 
 class Best(NamedTuple):
@@ -151,9 +153,10 @@ class KeepRules(BaseCallback):
             dict(zip(self.env.labels.names, density.tolist(), strict=True)),
             charges.violation(density, error),
             charges.kappa,
+            not (self.env.room.must_end and ran.is_truncated.any()),
         )
         self.history.append(seen)
-        if self.best is None or self._is_better(seen, self.best.measured):
+        if seen.is_whole and (self.best is None or self._is_better(seen, self.best.measured)):
             self.best = Best(seen, deepcopy(self.model.policy.state_dict()))
         self._log(seen)
         step = charges.rate * np.abs(charges.table.coefficients).max(axis=1, initial=0.0)
@@ -186,7 +189,8 @@ class KeepRules(BaseCallback):
     def _log(self, seen: Measured) -> None:
         self.logger.record("rules/return", seen.return_)
         self.logger.record("rules/violation", seen.violation)
-        self.logger.record("rules/satisfied", float(seen.violation <= self.config.tolerance))
+        is_kept = seen.is_whole and seen.violation <= self.config.tolerance
+        self.logger.record("rules/satisfied", float(is_kept))
         for name, amount in seen.density.items():
             self.logger.record(f"density/{name}", amount)
         for index, kappa in enumerate(seen.kappa):
