@@ -77,11 +77,18 @@ class Measured(NamedTuple):
     """Whether every episode came to its end, where the world has one."""
 
 
+class Snapshot(NamedTuple):
+    """The parameters of a policy, in torch, and in JAX where it comes from SBX."""
+
+    torch: dict[str, Any]
+    jax: dict[str, Any]
+
+
 class Best(NamedTuple):
     """The policy to hand out, and the kappa it was measured under."""
 
     measured: Measured
-    parameters: dict[str, Any]
+    parameters: Snapshot
 
 
 class KeepRules(BaseCallback):
@@ -134,7 +141,7 @@ class KeepRules(BaseCallback):
             self._measure_and_move(SETTLE_FROM + (SETTLE_TO - SETTLE_FROM) * round_ / rounds)
         self._measure_and_move(0.0)
         if self.config.keeps_best and self.best is not None:
-            self.model.policy.load_state_dict(self.best.parameters)
+            _restore(self.model.policy, self.best.parameters)
             self._set_kappa(self.best.measured.kappa)
         self._lanes.close()
         self.evaluation = evaluate(self.model, self.env, tolerance=self.config.tolerance)
@@ -157,7 +164,7 @@ class KeepRules(BaseCallback):
         )
         self.history.append(seen)
         if seen.is_whole and (self.best is None or self._is_better(seen, self.best.measured)):
-            self.best = Best(seen, deepcopy(self.model.policy.state_dict()))
+            self.best = Best(seen, _snapshot(self.model.policy))
         self._log(seen)
         step = charges.rate * np.abs(charges.table.coefficients).max(axis=1, initial=0.0)
         aim = config.inset * step + error
@@ -195,6 +202,18 @@ class KeepRules(BaseCallback):
             self.logger.record(f"density/{name}", amount)
         for index, kappa in enumerate(seen.kappa):
             self.logger.record(f"kappa/{index}", float(kappa))
+
+
+def _snapshot(policy: Any) -> Snapshot:
+    """SBX keeps immutable states such as `actor_state` beside an empty torch module."""
+    states = {name: value for name, value in vars(policy).items() if name.endswith("_state")}
+    return Snapshot(deepcopy(policy.state_dict()), states)
+
+
+def _restore(policy: Any, kept: Snapshot) -> None:
+    policy.load_state_dict(kept.torch)
+    for name, state in kept.jax.items():
+        setattr(policy, name, state)
 
 
 def _ruled(env: VecEnv) -> Ruled:
