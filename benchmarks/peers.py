@@ -17,111 +17,16 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
+from benchmarks.contestants import CONTESTANTS, PROBLEM
 from benchmarks.machine import described, matmul_gflops
 
-PROBLEM = "agri-situational"
 GOOD_GAP = 0.10
 TOLERANCE = 1e-6
-WORLDS, STRETCH, PASSES, PARTS = 16, 1024, 2, 8
-
-
-def tell(return_: float, violation: float, is_whole: bool, steps: int) -> None:
-    """One measured policy, to whoever watches."""
-    measured = {"return": return_, "violation": violation, "whole": is_whole, "steps": steps}
-    print(json.dumps(measured), flush=True)
-
-
-def by_scrl() -> None:
-    """`scrl train` with its defaults."""
-    import scrl
-    from scrl.underway import Progress
-
-    problem = scrl.load(PROBLEM)
-    horizon = problem.world_spec.route.horizon_steps
-
-    def watch(progress: Progress) -> None:
-        seen = progress.metrics
-        is_whole = float(seen.steps[0]) < horizon
-        tell(float(seen.return_[0]), float(seen.violation[0]), is_whole, progress.env_steps)
-
-    with tempfile.TemporaryDirectory() as folder:
-        scrl.train(problem, out=f"{folder}/run", watch=watch)
-
-
-def by_asking() -> None:
-    """`scrl ask`: the shipped policy, nothing trained."""
-    import scrl
-
-    problem = scrl.load(PROBLEM)
-    found = scrl.planner().ask(problem, problem.rules.rules[0].text).evaluation
-    tell(found.return_, found.cons_vio, found.episodes_truncated == 0, 0)
-
-
-def by_sb3(learner: Any, **options: Any) -> None:
-    """An algorithm with the interface of SB3, and our wrapper and callback."""
-    import gymnasium
-    import numpy as np
-    from stable_baselines3.common.callbacks import BaseCallback
-
-    import scrl
-
-    problem = scrl.load(PROBLEM)
-    low, high = np.float32(-1.0), np.float32(1.0)
-
-    def make() -> Any:
-        return gymnasium.wrappers.RescaleAction(scrl.gym.make(problem), low, high)
-
-    class Telling(BaseCallback):
-        told = 0
-
-        def _on_step(self) -> bool:
-            for each in keep.history[self.told :]:
-                tell(each.return_, each.violation, each.is_whole, each.timesteps)
-            self.told = len(keep.history)
-            return True
-
-    env = scrl.sb3.Ruled(make, problem.rules, worlds=WORLDS)
-    keep = scrl.sb3.KeepRules(env, every=WORLDS * STRETCH // 2)
-    model = learner("MlpPolicy", env, gamma=1.0, seed=0, device="cpu", **options)
-    model.learn(10_000_000, callback=[keep, Telling()])
-
-
-def ppo_options() -> dict[str, Any]:
-    """Our own settings, and half of our stretch: SB3's rounds are slower."""
-    stretch = STRETCH // 2
-    size = WORLDS * stretch // PARTS
-    return {
-        "n_steps": stretch, "batch_size": size, "n_epochs": PASSES, "gae_lambda": 0.97,
-        "learning_rate": 2e-3,
-    }  # fmt: skip
-
-
-def by_sb3_ppo() -> None:
-    import torch
-    from stable_baselines3 import PPO
-
-    torch.set_num_threads(1)
-    nets = {"net_arch": [64, 64], "activation_fn": torch.nn.Tanh}
-    by_sb3(PPO, policy_kwargs=nets, **ppo_options())
-
-
-def by_sbx_ppo() -> None:
-    from sbx import PPO  # pyright: ignore[reportMissingImports]
-
-    by_sb3(PPO, policy_kwargs={"net_arch": [64, 64]}, **ppo_options())
-
-
-CONTESTANTS: dict[str, tuple[str, Callable[[], None]]] = {
-    "ask": ("`scrl ask` (no training)", by_asking),
-    "scrl": ("`scrl train`", by_scrl),
-    "again": ("`scrl train`, compiled code on disk", by_scrl),
-    "sb3": ("SB3 PPO + `scrl.sb3`", by_sb3_ppo),
-    "sbx": ("SBX PPO + `scrl.sb3`", by_sbx_ppo),
-}
 
 
 class Race(NamedTuple):
@@ -137,30 +42,40 @@ class Race(NamedTuple):
 def race(name: str, python: str, limit_s: float, good: float, cache: str) -> Race:
     """Run a contestant until it is good, or the limit."""
     began = time.perf_counter()
-    child = subprocess.Popen(
-        [python, "-m", "benchmarks.peers", "--run", name],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "JAX_COMPILATION_CACHE_DIR": cache, "OMP_NUM_THREADS": "1",
-             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1"},
-    )  # fmt: skip
-    kept_s = good_s = best = None
-    steps = 0
-    for line in child.stdout or ():
+    with tempfile.TemporaryFile("w+") as said:
+        child = subprocess.Popen(
+            [python, "-W", "ignore", "-m", "benchmarks.peers", "--run", name],
+            stdout=subprocess.PIPE, stderr=said, text=True,
+            env={**os.environ, "JAX_COMPILATION_CACHE_DIR": cache, "OMP_NUM_THREADS": "1",
+                 "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1"},
+        )  # fmt: skip
+        limit = threading.Timer(limit_s, child.kill)
+        limit.start()
+        found = _watched(child.stdout or (), began, good)
+        limit.cancel()
+        child.kill()
+        child.wait()
+        said.seek(0)
+        last = (said.read().strip().splitlines() or ["told nothing"])[-1][-200:]
+    return found if found.steps or found.kept_s else found._replace(note=last)
+
+
+def _watched(lines: Iterable[str], began: float, good: float) -> Race:
+    """What is told, up to the first good policy."""
+    found = Race(None, None, 0, None, "")
+    for line in lines:
         seconds = time.perf_counter() - began
+        if not line.startswith('{"return"'):
+            continue  # some libraries chat
         seen = json.loads(line)
-        steps = seen["steps"]
-        if seen["whole"] and seen["violation"] <= TOLERANCE:
-            kept_s = kept_s or seconds
-            best = max(best or seen["return"], seen["return"])
-            if seen["return"] >= good:
-                good_s = seconds
-                break
-        if seconds > limit_s:
-            break
-    child.kill()
-    said = child.stderr.read() if child.stderr else ""
-    last = (said.strip().splitlines() or [""])[-1]
-    return Race(kept_s, good_s, steps, best, last if kept_s is None else "")
+        found = found._replace(steps=seen["steps"])
+        if not seen["whole"] or seen["violation"] > TOLERANCE:
+            continue
+        best = seen["return"] if found.best is None else max(found.best, seen["return"])
+        found = found._replace(kept_s=found.kept_s or seconds, best=best)
+        if seen["return"] >= good:
+            return found._replace(good_s=seconds)
+    return found
 
 
 def main() -> None:
