@@ -147,10 +147,10 @@ def operations_per_step(learner: str) -> float:
 ASKED = {("ddpg", 1): 5, ("ddpg", 10): 4, ("ppo", 1): 3, ("ppo", 10): 2}
 
 
-def measure(learner: str, rounds: int, product_gflops: float) -> list[str]:
+def measure(learner: str, rounds: int, threads: list[int], product_gflops: float) -> list[str]:
     """Two rows of the table: one seed, and ten."""
     one, ten = (Team(our_worker, 1, learner, seeds) for seeds in (1, 10))
-    alone = [Team(sb3_worker, 1, learner, threads) for threads in (1, CORES)]
+    alone = [Team(sb3_worker, 1, learner, each) for each in threads]
     per_core = Team(sb3_worker, CORES, learner, 1)
     timed: dict[int, list[tuple[float, float]]] = {1: [], 10: []}
     for _ in range(rounds):
@@ -180,18 +180,24 @@ def main() -> None:
     asked = argparse.ArgumentParser()
     asked.add_argument("learners", nargs="*", default=["ddpg", "ppo"])
     asked.add_argument("--rounds", type=int, default=5)
+    # Two threads of torch on cores that others use wait for each other most of the time.
+    asked.add_argument("--threads", nargs="+", type=int, default=[1, CORES])
     given = asked.parse_args()
     began, product = time.perf_counter(), matmul_gflops()
-    rows = [row for each in given.learners for row in measure(each, given.rounds, product)]
+    rows = [
+        row
+        for each in given.learners
+        for row in measure(each, given.rounds, given.threads, product)
+    ]
     sizes = ", ".join(
         f"{each.upper()} {operations_per_step(each) / 1e6:.2f}" for each in given.learners
     )
     print("\n".join([HEAD, "|---|---|---|---|---|---|---|---|", *rows]))
     print(
-        f"\nMedians of {given.rounds} rounds, timed in turn. SB3 runs with the better of 1 and "
-        f"{CORES} threads, and for ten seeds in {CORES} processes. *At most*: if a step took only "
-        f"its matrix products (million operations: {sizes}) at the {product:,.0f} GFLOP/s of a "
-        f"plain product of 1,024 x 1,024. {described()} `python -m benchmarks.against_sb3`, "
+        f"\nMedians of {given.rounds} rounds, timed in turn. SB3 runs with the best of "
+        f"{given.threads} threads, and for ten seeds in {CORES} processes. *At most*: if a step "
+        f"took only its matrix products (million operations: {sizes}) at the {product:,.0f} "
+        f"GFLOP/s of a plain product of 1,024 x 1,024. {described()} `python -m benchmarks.against_sb3`, "
         f"{time.perf_counter() - began:.0f} s."
     )
 
