@@ -114,6 +114,10 @@ class Team:
             end.send(True)
         return sum(end.recv() for end in self.ends)
 
+    def close(self) -> None:
+        for end in self.ends:
+            end.send(False)
+
 
 class Sizes(NamedTuple):
     """Floating-point operations of one row through actor and critic, a product counted as two."""
@@ -158,6 +162,8 @@ def measure(learner: str, rounds: int, threads: list[int], product_gflops: float
         timed[1].append((one.steps_per_second(), theirs))
         timed[10].append((ten.steps_per_second(), per_core.steps_per_second()))
         print(learner, {seeds: pairs[-1] for seeds, pairs in timed.items()}, file=sys.stderr)
+    for team in (one, ten, *alone, per_core):
+        team.close()
     floor = product_gflops * 1e9 / operations_per_step(learner)
     rows = []
     for seeds, team in ((1, one), (10, ten)):
@@ -197,8 +203,8 @@ def main() -> None:
         f"\nMedians of {given.rounds} rounds, timed in turn. SB3 runs with the best of "
         f"{given.threads} threads, and for ten seeds in {CORES} processes. *At most*: if a step "
         f"took only its matrix products (million operations: {sizes}) at the {product:,.0f} "
-        f"GFLOP/s of a plain product of 1,024 x 1,024. {described()} `python -m benchmarks.against_sb3`, "
-        f"{time.perf_counter() - began:.0f} s."
+        f"GFLOP/s of a plain product of 1,024 x 1,024. {described()} "
+        f"`python -m benchmarks.against_sb3`, {time.perf_counter() - began:.0f} s."
     )
 
 
