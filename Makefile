@@ -11,10 +11,12 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
 .DEFAULT_GOAL := run
 
 # uv installs in seconds what pip installs in minutes; where it cannot be had, pip does the same.
+# torch (for the tests with Stable-Baselines3) comes by pip, which heeds PIP_FIND_LINKS and
+# PIP_EXTRA_INDEX_URL: with https://download.pytorch.org/whl/cpu there it is 200 MB and not gigabytes.
 $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (a minute or so) ..."
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt uv \
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt uv torch \
 	  && $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt --editable '.[dev]' \
 	  || $(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]'
 	@touch $(STAMP)

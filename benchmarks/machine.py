@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import subprocess
 import time
 
 import numpy as np
@@ -16,3 +19,15 @@ def matmul_gflops(size: int = 1024, repeats: int = 5) -> float:
         _ = left @ left
         best = min(best, time.perf_counter() - started)
     return 2 * size**3 / best / 1e9
+
+
+def described() -> str:
+    """Commit, cores and Python, in one sentence."""
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
+    commit = done.stdout.strip() or "unknown"
+    return (
+        f"Commit `{commit}`, {os.cpu_count()} cores ({platform.machine()}), "
+        f"Python {platform.python_version()}."
+    )

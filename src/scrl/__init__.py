@@ -16,6 +16,7 @@ from scrl._version import __version__
 if TYPE_CHECKING:
     from scrl import gym as gym
     from scrl import reference as reference
+    from scrl import sb3 as sb3
     from scrl.errors import ScrlError as ScrlError
     from scrl.evaluation import Evaluation as Evaluation
     from scrl.evaluation import evaluate as evaluate
@@ -49,7 +50,7 @@ _HOMES = {
     "load_policy": "scrl.trained",
     "plot": "scrl.report.curves",
 }
-_ROOMS = ("gym", "reference")
+_ROOMS = ("gym", "reference", "sb3")
 
 __all__ = [
     "Evaluation",
@@ -68,6 +69,7 @@ __all__ = [
     "reference",
     "resume",
     "save",
+    "sb3",
     "solve",
     "train",
 ]

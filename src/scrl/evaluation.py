@@ -146,7 +146,7 @@ def evaluate(
         episodes=episodes,
         episodes_truncated=int((~np.asarray(ran.is_terminated)).sum()),
         steps=float(np.asarray(ran.steps, float).mean()),
-        **_judge(problem.rules, densities.from_episodes(amounts), amounts, problem.tolerance),
+        **judge(problem.rules, densities.from_episodes(amounts), amounts, problem.tolerance),
     )
 
 
@@ -171,7 +171,7 @@ def evaluate_mixture(
 
     variance = np.square(weights) @ np.square([each.standard_error for each in found])
     density = densities.Density(expected(each.mean for each in found), np.sqrt(variance), episodes)
-    judged = [_judge(problem.rules, density, each, problem.tolerance) for each in amounts]
+    judged = [judge(problem.rules, density, each, problem.tolerance) for each in amounts]
     alone = expected(each["episodes_satisfied"] for each in judged)
     return Evaluation(
         problem=problem.name,
@@ -207,7 +207,7 @@ def evaluate_mdp(
         episodes=episodes,
         episodes_truncated=0,
         steps=float(sampled.steps.mean()),
-        **_judge(rule_set, density, sampled.amounts, tolerance),
+        **judge(rule_set, density, sampled.amounts, tolerance),
     )
 
 
@@ -217,7 +217,7 @@ def _checked(episodes: int) -> int:
     return episodes
 
 
-def _judge(
+def judge(
     rule_set: RuleSet,
     density: densities.Density,
     amounts: Float[np.ndarray, "episode region"],

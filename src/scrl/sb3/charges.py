@@ -1,0 +1,90 @@
+"""What steps are charged under the present kappa, for batches of them, in plain arrays.
+
+The mechanism is that of `punish`; nothing of it is repeated here. Batches are compiled once for
+each of their sizes, and cost nothing while every kappa is 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from scrl.methods import configure
+from scrl.penalty import clause_violation, signed_violation
+from scrl.punish import Atoms
+from scrl.rules import AtomTable, RuleSet
+
+
+class Charges:
+    """The rules, a kappa for each of their atoms, and what a step pays for them."""
+
+    def __init__(self, rules: RuleSet, penalty: str, wobble: float, seed: int, **drawing: Any):
+        self.rules = rules
+        self.table = AtomTable.of(rules)
+        self.kappa = np.zeros(len(self.table.bounds))
+        self.price_unit = 1.0
+        """A price of this size is a large one: the mean reward of a step, without its sign."""
+        self.rate = 1.0
+        """Units that a step of service gives out: labels count in these when they are charged."""
+        self.wobble = wobble
+        self._random = np.random.default_rng(seed)
+        self._atoms = Atoms.of(self.table)
+        mechanism = configure(penalty=penalty, settings=drawing).mechanism
+        self._update = jax.jit(mechanism.update)
+        self._charge = jax.jit(jax.vmap(mechanism.charge, in_axes=(None, 0, 0, 0)))
+        self._price = jax.jit(jax.vmap(mechanism.price, in_axes=(None, 0)))
+
+    def kappas_around(self, count: int) -> Float[np.ndarray, "lane atom"]:
+        """Kappas near the present one; with no wobble, the present one for all."""
+        shape = (count, len(self.kappa))
+        factor = self._random.uniform(-self.wobble, self.wobble, shape) if self.wobble else 0.0
+        return np.broadcast_to(self.kappa * np.exp(factor), shape).astype(np.float32)
+
+    def of(
+        self, labels: Float[np.ndarray, "step region"], kappas: Float[np.ndarray, "step atom"]
+    ) -> Float[np.ndarray, " step"]:
+        """sigma(Psi, s) of every step from its labels, in units.
+
+        Where the penalty draws a disjunct, each step draws for itself.
+        """
+        if not self.kappa.any():
+            return np.zeros(len(labels), np.float32)
+        luck = self._random.random((len(labels), len(self.table.members)), np.float32)
+        served = (labels / self.rate).astype(np.float32)
+        return np.asarray(self._charge(self._atoms, kappas, served, luck))
+
+    def prices(self, kappas: Float[np.ndarray, "lane atom"]) -> Float[np.ndarray, "lane region"]:
+        """What a step that serves one region alone earns, as a share of the price unit."""
+        if not self.kappa.any():
+            return np.zeros((len(kappas), len(self.rules.regions)), np.float32)
+        return np.asarray(self._price(self._atoms, kappas)) / np.float32(self.price_unit)
+
+    def moved(
+        self,
+        density: Float[np.ndarray, " region"],
+        rate: float,
+        aim: Float[np.ndarray, " atom"],
+    ) -> Float[np.ndarray, " atom"]:
+        """Kappa after one move, aiming so far inside each bound."""
+        inside = eqx.tree_at(lambda atoms: atoms.bounds, self._atoms, self._atoms.bounds - aim)
+        return np.asarray(self._update(inside, self.kappa, density, rate), float)
+
+    def standard_error(
+        self, amounts: Float[np.ndarray, "episode region"]
+    ) -> Float[np.ndarray, " atom"]:
+        """Of the mean of a . amounts over the episodes; 0 where there is only one."""
+        if len(amounts) == 1:
+            return np.zeros(len(self.table.bounds))
+        sides = amounts @ self.table.coefficients.T
+        return sides.std(axis=0, ddof=1) / np.sqrt(len(amounts))
+
+    def violation(
+        self, density: Float[np.ndarray, " region"], aim: Float[np.ndarray, " atom"]
+    ) -> float:
+        """Cons.Vio with each bound drawn in by `aim`."""
+        signed = signed_violation(self.table.coefficients, self.table.bounds - aim, density)
+        return float(clause_violation(self.table.members, signed).sum())

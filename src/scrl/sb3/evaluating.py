@@ -1,0 +1,43 @@
+"""A model -> an `Evaluation`, the same as for our own policies."""
+
+from __future__ import annotations
+
+from stable_baselines3.common.base_class import BaseAlgorithm
+
+from scrl.evaluation import DEFAULT_EPISODES, Evaluation, judge
+from scrl.sb3.measuring import Lanes, together
+from scrl.sb3.ruled import Ruled
+
+SIDE_BY_SIDE = 16
+"""Episodes driven at once."""
+REPORT_SEED = 1_000_003
+"""Episodes that report a policy are not those that chose it."""
+
+
+def evaluate(
+    model: BaseAlgorithm,
+    env: Ruled,
+    *,
+    episodes: int | None = None,
+    seed: int = REPORT_SEED,
+    tolerance: float = 1e-6,
+) -> Evaluation:
+    """Drive whole episodes without noise and hold their densities against the rules.
+
+    Without `episodes`: 100, or one where chance plays no part.
+    """
+    wanted = episodes or (DEFAULT_EPISODES if env.room.is_random else 1)
+    lanes = Lanes(env, min(wanted, SIDE_BY_SIDE), seed)
+    rounds = -(-wanted // SIDE_BY_SIDE)
+    ran = together([lanes.run(model) for _ in range(rounds)])
+    lanes.close()
+    return Evaluation(
+        problem=env.room.name,
+        policy=type(model).__name__,
+        unit=env.room.unit,
+        return_=float(ran.return_.mean()),
+        episodes=len(ran.return_),
+        episodes_truncated=int(ran.is_truncated.sum()),
+        steps=float(ran.steps.mean()),
+        **judge(env.rules, ran.density, ran.amounts, tolerance),
+    )

@@ -1,0 +1,148 @@
+"""`Ruled` environments: what steps pay, what is seen, what cannot be used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFrameStack
+
+import scrl
+from scrl.errors import ScrlError
+from scrl.sb3.replay import STEP
+
+from .small import RULE, Sharing
+
+
+def act(*shares: float) -> np.ndarray:
+    return np.array(shares, np.float32)[:, None]
+
+
+def test_steps_are_paid_in_full_until_a_rule_is_seen_broken() -> None:
+    env = scrl.sb3.Ruled(Sharing, RULE, "amounts", worlds=2)
+    env.reset()
+    _, rewards, _, infos = env.step(act(0.5, 1.0))
+    np.testing.assert_allclose(rewards, [-0.25, -1.0])
+    assert [info[STEP][0] for info in infos] == [-0.25, -1.0]
+    np.testing.assert_allclose([info[STEP][1] for info in infos], [[0.5, 0.5], [0.0, 1.0]])
+
+
+def test_a_clause_charges_for_its_smallest_sigma_or_for_a_drawn_one() -> None:
+    """Atoms left <= 2 with kappa 3, -right <= -7 with kappa 1; a share of 0.25: 2.25 and -0.25.
+
+    The draw takes the second with odds 1 : 1/9, since sharpness is 2.
+    """
+    least = scrl.sb3.Ruled(Sharing, RULE, "amounts", penalty="scrl-min")
+    drawn = scrl.sb3.Ruled(Sharing, RULE, "amounts", worlds=500)
+    paid = {}
+    for name, env in (("least", least), ("drawn", drawn)):
+        env.charges.kappa = np.array([3.0, 1.0])
+        env.renew()
+        env.reset()
+        paid[name] = env.step(act(*[0.25] * env.num_envs))[1]
+    np.testing.assert_allclose(paid["least"], -0.0625 + 0.25)
+    values, counts = np.unique(paid["drawn"].round(4), return_counts=True)
+    np.testing.assert_allclose(values, [-0.0625 - 2.25, -0.0625 + 0.25])
+    assert counts[0] / 500 == pytest.approx(0.1, abs=0.04)  # three standard errors
+
+
+def test_labels_see_where_the_last_step_led_and_not_the_next_start() -> None:
+    """After the tenth step the observation is 1; a VecEnv hands out that of the next episode, 0."""
+    env = scrl.sb3.Ruled(Sharing, "late >= 1", {"late": lambda observation: observation[0] == 1})
+    env.reset()
+    labels = [env.step(act(0.5))[3][0][STEP][1].item() for _ in range(12)]
+    assert labels == [0.0] * 9 + [1.0] + [0.0] * 2
+
+
+def test_our_own_worlds_bring_regions_labels_and_units() -> None:
+    problem = scrl.load("agri-situational")
+    env = scrl.sb3.Ruled(gymnasium.make("scrl/agri-situational-v0"), problem.rules)
+    assert env.labels.names == ("S1", "S2", "S3", "S4", "S5")
+    assert not env.room.is_random
+    model = PPO("MlpPolicy", env, device="cpu", seed=0)
+    # An untrained policy that is told to go at full speed drives as ours does.
+    bias = model.policy.action_net.bias
+    bias.data.fill_(2.0)
+    found = scrl.sb3.evaluate(model, env)
+    expected = scrl.evaluate(problem, "full-speed")
+    assert found.density == pytest.approx(expected.density)
+    assert found.return_ == pytest.approx(expected.return_, abs=1e-3)
+    assert (found.steps, found.cons_vio) == (835, pytest.approx(48.75))
+    assert [rule.name for rule in found.rules] == [rule.name for rule in expected.rules]
+    assert (found.problem, found.policy) == ("scrl/agri-situational-v0", "PPO")
+
+
+def test_prices_are_seen_beside_the_observation_up_to_the_last_one() -> None:
+    env = scrl.sb3.Ruled(Sharing, "right >= 5", "amounts", sees_prices=True, wobble=0.0)
+    env.charges.kappa, env.charges.price_unit = np.array([3.0]), 2.0
+    env.renew()
+    assert env.observation_space.shape == (3,)
+    np.testing.assert_allclose(env.reset(), [[0.0, 0.0, 1.5]])
+    for _ in range(10):
+        seen, _, _, infos = env.step(act(0.5))
+    np.testing.assert_allclose(seen, [[0.0, 0.0, 1.5]])
+    np.testing.assert_allclose(infos[0]["terminal_observation"], [1.0, 0.0, 1.5])
+
+
+def test_worlds_in_processes_of_their_own() -> None:
+    makers = [lambda: gymnasium.make("Pendulum-v1")] * 2
+    workers = SubprocVecEnv(makers, start_method="forkserver")
+    try:
+        env = scrl.sb3.Ruled(workers, "slow >= 1", {"slow": lambda seen: abs(seen[2]) < 1})
+        env.reset()
+        _, _, _, infos = env.step(np.zeros((2, 1), np.float32))
+        assert [info[STEP][1].shape for info in infos] == [(1,), (1,)]
+    finally:
+        workers.close()
+
+
+class Uncopied(Sharing):
+    """Cannot be copied, like one with a window."""
+
+    def __deepcopy__(self, memory: Any) -> Any:
+        raise TypeError("cannot copy a window")
+
+
+def test_an_environment_that_cannot_be_copied_needs_another_one() -> None:
+    with pytest.raises(ScrlError, match="give measured_in=f"):
+        scrl.sb3.Ruled(Uncopied(), RULE, "amounts")
+    env = scrl.sb3.Ruled(Uncopied(), RULE, "amounts", measured_in=Sharing)
+    assert env.labels.names == ("left", "right")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"labels": None}, "Sharing does not say which regions a step serves: give labels"),
+        ({"rules": "up >= 3"}, "unknown region 'up'"),
+        ({"penalty": "srcl"}, "did you mean 'scrl'"),
+        ({"sharpnes": 2.0}, "did you mean 'sharpness'"),
+        ({"env": 3}, "an environment is its name"),
+        ({"env": Sharing(), "worlds": 2}, "worlds = 2, but one environment was given"),
+        ({"env": lambda: Sharing(11), "labels": lambda seen: float("nan")}, None),
+    ],
+)
+def test_what_cannot_be_used_is_refused(given: dict[str, Any], message: str | None) -> None:
+    arguments = {"env": Sharing, "rules": RULE, "labels": "amounts"} | given
+    if message is None:
+        env = scrl.sb3.Ruled(**{**arguments, "rules": "S1 >= 1"})
+        env.reset()
+        with pytest.raises(ScrlError, match="no finite number"):
+            env.step(np.array([0]))
+        return
+    with pytest.raises(ScrlError, match=message):
+        scrl.sb3.Ruled(**arguments)
+
+
+def test_wrappers_that_change_what_is_seen_belong_inside() -> None:
+    stacked = VecFrameStack(DummyVecEnv([Sharing]), 2)
+    with pytest.raises(ScrlError, match="sees something else"):
+        scrl.sb3.Ruled(stacked, RULE, "amounts")
+
+
+def test_prices_can_only_be_seen_beside_numbers() -> None:
+    with pytest.raises(ScrlError, match="beside a row of numbers"):
+        scrl.sb3.Ruled("FrozenLake-v1", "hole <= 1", lambda seen: {"hole": 0}, sees_prices=True)
