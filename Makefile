@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PEERS := $(VENV)/.installed-peers
 JOBS ?= auto
 # --quiet would hide the warnings that --strict counts, so that nothing could fail.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
@@ -11,25 +12,31 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
 .DEFAULT_GOAL := run
 
 # uv installs in seconds what pip installs in minutes; where it cannot be had, pip does the same.
-# torch (for the tests with Stable-Baselines3) comes by pip, which heeds PIP_FIND_LINKS and
-# PIP_EXTRA_INDEX_URL: with https://download.pytorch.org/whl/cpu there it is 200 MB and not gigabytes.
 $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (a minute or so) ..."
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt uv torch \
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt uv \
 	  && $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt --editable '.[dev]' \
 	  || $(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]'
 	@touch $(STAMP)
+
+# Stable-Baselines3, which some tests train with, needs torch. That comes by pip: it heeds settings
+# (such as PIP_FIND_LINKS) that lead to torch's builds for CPUs, a tenth of the size.
+$(PEERS): $(STAMP)
+	@echo "installing what the tests compare with ..."
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[sb3]'
+	@touch $(PEERS)
 
 setup: $(STAMP)  ## create .venv and install the package with its development tools
 
 run: setup  ## the main job
 	@$(BIN)/scrl demo
 
-test: setup  ## all tests
+test: setup $(PEERS)  ## all tests
 	@$(BIN)/python -m pytest -n $(JOBS)
 
-lint: setup  ## format, lint, types, import contracts, docs
+lint: setup $(PEERS)  ## format, lint, types, import contracts, docs
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/pyright
