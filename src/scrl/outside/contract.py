@@ -9,18 +9,29 @@ import gymnasium
 import numpy as np
 
 from scrl.errors import ScrlError
+from scrl.labels import LabelError, Labels, Step
 
 
 class EnvironmentFault(ScrlError):  # noqa: N818 (a fault of the environment, no error of ours)
     """An environment breaks Gymnasium's contract, or cannot be used here."""
 
 
-class Guard(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Checks every reset and step, and says which environment broke what in which step."""
+LABELS = "labels"
+"""Where the info of a guarded environment holds what a step gave to each region; all it holds."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any], index: int) -> None:
+
+class Guard(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Checks every reset and step, and says which environment broke what in which step.
+
+    With labels, it reads them off each step, and only they are handed on.
+    """
+
+    def __init__(
+        self, env: gymnasium.Env[Any, Any], index: int, labels: Labels | None = None
+    ) -> None:
         super().__init__(env)
         self._index, self._episode, self._step = index, 0, 0
+        self._labels = labels
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -30,7 +41,7 @@ class Guard(gymnasium.Wrapper[Any, Any, Any, Any]):
         observation, info = self._parts("reset", found, ("observation", "info"))
         self._check_observation(observation)
         self._check_info(info)
-        return observation, info
+        return observation, info if self._labels is None else {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self._step += 1
@@ -42,7 +53,13 @@ class Guard(gymnasium.Wrapper[Any, Any, Any, Any]):
         for name, value in (("terminated", terminated), ("truncated", truncated)):
             if not isinstance(value, bool | np.bool_):
                 raise self._fault(f"{name} must be true or false, not {value!r:.80}")
-        return observation, self._number(reward), bool(terminated), bool(truncated), info
+        number = self._number(reward)
+        if self._labels is not None:
+            try:
+                info = {LABELS: self._labels(Step(observation, action, number, info))}
+            except LabelError as error:
+                raise self._fault(str(error)) from error
+        return observation, number, bool(terminated), bool(truncated), info
 
     def _guarded(self, what: str, call: Callable[[], Any]) -> Any:
         try:

@@ -7,6 +7,7 @@ here. `terminated` and `truncated` are handed on as they are.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from jaxtyping import Bool, Float
 
 from scrl.labels import LabelError, Labels, Step
-from scrl.outside.contract import EnvironmentFault, place
+from scrl.outside.contract import LABELS, EnvironmentFault, place
 from scrl.outside.spaces import Observations
 
 
@@ -74,21 +75,10 @@ class Lanes:
         seen, reward, terminated, truncated, infos = self._call("step", actions)
         self.seen = seen
         is_over = terminated | truncated
-        after, info_of = self.features, _infos(infos, self.count)
-        singles = self.observations()
-        if self._mode is AutoresetMode.SAME_STEP and is_over.any():
-            last = _infos(infos.get("final_info", {}), self.count)
-            for lane in np.flatnonzero(is_over):
-                singles[lane], info_of[lane] = infos["final_obs"][lane], last[lane]
-                after[lane] = self._observations.row(singles[lane])
-        self._check("the observation", after)
-        self._check("the reward", np.asarray(reward, float))
-        labels = np.stack(
-            [
-                self._labels(lane, Step(singles[lane], actions[lane], reward[lane], info_of[lane]))
-                for lane in range(self.count)
-            ]
-        )
+        if self._is_ours:
+            after, labels = self.features, np.asarray(infos[LABELS], float)
+        else:
+            after, labels = self._read(actions, reward, is_over, infos)
         self._check_horizon(is_over)
         self._begin_anew(is_over)
         return LaneSteps(np.asarray(reward, float), labels, terminated, truncated, after)
@@ -101,6 +91,26 @@ class Lanes:
         if self._mode is not AutoresetMode.SAME_STEP:
             self.seen, _ = self._call("reset", options={"reset_mask": is_over.copy()})
 
+    def _read(
+        self,
+        actions: np.ndarray,
+        reward: Float[np.ndarray, " lane"],
+        is_over: Bool[np.ndarray, " lane"],
+        infos: Mapping[str, Any],
+    ) -> tuple[Float[np.ndarray, "lane feature"], Float[np.ndarray, "lane region"]]:
+        """What was seen after a step and given in it, of lanes that nobody has guarded."""
+        after, info_of = self.features.copy(), _infos(infos, self.count)
+        singles = self.observations()
+        if self._mode is AutoresetMode.SAME_STEP and is_over.any():
+            last = _infos(infos.get("final_info", {}), self.count)
+            for lane in np.flatnonzero(is_over):
+                singles[lane], info_of[lane] = infos["final_obs"][lane], last[lane]
+                after[lane] = self._observations.row(singles[lane])
+        self._check("the observation", after)
+        self._check("the reward", np.asarray(reward, float))
+        steps = map(Step, singles, actions, reward, info_of)
+        return after, np.stack([self._labels(lane, step) for lane, step in enumerate(steps)])
+
     def _labels(self, lane: int, step: Step) -> Float[np.ndarray, " region"]:
         try:
             return self.labels(step)
@@ -109,7 +119,10 @@ class Lanes:
 
     def _call(self, what: str, *arguments: Any, **options: Any) -> Any:
         try:
-            return getattr(self._vector, what)(*arguments, **options)
+            with warnings.catch_warnings():
+                # It warns of what a worker raised, line by line, before it raises the same here.
+                warnings.filterwarnings("ignore", message=".*ERROR: ", category=UserWarning)
+                return getattr(self._vector, what)(*arguments, **options)
         except EnvironmentFault:
             raise
         except Exception as error:

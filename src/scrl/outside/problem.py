@@ -74,8 +74,9 @@ class EnvironmentProblem:
 
     def open(self, lanes: int) -> Lanes:
         """So many environments side by side; use it in a `with` statement."""
-        horizon = self.horizon_steps if self.source.vector is None else None
-        vector = self.source.open(lanes, horizon_steps=horizon, processes=self.processes)
+        vector = self.source.open(
+            lanes, self.labels, horizon_steps=self.horizon_steps, processes=self.processes
+        )
         is_ours = self.source.vector is None
         return Lanes(vector, self.labels, self.horizon_steps, is_ours=is_ours)
 

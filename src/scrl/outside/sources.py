@@ -12,6 +12,7 @@ import gymnasium
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers import TimeLimit
 
+from scrl.labels import Labels
 from scrl.outside.contract import EnvironmentFault, Guard
 
 Make: TypeAlias = Callable[[], Any]
@@ -68,13 +69,15 @@ class Source:
         return self.makes[index]
 
     def open(
-        self, lanes: int, *, horizon_steps: int | None, processes: bool
+        self, lanes: int, labels: Labels, *, horizon_steps: int, processes: bool
     ) -> VectorEnv[Any, Any, Any]:
         """The lanes side by side; in processes of their own if asked for."""
         if self.vector is not None:
             return self.vector
         home = os.getpid()
-        makes = [_Lane(self.maker(index), index, horizon_steps, home) for index in range(lanes)]
+        makes = [
+            _Lane(self.maker(index), index, labels, horizon_steps, home) for index in range(lanes)
+        ]
         # Nothing is reset behind our back: the observation that ends an episode is kept.
         mode = AutoresetMode.DISABLED
         if not processes:
@@ -117,7 +120,8 @@ class _Lane:
 
     make: Make
     index: int
-    horizon_steps: int | None
+    labels: Labels
+    horizon_steps: int
     home: int
     """The process that trains."""
 
@@ -125,11 +129,12 @@ class _Lane:
         if os.getpid() != self.home:
             # Ctrl-C reaches all processes of a terminal; the one that trains decides what it means.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        return Guard(made(self.make, self.index, self.horizon_steps), self.index)
+        guarded = Guard(made(self.make, self.index), self.index, self.labels)
+        return TimeLimit(guarded, self.horizon_steps)
 
 
-def made(make: Make, index: int, horizon_steps: int | None = None) -> gymnasium.Env[Any, Any]:
-    """The environment that a function makes, checked, and with a horizon if one is given."""
+def made(make: Make, index: int) -> gymnasium.Env[Any, Any]:
+    """The environment that a function makes, checked."""
     try:
         env = make()
     except EnvironmentFault:
@@ -142,7 +147,7 @@ def made(make: Make, index: int, horizon_steps: int | None = None) -> gymnasium.
         raise EnvironmentFault(
             f"environment {index}: {make!r:.60} made {env!r:.60}, which is no Gymnasium environment"
         )
-    return env if horizon_steps is None else TimeLimit(env, horizon_steps)
+    return env
 
 
 def own_horizon(env: Any) -> int | None:

@@ -40,6 +40,7 @@ DEFAULTS: Mapping[str, Any] = {
     "iterations": 150,
     "settle": 30,
     "inset": 0.0,
+    "is_netted": False,
     "episodes": 16,
     "settle_episodes": 64,
     "deviations": 2.0,
@@ -87,7 +88,8 @@ def configure_outside(
 
 
 def _is_known(key: str, config: TrainingConfig) -> bool:
-    return hasattr(config.loop, key) or hasattr(config.learner_settings, key)
+    tables = (config.loop, config.learner_settings, config.penalty_settings)
+    return any(hasattr(table, key) for table in tables)
 
 
 def _worlds(
