@@ -3,8 +3,8 @@
     python examples/pendulum.py              # trains
     python examples/pendulum.py --search     # what hand-made controllers can do
 
-Upright is upright: a learner left alone picks a side and leans there for ever. The rule counts steps
-on each side over an episode of 200, and does not care how the pendulum got there.
+Upright is upright: a learner left alone picks a side and leans there for ever. The rule counts
+steps on each side over an episode of 200, and does not care how the pendulum got there.
 """
 
 from __future__ import annotations

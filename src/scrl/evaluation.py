@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -127,7 +127,7 @@ class Evaluated(Protocol):
 
 def evaluate(
     problem: Problem | Evaluated,
-    policy: Policy | Action | str,
+    policy: Policy | Action | Callable[[Any], Any] | str,
     *,
     episodes: int | None = None,
     seed: int = 0,

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from scrl.problems import Problem, load_file, save
+from scrl.rules import Conventions, RuleSet
 from scrl.runfiles.events import EventFiles
 from scrl.runfiles.files import (
     SCHEMA,
@@ -123,6 +124,19 @@ class RunFolder:
         if not path.is_file():
             return None
         return read_json(path, _ENVIRONMENT)
+
+    def rules(self) -> RuleSet:
+        """The rules that are trained for, on a map or in an environment."""
+        kept = self.environment()
+        if kept is None:
+            return self.problem().rules
+        conventions = Conventions(margin=kept["margin"], equality_band=kept["equality_band"])
+        return RuleSet.from_texts(kept["rules"], kept["regions"], conventions)
+
+    def unit(self) -> str:
+        """What densities count."""
+        kept = self.environment()
+        return self.problem().unit if kept is None else kept["unit"]
 
     def log(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append a line per row; a row has `iteration`, `seed`, and numbers."""

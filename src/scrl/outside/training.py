@@ -24,7 +24,7 @@ from scrl.outside.problem import EnvironmentProblem
 from scrl.outside.rounds import OutsideRounds
 from scrl.outside.spaces import Actions
 from scrl.punish import Atoms
-from scrl.rules import Conventions, RuleSet, told
+from scrl.rules import RuleSet, told
 from scrl.runs import RunError, RunFolder
 from scrl.together import Together
 from scrl.trained import REPORT_SEED
@@ -175,19 +175,13 @@ def _as_read(value: Any) -> Any:
     return [_as_read(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def rules_of(document: Mapping[str, Any]) -> RuleSet:
-    """The rules that an environment.json holds."""
-    conventions = Conventions(margin=document["margin"], equality_band=document["equality_band"])
-    return RuleSet.from_texts(document["rules"], document["regions"], conventions)
-
-
 def load_outside(folder: RunFolder, seed_index: int) -> OutsidePolicy:
     """The policy of one seed of a finished run; the environment is not needed."""
     document = folder.environment()
     if document is None:
         raise RunError(f"{folder.path}: this run is on a map")
     config = TrainingConfig.from_json(folder.record.settings)
-    rules, actions = rules_of(document), Actions.from_json(document["actions"])
+    rules, actions = folder.rules(), Actions.from_json(document["actions"])
     task = _task(rules, config, document["tolerance"], document["discount"])
     first = first_drive_like(config.loop.worlds, document["features"], len(rules.regions))
     seeds = len(folder.record.seeds)
