@@ -20,7 +20,7 @@ SMALL: dict[str, Any] = {
     "width": 8, "depth": 1, "epochs": 1, "minibatches": 2,
 }  # fmt: skip
 KNOWN: dict[str, tuple[int, Any]] = {
-    "pendulum": (200, lambda module: module.controller(3.0, 20.0, 0.05)),
+    "pendulum": (200, lambda module: module.controller(1.5, 10.0, 0.0)),
     "mountain_car": (400, lambda module: module.pushing(0.4)),
     "lunar_lander": (400, lambda module: module.controller(0.5, 0.5)),
 }

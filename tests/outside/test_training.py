@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import scrl
-from scrl.outside import EnvironmentProblem
 from scrl.runs import RunError, RunFolder
 from scrl.underway import Progress
 
@@ -20,10 +19,6 @@ from .small import HORIZON, LOOP, REGIONS, RULES, Walk, make_choices, make_walk
 
 pytestmark = pytest.mark.usefixtures("quick_compiling")
 OPTIONS: dict[str, Any] = {"labels": "amounts", "regions": REGIONS, "rules": RULES}
-
-
-class Stopped(Exception):  # noqa: N818 (nothing is wrong)
-    """What ends a run in the middle here."""
 
 
 def train(env: Any, out: Path, **options: Any) -> Any:
@@ -66,6 +61,11 @@ def test_a_run_folder_holds_what_those_of_maps_hold(run: Path) -> None:
     # 3 rounds of 2 seeds x 2 worlds x 8 steps, and what was measured
     measured = sum(row["steps"] * 4 for row in rows)
     assert result["env_steps"] == pytest.approx(3 * 2 * 2 * HORIZON + measured, abs=len(rows))
+
+
+def test_its_curves_can_be_drawn(run: Path) -> None:
+    figure = scrl.plot(scrl.resume(run))
+    assert [axes.get_ylabel() for axes in figure.axes] == ["return", "violated by, steps", "kappa"]
 
 
 def test_a_map_is_asked_for_in_vain(run: Path) -> None:
@@ -155,12 +155,3 @@ def test_rules_are_learned(tmp_path: Path) -> None:
     assert RunFolder.open(result.run).metrics()[0]["violation"] > 2.0
     assert result.is_satisfied
     assert result.best.evaluation.density["west"] >= 3.0
-
-
-def test_a_problem_is_described(run: Path) -> None:
-    problem = scrl.environment(make_walk, horizon_steps=HORIZON, **OPTIONS)
-    assert isinstance(problem, EnvironmentProblem)
-    assert problem.regions == REGIONS
-    assert (
-        problem.actions.to_json() == json.loads((run / "environment.json").read_text())["actions"]
-    )

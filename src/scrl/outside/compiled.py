@@ -65,6 +65,12 @@ def round_keys(plan: Plan, actions: Actions, keys: PRNGKeyArray) -> RoundKeys:
     return jax.vmap(of_seed)(keys)
 
 
+@partial(jax.jit, static_argnums=1)
+def reset_seeds_of_all(keys: PRNGKeyArray, worlds: int) -> Int[Array, "seed world"]:
+    """Seeds of environments, from a key for each seed of the training."""
+    return jax.vmap(lambda key: reset_seeds(key, worlds))(keys)
+
+
 def reset_seeds(key: PRNGKeyArray, worlds: int) -> Int[Array, " world"]:
     return jax.random.randint(key, (worlds,), 0, 2**31 - 1)
 

@@ -22,7 +22,7 @@ class OutsidePolicy:
 
     def __init__(self, policy: SeeingPolicy, actions: Actions) -> None:
         self.policy, self.actions = policy, actions
-        self._of_one = jax.tree.map(lambda leaf: leaf[None], policy)
+        self._of_one = jax.tree.map(lambda leaf: np.asarray(leaf)[None], policy)
 
     @property
     def is_random(self) -> bool:

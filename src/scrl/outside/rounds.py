@@ -30,7 +30,7 @@ from scrl.outside.compiled import (
     move_all,
     policies,
     remeasure_best,
-    reset_seeds,
+    reset_seeds_of_all,
     round_keys,
 )
 from scrl.outside.driving import Explored, drive_at_random, gather, run_episodes
@@ -53,7 +53,7 @@ class OutsideRounds:
     def begin(self) -> LoopState:
         """The state of every seed before the first round."""
         keys = jnp.stack([jax.random.key(seed) for seed in self.seeds])
-        seeds = np.concatenate([reset_seeds(key, self.plan.loop.worlds) for key in keys])
+        seeds = np.ravel(reset_seeds_of_all(keys, self.plan.loop.worlds))
         first = drive_at_random(self.lanes, self.actions, seeds=seeds.tolist())
         features = np.moveaxis(first.features, 0, 1)
         by_seed = jax.tree.map(self._by_seed, first._replace(features=features))
@@ -76,7 +76,7 @@ class OutsideRounds:
     def settle(self, state: LoopState) -> tuple[LoopState, Metrics]:
         """One round of settling, always in the same episodes; the old state is used up."""
         loop = self.plan.loop
-        seeds = np.stack([reset_seeds(key, loop.worlds) for key in state.settle_key])
+        seeds = np.asarray(reset_seeds_of_all(state.settle_key, loop.worlds))
         if int(state.iteration[0]) == loop.iterations:
             # The best so far may have been lucky: it is measured anew, as its rivals will be.
             ran = self._measure(state.best.policy, loop.settle_episodes, seeds)
