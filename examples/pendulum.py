@@ -1,11 +1,10 @@
-"""Pendulum-v1 with rules about sides and effort.
+"""Pendulum-v1 with a rule about sides: if it leans right for long, it must lean left for a while.
 
     python examples/pendulum.py              # trains
     python examples/pendulum.py --search     # what hand-made controllers can do
 
-If it leans right for more than 80 of its 200 steps, it must lean left for at least 60. And if the
-torques of an episode add up to more than 60, it must be up for 180 steps, which is out of reach
-from most starts: so it had better hold itself upright where that takes no torque.
+Upright is upright: a learner left alone picks a side and leans there for ever. The rule counts
+steps on each side over an episode of 200, and does not care how the pendulum got there.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import numpy as np
 
 import scrl
 
-RULES = {"sides": "if right > 80 then left >= 60", "effort": "if effort > 60 then up >= 180"}
+RULES = {"sides": "if right > 80 then left >= 60"}
 
 
 def is_left(observation: np.ndarray) -> bool:
@@ -32,22 +31,11 @@ def is_right(observation: np.ndarray) -> bool:
     return not is_left(observation)
 
 
-def is_up(observation: np.ndarray) -> bool:
-    return bool(observation[0] > 0.9)
-
-
-def effort(observation: np.ndarray, action: np.ndarray, reward: float, info: Any) -> float:
-    """An amount, and no yes or no: the torque of a step, up to 2."""
-    del observation, reward, info
-    return abs(float(action[0]))
-
-
-LABELS = {"left": is_left, "right": is_right, "up": is_up, "effort": effort}
-
-
 def problem(rules: Any = RULES) -> Any:
     """The environment with its rules."""
-    return scrl.environment("Pendulum-v1", labels=LABELS, rules=rules, name="pendulum")
+    return scrl.environment(
+        "Pendulum-v1", labels={"left": is_left, "right": is_right}, rules=rules, name="pendulum"
+    )
 
 
 def train(settings: Mapping[str, Any] | None = None, **options: Any) -> Any:
@@ -71,9 +59,9 @@ def controller(swing: float, stiffness: float, lean: float) -> Callable[[np.ndar
 
 
 def search(episodes: int = 64) -> list[tuple[tuple[float, float, float], Any]]:
-    """All controllers of a grid that keep the rules, the best first."""
+    """All controllers of a grid that keep the rule, the best first."""
     made = problem()
-    grid = product((0.5, 0.8, 1.5, 3.0), (10.0, 20.0), (-0.05, 0.0, 0.05))
+    grid = product((0.8, 1.5, 3.0), (10.0, 20.0), (-0.05, 0.0, 0.05))
     found = [(each, scrl.evaluate(made, controller(*each), episodes=episodes)) for each in grid]
     kept = [pair for pair in found if pair[1].is_satisfied]
     return sorted(kept, key=lambda pair: -pair[1].return_)
