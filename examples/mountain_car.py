@@ -44,7 +44,7 @@ def problem(rules: Any = RULES) -> Any:
 
 
 def train(settings: Mapping[str, Any] | None = None, **options: Any) -> Any:
-    """The full budget: 60 rounds of 8 cars, 800,000 steps with all that is measured."""
+    """The full budget: 60 rounds of 8 cars, 620,000 steps with all that is measured."""
     known = {"worlds": 8, "iterations": 60, "settle": 10}
     return scrl.train(problem(), settings={**known, **(settings or {})}, **options)
 

@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 
 import scrl
+from scrl.outside.compiled import round_keys
+from scrl.outside.rounds import OutsideRounds
+from scrl.outside.training import configure_outside, task_outside
 from scrl.runs import RunError, RunFolder
 from scrl.underway import Progress
 
@@ -155,3 +158,20 @@ def test_rules_are_learned(tmp_path: Path) -> None:
     assert RunFolder.open(result.run).metrics()[0]["violation"] > 2.0
     assert result.is_satisfied
     assert result.best.evaluation.density["west"] >= 3.0
+
+
+@pytest.mark.parametrize(("discount", "ends"), [(1.0, True), (0.9, False)])
+def test_only_plain_sums_end_with_the_horizon(discount: float, ends: bool) -> None:
+    """A walker that hardly moves is cut off after 8 steps: is that an end for the learner?"""
+    problem = scrl.environment(make_walk, horizon_steps=HORIZON, **OPTIONS)
+    settings = {**LOOP, "discount": discount, "first_spread": 0.01, "least_spread": 0.01}
+    config = configure_outside(problem, settings=settings)
+    with problem.open(config.loop.worlds) as lanes:
+        task = task_outside(problem, config)
+        rounds = OutsideRounds(config.plan, task, problem.actions, lanes, (0,))
+        state = rounds.begin()
+        keys = round_keys(config.plan, problem.actions, state.key)
+        stretch = rounds._explore(state, np.zeros((1, 2, 2), np.float32), keys)
+    assert stretch.is_truncated[0, -1].all()
+    assert (stretch.is_terminated[0, -1] == ends).all()
+    assert not stretch.is_terminated[0, :-1].any()
