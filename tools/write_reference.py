@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from scrl.learners import LEARNERS
-from scrl.loop import LoopConfig
 from scrl.methods import PenaltyConfig
+from scrl.plan import LoopConfig
 from scrl.problems import ProblemOptions
 from scrl.problems.toml_text import value_text
 from scrl.worlds.maps import MapOptions

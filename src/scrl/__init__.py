@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from scrl.errors import ScrlError as ScrlError
     from scrl.evaluation import Evaluation as Evaluation
     from scrl.evaluation import evaluate as evaluate
+    from scrl.outside import environment as environment
     from scrl.prices import learn as learn
     from scrl.prices import planner as planner
     from scrl.problems import Problem as Problem
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from scrl.report.curves import plot as plot
     from scrl.rules import d as d
     from scrl.rules import implies as implies
-    from scrl.trained import load_policy as load_policy
+    from scrl.training import load_policy as load_policy
     from scrl.training import resume as resume
     from scrl.training import train as train
 
@@ -38,6 +39,7 @@ _HOMES = {
     "Problem": "scrl.problems",
     "ScrlError": "scrl.errors",
     "d": "scrl.rules",
+    "environment": "scrl.outside",
     "evaluate": "scrl.evaluation",
     "implies": "scrl.rules",
     "learn": "scrl.prices",
@@ -47,7 +49,7 @@ _HOMES = {
     "solve": "scrl.reference",
     "train": "scrl.training",
     "resume": "scrl.training",
-    "load_policy": "scrl.trained",
+    "load_policy": "scrl.training",
     "plot": "scrl.report.curves",
 }
 _ROOMS = ("gym", "reference", "sb3")
@@ -58,6 +60,7 @@ __all__ = [
     "ScrlError",
     "__version__",
     "d",
+    "environment",
     "evaluate",
     "gym",
     "implies",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import numpy as np
@@ -52,6 +52,8 @@ class Evaluation:
     episodes_truncated: int
     """Episodes that the horizon cut off before the end of the path."""
     steps: float
+    is_horizon_an_end: bool = False
+    """Whether episodes may well end with the horizon: there is no path that they must finish."""
 
     def to_json(self) -> dict[str, Any]:
         """The fields of the command contract."""
@@ -77,6 +79,7 @@ class Evaluation:
             "episodes_satisfied": self.episodes_satisfied,
             "episodes_truncated": self.episodes_truncated,
             "steps": self.steps,
+            "horizon_is_an_end": self.is_horizon_an_end,
         }
 
     @classmethod
@@ -91,7 +94,11 @@ class Evaluation:
             "problem", "policy", "unit", "density", "density_se", "cons_vio", "episodes",
             "episodes_satisfied", "episodes_truncated", "steps",
         )  # fmt: skip
-        return cls(rules=rules, **renamed, **{name: document[name] for name in same})
+        is_end = bool(document.get("horizon_is_an_end", False))
+        return cls(
+            rules=rules, is_horizon_an_end=is_end, **renamed,
+            **{name: document[name] for name in same},
+        )  # fmt: skip
 
     def __str__(self) -> str:
         verdict = "every rule holds" if self.is_satisfied else f"violated by {self.cons_vio:.2f}"
@@ -102,7 +109,7 @@ class Evaluation:
 
     def warnings(self) -> list[str]:
         """What makes these numbers other than they look."""
-        if self.episodes_truncated == 0:
+        if self.episodes_truncated == 0 or self.is_horizon_an_end:
             return []
         return [
             f"{self.episodes_truncated} of {self.episodes} episodes were cut off by horizon_steps "
@@ -110,9 +117,17 @@ class Evaluation:
         ]
 
 
+class Evaluated(Protocol):
+    """A problem that runs its own episodes."""
+
+    def evaluate(
+        self, policy: Any, *, episodes: int | None, seed: int, name: str | None
+    ) -> Evaluation: ...
+
+
 def evaluate(
-    problem: Problem,
-    policy: Policy | Action | str,
+    problem: Problem | Evaluated,
+    policy: Policy | Action | Callable[[Any], Any] | str,
     *,
     episodes: int | None = None,
     seed: int = 0,
@@ -120,8 +135,11 @@ def evaluate(
 ) -> Evaluation:
     """Run whole episodes and hold their densities against the rules.
 
-    A policy is a name (`full-speed`, `constant:V`) or a function of an observation and a key.
+    A policy is a name (`full-speed`, `constant:V`) or a function of an observation and a key; in
+    somebody's environment (`scrl.environment`) a function of an observation.
     """
+    if not isinstance(problem, Problem):
+        return problem.evaluate(policy, episodes=episodes, seed=seed, name=name)
     label = name or (policy if isinstance(policy, str) else type(policy).__name__)
     if isinstance(policy, str):
         policy = fixed_policy(policy, problem)
@@ -135,7 +153,7 @@ def evaluate(
         # A function that does not say whether it is random is taken to be.
         is_random = problem.world_spec.is_random or getattr(policy, "is_random", True)
         episodes = DEFAULT_EPISODES if is_random else 1
-    keys = jax.random.split(jax.random.key(seed), _checked(episodes))
+    keys = jax.random.split(jax.random.key(seed), checked_episodes(episodes))
     ran = run_episodes(problem.world, policy, keys=keys, discount=problem.discount)
     amounts = problem.world_spec.vehicle.rate * np.asarray(ran.service, float)
     return Evaluation(
@@ -146,7 +164,7 @@ def evaluate(
         episodes=episodes,
         episodes_truncated=int((~np.asarray(ran.is_terminated)).sum()),
         steps=float(np.asarray(ran.steps, float).mean()),
-        **judge(problem.rules, densities.from_episodes(amounts), amounts, problem.tolerance),
+        **verdict(problem.rules, densities.from_episodes(amounts), amounts, problem.tolerance),
     )
 
 
@@ -160,7 +178,7 @@ def evaluate_mixture(
     name: str,
 ) -> Evaluation:
     """One policy is drawn by its weight for each episode; densities and return in expectation."""
-    keys = jax.random.split(jax.random.key(seed), _checked(episodes))
+    keys = jax.random.split(jax.random.key(seed), checked_episodes(episodes))
     ran = [run_episodes(problem.world, policy, keys=keys) for policy in policies]
     rate = problem.world_spec.vehicle.rate
     amounts = [rate * np.asarray(each.service, float) for each in ran]
@@ -171,7 +189,7 @@ def evaluate_mixture(
 
     variance = np.square(weights) @ np.square([each.standard_error for each in found])
     density = densities.Density(expected(each.mean for each in found), np.sqrt(variance), episodes)
-    judged = [judge(problem.rules, density, each, problem.tolerance) for each in amounts]
+    judged = [verdict(problem.rules, density, each, problem.tolerance) for each in amounts]
     alone = expected(each["episodes_satisfied"] for each in judged)
     return Evaluation(
         problem=problem.name,
@@ -197,7 +215,7 @@ def evaluate_mdp(
     """The same for a policy of a finite MDP: exact in expectation, sampled for single episodes."""
     rule_set = rules if isinstance(rules, RuleSet) else RuleSet.of(rules, mdp.regions)
     exact = mdp.values(policy)
-    sampled = mdp.sample(policy, _checked(episodes), seed)
+    sampled = mdp.sample(policy, checked_episodes(episodes), seed)
     density = densities.Density(exact.density, np.zeros_like(exact.density), episodes)
     return Evaluation(
         problem="finite MDP",
@@ -207,17 +225,17 @@ def evaluate_mdp(
         episodes=episodes,
         episodes_truncated=0,
         steps=float(sampled.steps.mean()),
-        **judge(rule_set, density, sampled.amounts, tolerance),
+        **verdict(rule_set, density, sampled.amounts, tolerance),
     )
 
 
-def _checked(episodes: int) -> int:
+def checked_episodes(episodes: int) -> int:
     if not isinstance(episodes, int) or episodes < 1:
         raise PolicyError(f"episodes = {episodes!r} must be a whole number of at least 1")
     return episodes
 
 
-def judge(
+def verdict(
     rule_set: RuleSet,
     density: densities.Density,
     amounts: Float[np.ndarray, "episode region"],

@@ -7,89 +7,22 @@ handed out. Learning goes on in other worlds, under kappas around the present on
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from scrl.learners import LEARNERS, Eyes, Learner, NetworkConfig, Pricing, SeeingPolicy
+from scrl.learners import Eyes, Pricing, SeeingPolicy, SweepEyes
 from scrl.measuring import Measurement, Task, measure
+from scrl.plan import Plan
 from scrl.policies import Constant
-from scrl.rollout import begin_worlds, gather
-from scrl.worlds.settings import check_settings, setting
-from scrl.worlds.sweep import SweepState
-
-
-@dataclass(frozen=True)
-class LoopConfig:
-    """How much is driven in one iteration, and how kappa moves."""
-
-    iterations: int = setting(200, "Rounds of driving and learning.", low=1, high=10_000_000)
-    settle: int = setting(
-        200,
-        "Rounds after them in which kappa alone moves, with shrinking steps.",
-        low=0,
-        high=100_000,
-    )
-    worlds: int = setting(16, "Worlds side by side.", low=1, high=65_536)
-    steps: int = setting(1024, "Steps in each world and round.", low=1, high=1_000_000)
-    kappa_rate: float | None = setting(
-        None, "Beta: how far kappa moves per unit of violation (none: by the world's scale).",
-        low=0.0, high=1e9,
-    )  # fmt: skip
-    last_kappa_rate: float = setting(
-        0.3, "Beta in the last round, as a share of that in the first.", low=0.0, high=1.0
-    )
-    sees_prices: bool = setting(
-        True, "Whether the policy sees what steps earn under the present kappa."
-    )
-    wobble: float = setting(
-        0.15, "Worlds drive under kappas up to e^wobble times the present one.", low=0.0, high=3.0
-    )
-    inset: float = setting(
-        0.5, "How far inside each bound kappa aims, in steps of service.", low=0.0, high=1e6
-    )
-    episodes: int = setting(
-        16, "Episodes behind each measurement, where chance plays a part.", low=1, high=100_000
-    )
-    settle_episodes: int = setting(256, "The same while kappa settles.", low=1, high=100_000)
-    deviations: float = setting(
-        4.0,
-        "Standard errors that a measured density must lie inside its bounds.",
-        low=0.0,
-        high=10.0,
-    )
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-
-    def measured(self, *, is_random: bool, is_learning: bool) -> int:
-        """Episodes behind one measurement: where chance plays no part, one tells everything."""
-        if not is_random:
-            return 1
-        return self.episodes if is_learning else self.settle_episodes
-
+from scrl.rollout import Stretch, begin_worlds, gather
+from scrl.worlds.sweep import SweepState, SweepWorld
 
 AUTOMATIC_KAPPA_RATE = 9.0
 """Beta without a setting: this many times (mean reward of a step) / (all that was given out)."""
-
-
-class Plan(NamedTuple):
-    """How it is learned: the loop, and a learner with its settings."""
-
-    loop: LoopConfig
-    learner: str
-    settings: NetworkConfig
-
-    def build(self, task: Task, eyes: Eyes) -> Learner:
-        """The learner for a task; without a discount of its own it takes the task's."""
-        settings = self.settings
-        if settings.discount is None:
-            settings = replace(settings, discount=task.discount)
-        return LEARNERS[self.learner].make(settings, eyes)
 
 
 class Best(NamedTuple):
@@ -109,8 +42,10 @@ class LoopState(NamedTuple):
     learner: Any
     eyes: Eyes
     kappa: Float[Array, " atom"]
-    kappa_rate: Float[Array, ""]
-    worlds: SweepState
+    kappa_rate: Float[Array, "*atoms"]
+    """Beta in the first round: one number, or one for each atom."""
+    worlds: SweepState | None
+    """Where they stand; none where worlds step elsewhere and begin anew in every round."""
     best: Best
     iteration: Int[Array, ""]
     key: PRNGKeyArray
@@ -133,29 +68,42 @@ class Metrics(NamedTuple):
 def begin(plan: Plan, task: Task, *, key: PRNGKeyArray) -> LoopState:
     """An untrained policy and kappa = 0; units are read off a drive with its throttle."""
     learner_key, drive_key, worlds_key, loop_key, settle_key = jax.random.split(key, 5)
-    regions = task.world.kinds.shape[1]
-    atoms = len(task.told.bounds)
-    kappa = jnp.zeros(atoms)
     throttle = Constant(jnp.asarray(plan.settings.first_mean, float))
     first = measure(task, throttle, 1, key=drive_key)
     step_cost = jnp.abs(first.return_) / first.steps
-    given_out = task.world.numbers.rate * first.steps
-    served = jnp.maximum(first.density / task.world.numbers.rate, 1.0)
+    given_out = task.world.rate * first.steps
+    served = jnp.maximum(first.density / task.world.rate, 1.0)
     sees_prices = plan.loop.sees_prices
     sizes = [jnp.abs(first.return_)[None], *([served] if sees_prices else [])]
-    eyes = Eyes(step_cost, jnp.concatenate(sizes), regions, sees_prices, atoms)
+    atoms = len(task.told.bounds)
+    eyes = SweepEyes(step_cost, jnp.concatenate(sizes), task.world.regions, sees_prices, atoms)
     rate = plan.loop.kappa_rate
     beta = (
         AUTOMATIC_KAPPA_RATE * step_cost / given_out if rate is None else jnp.asarray(rate, float)
     )
+    worlds = begin_worlds(cast(SweepWorld, task.world), plan.loop.worlds, key=worlds_key)
+    keys = (learner_key, loop_key, settle_key)
+    return untrained(plan, task, eyes, beta, keys=keys)._replace(worlds=worlds)
+
+
+def untrained(
+    plan: Plan,
+    task: Task,
+    eyes: Eyes,
+    beta: Float[Array, "*atoms"],
+    *,
+    keys: tuple[PRNGKeyArray, PRNGKeyArray, PRNGKeyArray],
+) -> LoopState:
+    """The state before the first round: untrained, kappa = 0, nothing found yet."""
+    learner_key, loop_key, settle_key = keys
     learner = plan.build(task, eyes)
     state = learner.init(key=learner_key)
-    policy = SeeingPolicy(learner.actor(state), eyes, jnp.zeros(regions))
+    kappa = jnp.zeros(len(task.told.bounds))
+    policy = SeeingPolicy(learner.actor(state), eyes, jnp.zeros(task.world.regions))
     never = jnp.full((), jnp.inf, float)
     nothing = Best(policy, kappa, never, never, -never, jnp.zeros((), int))
-    worlds = begin_worlds(task.world, plan.loop.worlds, key=worlds_key)
     return LoopState(
-        state, eyes, kappa, beta, worlds, nothing, jnp.zeros((), int), loop_key, settle_key
+        state, eyes, kappa, beta, None, nothing, jnp.zeros((), int), loop_key, settle_key
     )
 
 
@@ -163,25 +111,21 @@ def iterate(plan: Plan, task: Task, state: LoopState) -> tuple[LoopState, Metric
     """One round: measure the density, move kappa, drive, charge each step, improve the policy."""
     measure_key, wobble_key, drive_key, update_key, next_key = jax.random.split(state.key, 5)
     loop, learner = plan.loop, plan.build(task, state.eyes)
-    progress = state.iteration / loop.iterations
-    rate = state.kappa_rate * (1.0 - (1.0 - loop.last_kappa_rate) * progress)
+    policy = present_policy(plan, task, state)
     episodes = loop.measured(is_random=task.is_random, is_learning=True)
-    state, metrics = _measure_and_move(plan, task, state, rate, episodes=episodes, key=measure_key)
-    pricing = Pricing(task.told, state.kappa, task.mechanism, loop.wobble, task.world.numbers.rate)
-    kappas = pricing.kappas_around(loop.worlds, key=wobble_key)
-    prices = jax.vmap(pricing.price)(kappas)
+    seen = measure(task, policy, episodes, deviations=loop.deviations, key=measure_key)
+    state, metrics = move(plan, task, state, policy, seen)
+    kappas, prices = around(plan, task, state, key=wobble_key)
 
     def act(observation: Array, lane: Array, noise: Array) -> tuple[Array, Array]:
         return learner.explore(state.learner, state.eyes.actor(observation, prices[lane]), noise)
 
-    worlds, stretch = gather(task.world, act, state.worlds, steps=loop.steps, key=drive_key)
-    learned, loss = learner.update(
-        state.learner, stretch, kappas, pricing, progress, key=update_key
+    world = cast(SweepWorld, task.world)
+    worlds, stretch = gather(
+        world, act, cast(SweepState, state.worlds), steps=loop.steps, key=drive_key
     )
-    state = state._replace(
-        learner=learned, worlds=worlds, iteration=state.iteration + 1, key=next_key
-    )
-    return state, metrics._replace(loss=loss)
+    state, loss = improve(plan, task, state, stretch, kappas, key=update_key)
+    return state._replace(worlds=worlds, key=next_key), metrics._replace(loss=loss)
 
 
 def settle(plan: Plan, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
@@ -189,13 +133,10 @@ def settle(plan: Plan, task: Task, state: LoopState) -> tuple[LoopState, Metrics
 
     All these rounds meet the same gusts: what is chosen among them is not chosen for its luck.
     """
-    loop = plan.loop
-    done = (state.iteration - loop.iterations) / max(loop.settle, 1)
-    rate = state.kappa_rate * (SETTLE_FROM + (SETTLE_TO - SETTLE_FROM) * done)
+    loop, policy = plan.loop, present_policy(plan, task, state)
     episodes = loop.measured(is_random=task.is_random, is_learning=False)
-    state, metrics = _measure_and_move(
-        plan, task, state, rate, episodes=episodes, key=state.settle_key
-    )
+    seen = measure(task, policy, episodes, deviations=loop.deviations, key=state.settle_key)
+    state, metrics = move(plan, task, state, policy, seen, is_learning=False)
     return state._replace(iteration=state.iteration + 1), metrics
 
 
@@ -203,27 +144,70 @@ SETTLE_FROM, SETTLE_TO = 0.5, 0.02
 """Beta while kappa settles, as a share of that in the first round: from the first to the second."""
 
 
-def _measure_and_move(
+def present_policy(plan: Plan, task: Task, state: LoopState) -> SeeingPolicy:
+    """The policy without noise, under the present kappa."""
+    price = task.mechanism.price(task.told, state.kappa)
+    return SeeingPolicy(plan.build(task, state.eyes).actor(state.learner), state.eyes, price)
+
+
+def around(
+    plan: Plan, task: Task, state: LoopState, *, key: PRNGKeyArray
+) -> tuple[Float[Array, "world atom"], Float[Array, "world region"]]:
+    """The kappas that the worlds drive under, and their prices."""
+    pricing = _pricing(plan, task, state)
+    kappas = pricing.kappas_around(plan.loop.worlds, key=key)
+    return kappas, jax.vmap(pricing.price)(kappas)
+
+
+def improve(
     plan: Plan,
     task: Task,
     state: LoopState,
-    rate: Float[Array, ""],
+    stretch: Stretch,
+    kappas: Float[Array, "world atom"],
     *,
-    episodes: int,
     key: PRNGKeyArray,
+) -> tuple[LoopState, Float[Array, ""]]:
+    """Charge the steps of a stretch and learn from them; ends the round."""
+    progress = state.iteration / plan.loop.iterations
+    learned, loss = plan.build(task, state.eyes).update(
+        state.learner, stretch, kappas, _pricing(plan, task, state), progress, key=key
+    )
+    return state._replace(learner=learned, iteration=state.iteration + 1), loss
+
+
+def _pricing(plan: Plan, task: Task, state: LoopState) -> Pricing:
+    return Pricing(task.told, state.kappa, task.mechanism, plan.loop.wobble, task.world.rate)
+
+
+def _kappa_rate(plan: Plan, state: LoopState, *, is_learning: bool) -> Float[Array, "*atoms"]:
+    """Beta in this round."""
+    loop = plan.loop
+    if is_learning:
+        progress = state.iteration / loop.iterations
+        return state.kappa_rate * (1.0 - (1.0 - loop.last_kappa_rate) * progress)
+    done = (state.iteration - loop.iterations) / max(loop.settle, 1)
+    return state.kappa_rate * (SETTLE_FROM + (SETTLE_TO - SETTLE_FROM) * done)
+
+
+def move(
+    plan: Plan,
+    task: Task,
+    state: LoopState,
+    policy: SeeingPolicy,
+    seen: Measurement,
+    *,
+    is_learning: bool = True,
 ) -> tuple[LoopState, Metrics]:
-    """Measure the present policy under the present kappa, remember it if it is the best, move."""
-    learner = plan.build(task, state.eyes)
-    price = task.mechanism.price(task.told, state.kappa)
-    policy = SeeingPolicy(learner.actor(state.learner), state.eyes, price)
-    seen = measure(task, policy, episodes, deviations=plan.loop.deviations, key=key)
+    """Remember the measured policy if it is the best, and move kappa by what was seen."""
     found = Best(
         policy, state.kappa, seen.told_violation, seen.violation, seen.return_, state.iteration
     )
     best = _better(task, state.best, found, seen)
-    step = task.world.numbers.rate * jnp.abs(task.told.coefficients).max(axis=1, initial=0.0)
+    step = task.world.rate * jnp.abs(task.told.coefficients).max(axis=1, initial=0.0)
     aim = plan.loop.inset * step + plan.loop.deviations * seen.error
     inside = eqx.tree_at(lambda atoms: atoms.bounds, task.told, task.told.bounds - aim)
+    rate = _kappa_rate(plan, state, is_learning=is_learning)
     kappa = task.mechanism.update(inside, state.kappa, seen.density, rate)
     metrics = Metrics(
         seen.return_, seen.density, seen.violation, seen.steps, state.kappa,

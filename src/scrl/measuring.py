@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, cast
 
 import equinox as eqx
 import jax
@@ -12,14 +12,28 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from scrl.penalty import clause_violation, signed_violation
 from scrl.policies import Action
 from scrl.punish import Atoms, Mechanism
-from scrl.rollout import run_episode
+from scrl.rollout import Episode, run_episode
 from scrl.worlds.sweep import SweepWorld
+
+
+class World(Protocol):
+    """What the loop must know of a world; how it steps is the business of whoever drives it."""
+
+    @property
+    def regions(self) -> int:
+        """How many there are."""
+        ...
+
+    @property
+    def rate(self) -> Float[Array, ""]:
+        """Units that a step of service gives out."""
+        ...
 
 
 class Task(eqx.Module):
     """What is to be learned: a world, its rules, and how broken ones are charged."""
 
-    world: SweepWorld
+    world: World
     rules: Atoms
     """The rules, by which people judge."""
     told: Atoms
@@ -56,10 +70,14 @@ def measure(
 ) -> Measurement:
     """Whole episodes of a policy: what they cost, what each region receives, what is broken."""
     keys = jax.random.split(key, episodes)
-    ran = jax.vmap(lambda each: run_episode(task.world, policy, key=each, discount=task.discount))(
-        keys
-    )
-    amounts = task.world.numbers.rate * ran.service
+    world = cast(SweepWorld, task.world)
+    ran = jax.vmap(lambda each: run_episode(world, policy, key=each, discount=task.discount))(keys)
+    return judge(task, ran, deviations=deviations)
+
+
+def judge(task: Task, ran: Episode, *, deviations: float = 0.0) -> Measurement:
+    """What the sums of some episodes mean under the rules."""
+    amounts = task.world.rate * ran.service
     density = amounts.mean(axis=0)
 
     def violation(atoms: Atoms) -> Float[Array, ""]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from scrl.errors import ScrlError, did_you_mean
 from scrl.learners import LEARNERS, NetworkConfig
-from scrl.loop import LoopConfig, Plan
+from scrl.plan import LoopConfig, Plan
 from scrl.punish import MECHANISMS, Mechanism, netting, scrl
 from scrl.roster import METHODS, Method, find_method
 from scrl.worlds.settings import check_settings, setting

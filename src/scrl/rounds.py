@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import equinox as eqx
 import jax
@@ -19,9 +19,10 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PRNGKeyArray
 
 from scrl.learners import LEARNERS
-from scrl.loop import LoopState, Metrics, Plan, begin, iterate, settle
+from scrl.loop import LoopState, Metrics, begin, iterate, settle
 from scrl.measuring import Task
 from scrl.methods import TrainingConfig
+from scrl.plan import Plan
 from scrl.problems import Problem
 from scrl.punish import Atoms
 from scrl.rules import told
@@ -38,7 +39,7 @@ def task_of(problem: Problem, config: TrainingConfig) -> Task:
         config.mechanism,
         problem.tolerance,
         problem.discount,
-        problem.world_spec.is_random,
+        problem.is_random,
     )
 
 
@@ -69,6 +70,19 @@ def _alike(tables: Sequence[Atoms]) -> list[Atoms]:
     return [table.padded(atoms, clauses) for table in tables]
 
 
+class TaskRounds(Protocol):
+    """Rounds of one task or several for some seeds, wherever worlds step."""
+
+    def begin(self) -> LoopState: ...
+    def learn(self, state: LoopState) -> tuple[LoopState, Metrics]: ...
+    def settle(self, state: LoopState) -> tuple[LoopState, Metrics]: ...
+    def actor(self, state: LoopState, task: int) -> Any: ...
+    def own(self, metrics: Metrics, task: int) -> Metrics: ...
+    def part(self, state: LoopState, task: int) -> LoopState: ...
+    def whole(self, parts: Sequence[LoopState]) -> LoopState: ...
+    def place(self, by_seed: Any) -> Any: ...
+
+
 class Rounds:
     """The compiled rounds of one task or several of one shape, for some seeds."""
 
@@ -94,10 +108,18 @@ class Rounds:
         """One round of settling; the old state is used up."""
         return settle_round(self.plan, self.mesh, self.tasks, state)
 
-    def actor(self, state: LoopState) -> Any:
-        """The networks that drive, of all seeds and tasks."""
-        task, eyes = (jax.tree.map(lambda leaf: leaf[0], each) for each in (self.tasks, state.eyes))
-        return self.plan.build(task, eyes).actor(state.learner)
+    def actor(self, state: LoopState, task: int) -> Any:
+        """The networks that drive in one task, of all seeds."""
+        first, eyes = (
+            jax.tree.map(lambda leaf: leaf[0], each) for each in (self.tasks, state.eyes)
+        )
+        of_all = self.plan.build(first, eyes).actor(state.learner)
+        return jax.tree.map(lambda leaf: leaf[:, task], of_all)
+
+    def own(self, metrics: Metrics, task: int) -> Metrics:
+        """What one task saw, with its own atoms."""
+        own = jax.tree.map(lambda leaf: leaf[:, task], metrics)
+        return own._replace(kappa=own.kappa[:, : self.atoms[task]])
 
     def place(self, by_seed: Any) -> Any:
         """Arrays with a row per seed, moved to the devices of their seeds."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from scrl.problems import Problem, load_file, save
+from scrl.rules import Conventions, RuleSet
 from scrl.runfiles.events import EventFiles
 from scrl.runfiles.files import (
     SCHEMA,
@@ -37,7 +38,12 @@ __all__ = ["Checkpoint", "RunError", "RunFolder", "RunRecord", "git_commit", "ne
 LARGEST_METRICS_BYTES = 2**30
 """A metrics file above this size is refused unread."""
 
-_MAP_NAMES_TAKEN = ("run.json", "result.json")  # a map can be a .json file too
+_ENVIRONMENT = {
+    "name": str, "environment": str, "regions": list, "rules": dict, "horizon_steps": int,
+    "features": int, "actions": dict, "unit": str, "tolerance": int | float,
+    "discount": int | float, "margin": int | float, "equality_band": int | float,
+}  # fmt: skip
+_MAP_NAMES_TAKEN = ("run.json", "result.json", "environment.json")  # a map can be a .json file too
 _STATE_NAME = re.compile(r"state-[0-9]+-[0-9a-f]+\.eqx")
 
 
@@ -64,8 +70,15 @@ class RunFolder:
         self._events = EventFiles(path / "tensorboard")
 
     @classmethod
-    def create(cls, path: Path | str, problem: Problem | None, record: RunRecord) -> RunFolder:
-        """A new folder with the problem (if there is one) and the record.
+    def create(
+        cls,
+        path: Path | str,
+        problem: Problem | None,
+        record: RunRecord,
+        *,
+        environment: Mapping[str, Any] | None = None,
+    ) -> RunFolder:
+        """A new folder with the problem (if there is one) or the environment, and the record.
 
         What is there is never overwritten.
         """
@@ -77,6 +90,8 @@ class RunFolder:
         path.mkdir(parents=True, exist_ok=True)
         if problem is not None:
             save(problem, path / "problem.toml")
+        if environment is not None:
+            write_json(path / "environment.json", environment)
         folder = cls(path, record)
         with replacing(folder._metrics) as file:
             file.write(json_line({"schema": SCHEMA}))
@@ -95,7 +110,33 @@ class RunFolder:
 
     def problem(self) -> Problem:
         """The problem that is trained on."""
+        if (environment := self.environment()) is not None:
+            raise RunError(
+                f"{self.path}: this run is not on a map but in an environment of somebody's "
+                f"({environment['environment']}), which only its owner's Python can make; see "
+                "scrl.resume and scrl.load_policy"
+            )
         return load_file(self.path / "problem.toml")
+
+    def environment(self) -> dict[str, Any] | None:
+        """What is known of the environment that is trained in; none where it is a map."""
+        path = self.path / "environment.json"
+        if not path.is_file():
+            return None
+        return read_json(path, _ENVIRONMENT)
+
+    def rules(self) -> RuleSet:
+        """The rules that are trained for, on a map or in an environment."""
+        kept = self.environment()
+        if kept is None:
+            return self.problem().rules
+        conventions = Conventions(margin=kept["margin"], equality_band=kept["equality_band"])
+        return RuleSet.from_texts(kept["rules"], kept["regions"], conventions)
+
+    def unit(self) -> str:
+        """What densities count."""
+        kept = self.environment()
+        return self.problem().unit if kept is None else kept["unit"]
 
     def log(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append a line per row; a row has `iteration`, `seed`, and numbers."""

@@ -23,7 +23,7 @@ import numpy as np
 from scrl.errors import ScrlError
 from scrl.loop import LoopState, Metrics
 from scrl.outcome import TrainingResult
-from scrl.rounds import Rounds
+from scrl.rounds import Rounds, TaskRounds
 from scrl.underway import Underway, Watcher
 
 CHECKPOINT_EVERY_S = 20.0
@@ -40,13 +40,13 @@ class InterruptedTrainingError(ScrlError):
 def run_together(runs: Sequence[Underway], watch: Watcher | None = None) -> list[TrainingResult]:
     """Train runs with one plan, the same seeds and tasks of one shape to the end."""
     rounds = Rounds(runs[0].config.plan, [run.task() for run in runs], runs[0].seeds)
-    return _Together(runs, rounds, watch).run()
+    return Together(runs, rounds, watch).run()
 
 
-class _Together:
+class Together:
     """Some runs and their common state."""
 
-    def __init__(self, runs: Sequence[Underway], rounds: Rounds, watch: Watcher | None) -> None:
+    def __init__(self, runs: Sequence[Underway], rounds: TaskRounds, watch: Watcher | None) -> None:
         self.runs, self.rounds, self.watch = runs, rounds, watch
 
     def run(self) -> list[TrainingResult]:
@@ -92,20 +92,14 @@ class _Together:
             state = self.rounds.place(_choose(is_behind, state, before))
         metrics = jax.tree.map(np.asarray, metrics)
         return state, [
-            (run, self._own(metrics, index))
+            (run, self.rounds.own(metrics, index))
             for index, run in enumerate(self.runs)
             if is_behind[index]
         ]
 
-    def _own(self, metrics: Metrics, index: int) -> Metrics:
-        own = jax.tree.map(lambda leaf: leaf[:, index], metrics)
-        return own._replace(kappa=own.kappa[:, : self.rounds.atoms[index]])
-
     def _save(self, state: LoopState) -> None:
-        actor = self.rounds.actor(state)
         for index, run in enumerate(self.runs):
-            own = jax.tree.map(lambda leaf, index=index: leaf[:, index], actor)
-            run.save(self.rounds.part(state, index), own)
+            run.save(self.rounds.part(state, index), self.rounds.actor(state, index))
 
 
 def _choose(is_new: Sequence[bool], new: LoopState, old: LoopState) -> LoopState:

@@ -22,8 +22,14 @@ REPORT_EPISODES = 1_000
 
 
 def load_policy(run: Path | str, seed: int | None = None) -> SeeingPolicy:
-    """The policy that a run ended with: that of a seed, or of the best one."""
+    """The policy that a run on a map ended with: that of a seed, or of the best one."""
     folder = RunFolder.open(run)
+    index = seed_index(folder, seed)
+    return seed_policy(folder.load_policy(_policies_like(folder)), index)
+
+
+def seed_index(folder: RunFolder, seed: int | None) -> int:
+    """The place of a seed, or of the best one, among those of a finished run."""
     result = read_result(folder)
     if result is None:
         raise PolicyError(
@@ -33,8 +39,7 @@ def load_policy(run: Path | str, seed: int | None = None) -> SeeingPolicy:
     if chosen not in folder.record.seeds:
         known = ", ".join(map(str, folder.record.seeds))
         raise PolicyError(f"{folder.path}: there is no seed {chosen} in this run, only {known}")
-    policies = folder.load_policy(_policies_like(folder))
-    return seed_policy(policies, folder.record.seeds.index(chosen))
+    return folder.record.seeds.index(chosen)
 
 
 def read_result(folder: RunFolder) -> TrainingResult | None:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from scrl import trained
 from scrl.errors import ScrlError
+from scrl.learners import SeeingPolicy
 from scrl.methods import TrainingConfig, configure
 from scrl.outcome import TrainingResult
 from scrl.problems import Problem
@@ -20,12 +22,15 @@ from scrl.together import run_together
 from scrl.trained import REPORT_SEED, read_result
 from scrl.underway import Underway, Watcher
 
+if TYPE_CHECKING:
+    from scrl.outside import EnvironmentProblem, OutsidePolicy
+
 LARGEST_SEED = 2**32 - REPORT_SEED
 """Seeds below this give different keys, in training and in the report."""
 
 
 def train(  # noqa: PLR0913 (one for each thing that a user may want to say)
-    problem: Problem | str,
+    problem: Any,
     *,
     method: str | None = None,
     seeds: int | Sequence[int] = 1,
@@ -37,17 +42,29 @@ def train(  # noqa: PLR0913 (one for each thing that a user may want to say)
     settings: Mapping[str, Any] | None = None,
     out: Path | str | None = None,
     watch: Watcher | None = None,
+    **environment: Any,
 ) -> TrainingResult:
     """Learn to keep the rules of a problem at the least cost, for some seeds at once.
 
-    `seeds` is how many (from `seed` on), or which. The run folder is `out`, or a new one in
-    `runs/`.
+    `problem` is one, its name or the path of its file; or anybody's Gymnasium environment, with
+    `labels`, `rules` and the other options of `scrl.environment`. `seeds` is how many (from `seed`
+    on), or which. The run folder is `out`, or a new one in `runs/`.
     """
-    loaded = load_problem(problem) if isinstance(problem, str) else problem
-    config = configure(
-        method, learner=learner, penalty=penalty, preset=preset, steps=steps, settings=settings
-    )
     chosen = tuple(range(seed, seed + seeds)) if isinstance(seeds, int) else tuple(seeds)
+    parts = {"learner": learner, "penalty": penalty, "preset": preset, "steps": steps}
+    if environment or not isinstance(problem, Problem | str):
+        outside = _outside(problem, environment)
+        _check_seeds(chosen)
+        config = _room().configure_outside(
+            outside, method=method, seeds=len(chosen), settings=settings, **parts
+        )
+        path = Path(out) if out else new_run_path(Path("runs"), outside.name, config.method)
+        told(outside.rules, config.told)
+        record = RunRecord.now(outside.name, config.method, config.to_json(), chosen)
+        folder = RunFolder.create(path, None, record, environment=outside.to_json())
+        return _room().run_outside(outside, config, folder, watch)
+    loaded = load_problem(problem) if isinstance(problem, str) else problem
+    config = configure(method, settings=settings, **parts)
     path = Path(out) if out else new_run_path(Path("runs"), loaded.name, config.method)
     return run_together([begin_run(loaded, config, chosen, path)], watch)[0]
 
@@ -56,20 +73,79 @@ def begin_run(
     problem: Problem, config: TrainingConfig, seeds: tuple[int, ...], path: Path
 ) -> Underway:
     """A new run in a folder of its own; what cannot be run is refused before it is written."""
+    _check_seeds(seeds)
+    told(problem.rules, config.told)
+    record = RunRecord.now(problem.name, config.method, config.to_json(), seeds)
+    return Underway(problem, config, RunFolder.create(path, problem, record))
+
+
+def _check_seeds(seeds: tuple[int, ...]) -> None:
     is_whole = all(isinstance(each, int) and 0 <= each < LARGEST_SEED for each in seeds)
     if not seeds or not is_whole or len(set(seeds)) < len(seeds):
         raise ScrlError(
             "seeds must be one or more different whole numbers of at least 0 and below "
             f"{LARGEST_SEED:,}"
         )
-    told(problem.rules, config.told)
-    record = RunRecord.now(problem.name, config.method, config.to_json(), seeds)
-    return Underway(problem, config, RunFolder.create(path, problem, record))
 
 
-def resume(path: Path | str, *, watch: Watcher | None = None) -> TrainingResult:
-    """Go on with a run that was interrupted; a finished one is read."""
+def resume(
+    path: Path | str, env: Any = None, *, watch: Watcher | None = None, **environment: Any
+) -> TrainingResult:
+    """Go on with a run that was interrupted; a finished one is read.
+
+    A run in somebody's environment needs it again, with its labels: a folder cannot hold it. Rules,
+    regions and horizon come from the folder where they are not given.
+    """
     folder = RunFolder.open(path)
     if (finished := read_result(folder)) is not None:
         return finished
-    return run_together([Underway.again(folder)], watch)[0]
+    if env is None:
+        return run_together([Underway.again(folder)], watch)[0]
+    kept = folder.environment() or {}
+    same = ("rules", "regions", "horizon_steps", "name", "unit", "tolerance", "discount", "margin",
+            "equality_band")  # fmt: skip
+    given = {name: kept[name] for name in same if name in kept} | environment
+    outside = env if _is_problem(env) else _outside(env, given)
+    _room().check_same(outside, folder)
+    config = TrainingConfig.from_json(folder.record.settings)
+    return _room().run_outside(outside, config, folder, watch)
+
+
+def load_policy(run: Path | str, seed: int | None = None) -> SeeingPolicy | OutsidePolicy:
+    """The policy that a run ended with: that of a seed, or of the best one.
+
+    One for somebody's environment is a function of an observation; the environment is not needed.
+    """
+    folder = RunFolder.open(run)
+    if folder.environment() is None:
+        return trained.load_policy(run, seed)
+    return _room().load_outside(folder, trained.seed_index(folder, seed))
+
+
+def _outside(env: Any, options: Mapping[str, Any]) -> EnvironmentProblem:
+    """The problem of somebody's environment."""
+    from scrl.outside import environment
+
+    if _is_problem(env):
+        if options:
+            raise ScrlError(f"{', '.join(options)}: the environment has its own already")
+        return env
+    if "labels" not in options:
+        raise ScrlError(
+            f"{env!r:.60} is no problem; if it is a Gymnasium environment, say with `labels` what "
+            "its steps give to which regions"
+        )
+    return environment(env, **options)
+
+
+def _is_problem(env: Any) -> bool:
+    from scrl.outside import EnvironmentProblem
+
+    return isinstance(env, EnvironmentProblem)
+
+
+def _room() -> Any:
+    """The training of somebody's environments: only who has one pays for its import."""
+    from scrl.outside import training
+
+    return training

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol, cast
 
 import equinox as eqx
 import jax
@@ -13,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from scrl.errors import ScrlError
+from scrl.evaluation import Evaluation
 from scrl.learners import SeeingPolicy
 from scrl.loop import LoopState, Metrics
 from scrl.measuring import Task
@@ -21,6 +23,7 @@ from scrl.outcome import SeedResult, TrainingResult
 from scrl.problems import Problem
 from scrl.reference import solve
 from scrl.rounds import task_of
+from scrl.rules import AtomTable, RuleSet
 from scrl.runs import RunFolder
 from scrl.trained import report, seed_policy
 
@@ -29,11 +32,37 @@ class DivergedError(ScrlError):
     """Numbers grew beyond all bounds; the last good checkpoint is kept."""
 
 
+class Terms(Protocol):
+    """What a run must know of its problem, whatever world it has."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def rules(self) -> RuleSet: ...
+    @property
+    def regions(self) -> tuple[str, ...]: ...
+    @cached_property
+    def atoms(self) -> AtomTable: ...
+    @property
+    def is_random(self) -> bool: ...
+    @property
+    def tolerance(self) -> float: ...
+
+
+class Judge(NamedTuple):
+    """Who says in the end how good policies are."""
+
+    report: Callable[[Any, SeeingPolicy, int, str], Evaluation]
+    """(problem, policy, seed, name) -> what it does in episodes that did not choose it."""
+    reference: Callable[[Any], float | None]
+    """(problem) -> the best possible return; none where nobody knows."""
+
+
 @dataclass(frozen=True)
 class Progress:
     """Where a run is after a round, for whoever watches it."""
 
-    problem: Problem
+    problem: Terms
     config: TrainingConfig
     run: Path
     rounds: int
@@ -52,8 +81,15 @@ Watcher = Callable[[Progress], None]
 class Underway:
     """One problem, one method and its seeds, on the way to a result."""
 
-    def __init__(self, problem: Problem, config: TrainingConfig, folder: RunFolder) -> None:
+    def __init__(
+        self,
+        problem: Terms,
+        config: TrainingConfig,
+        folder: RunFolder,
+        judge: Judge | None = None,
+    ) -> None:
         self.problem, self.config, self.folder = problem, config, folder
+        self._judge = judge or Judge(report, _reference_return)
         self.seeds = folder.record.seeds
         self.done = 0
         """Rounds done."""
@@ -71,7 +107,7 @@ class Underway:
 
     def task(self) -> Task:
         """What is to be learned, as the loop wants it."""
-        return task_of(self.problem, self.config)
+        return task_of(cast(Problem, self.problem), self.config)
 
     def restore(self, fresh: LoopState) -> LoopState:
         """The state of the last checkpoint; where there is none, the fresh one."""
@@ -110,9 +146,9 @@ class Underway:
     def finish(self, policies: SeeingPolicy) -> TrainingResult:
         """Evaluate the chosen policies of all seeds and write the result."""
         self.folder.save_policy(policies)
-        reference = _reference_return(self.problem)
+        reference = self._judge.reference(self.problem)
         results = [
-            self._judge(seed_policy(policies, index), seed, reference)
+            self._seed_result(seed_policy(policies, index), seed, reference)
             for index, seed in enumerate(self.seeds)
         ]
         result = TrainingResult(
@@ -145,12 +181,11 @@ class Underway:
 
     def _log(self, metrics: Metrics, is_learning: bool) -> None:
         loop = self.config.loop
-        is_random = self.problem.world_spec.is_random
-        episodes = loop.measured(is_random=is_random, is_learning=is_learning)
+        episodes = loop.measured(is_random=self.problem.is_random, is_learning=is_learning)
         measured = float(metrics.steps.sum()) * episodes
         driven = loop.worlds * loop.steps * len(self.seeds) if is_learning else 0
         self.env_steps += driven + round(measured)
-        regions = self.problem.world_spec.regions.names
+        regions = self.problem.regions
         self.folder.log(
             [
                 _row(metrics, index, self.done, seed, regions)
@@ -158,8 +193,8 @@ class Underway:
             ]
         )
 
-    def _judge(self, policy: SeeingPolicy, seed: int, reference: float | None) -> SeedResult:
-        found = report(self.problem, policy, seed, self.config.method)
+    def _seed_result(self, policy: SeeingPolicy, seed: int, reference: float | None) -> SeedResult:
+        found = self._judge.report(self.problem, policy, seed, self.config.method)
         gap = None if reference is None else (reference - found.return_) / abs(reference)
         return SeedResult(seed, found, gap)
 

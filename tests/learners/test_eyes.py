@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scrl.learners.eyes import Eyes
+from scrl.learners.eyes import SweepEyes
 from scrl.learners.pricing import Pricing
 from scrl.punish import MECHANISMS, Atoms, Mechanism, scrl
 from scrl.rules import AtomTable, RuleSet
@@ -38,9 +38,9 @@ def observation() -> jax.Array:
     )
 
 
-def eyes(*, sees_prices: bool = True, unit: float = 0.25) -> Eyes:
+def eyes(*, sees_prices: bool = True, unit: float = 0.25) -> SweepEyes:
     channels = 3 if sees_prices else 1
-    return Eyes(jnp.asarray(unit), jnp.ones(channels), 2, sees_prices)
+    return SweepEyes(jnp.asarray(unit), jnp.ones(channels), 2, sees_prices)
 
 
 def pricing(mechanism: Mechanism, *, wobble: float = 0.0) -> Pricing:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from scrl.learners import cal, ddpg, ppo, sac
 from scrl.learners.config import CalConfig, DdpgConfig, NetworkConfig, PpoConfig, SacConfig
-from scrl.learners.eyes import Eyes
+from scrl.learners.eyes import Eyes, SweepEyes
 from scrl.learners.learner import Learner, SeeingPolicy
 from scrl.learners.pricing import Pricing
 
@@ -36,4 +36,5 @@ __all__ = [
     "NetworkConfig",
     "Pricing",
     "SeeingPolicy",
+    "SweepEyes",
 ]

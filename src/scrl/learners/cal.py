@@ -24,14 +24,13 @@ from scrl.learners.adam import adam_memory, adam_step
 from scrl.learners.config import CalConfig
 from scrl.learners.eyes import Eyes
 from scrl.learners.learner import Learner
-from scrl.learners.networks import ValueNet
+from scrl.learners.networks import ValueNet, flat
 from scrl.learners.offpolicy import PricedBatch, follow, replaying
 from scrl.learners.pricing import Pricing
 from scrl.learners.replay import Replay
 from scrl.learners.sac import SacState, first_state, soft_step
 from scrl.punish import weights
 from scrl.rollout import Stretch
-from scrl.worlds.observation import observation_size
 
 COST_UNIT = 0.2
 """Cost critics predict in this share of an episode, so that their outputs are about 1."""
@@ -63,20 +62,22 @@ def learner(config: CalConfig, eyes: Eyes) -> Learner:
 
         @jax.vmap
         def make(key: PRNGKeyArray) -> ValueNet:
-            return ValueNet(eyes.critic_size + 1, config.hidden, eyes.atoms, key=key)
+            return ValueNet(
+                eyes.critic_size + eyes.actions.size, config.hidden, eyes.atoms, key=key
+            )
 
         critics = make(jax.random.split(cost_key, config.cost_critics))
         log_multiplier = jnp.log(jnp.full(eyes.atoms, config.first_multiplier, float))
         memories = (adam_memory(critics), adam_memory(log_multiplier))
-        start = jnp.zeros(observation_size(eyes.regions))
+        start = jnp.zeros(eyes.features)
         replay = soft.replay
         return CalState(
             soft._replace(replay=None), critics, critics, log_multiplier, memories, start, replay
         )
 
     def explore(
-        state: CalState, inputs: Float[Array, " input"], noise: Float[Array, ""]
-    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        state: CalState, inputs: Float[Array, " input"], noise: Float[Array, "*action"]
+    ) -> tuple[Float[Array, "*action"], Float[Array, ""]]:
         action, log_probability, _ = state.soft.actor.draw(inputs, noise)
         return action, log_probability
 
@@ -132,7 +133,7 @@ def _step(
     )  # fmt: skip
     weight = jnp.maximum(jnp.exp(state.log_multiplier) + config.convexity * over, 0.0)
 
-    def surcharge(action: Float[Array, " sample"]) -> Float[Array, " sample"]:
+    def surcharge(action: Float[Array, "sample ..."]) -> Float[Array, " sample"]:
         """In the unit of rewards: multipliers count in prices of a step."""
         cost = _upper(config, _costs(critics, batch.critic_inputs, action))
         return eyes.channel_unit[0] * COST_UNIT * cost @ weight
@@ -179,9 +180,9 @@ def _over_budget(
 
 
 def _costs(
-    critics: ValueNet, inputs: Float[Array, "sample input"], action: Float[Array, " sample"]
+    critics: ValueNet, inputs: Float[Array, "sample input"], action: Float[Array, "sample ..."]
 ) -> Float[Array, "critic sample atom"]:
-    seen = jnp.concatenate([inputs, jnp.clip(action, 0.0, 1.0)[:, None]], axis=1)
+    seen = jnp.concatenate([inputs, flat(jnp.clip(action, 0.0, 1.0))], axis=1)
     return jax.vmap(lambda critic: jax.vmap(critic)(seen))(critics)
 
 

@@ -60,6 +60,9 @@ class PpoConfig(NetworkConfig):
     epochs: int = setting(2, "Passes over each batch.", low=1, high=100)
     minibatches: int = setting(8, "Parts of a batch, one Adam step each.", low=1, high=4096)
     pull: float = setting(3.0, "Pull on mean throttles outside [0, 1].", low=0.0, high=1e6)
+    entropy: float = setting(
+        0.01, "Reward for being undecided between choices (discrete actions).", low=0.0, high=1e3
+    )
     largest_gradient: float = setting(0.5, "Gradients are cut to this norm.", **_POSITIVE, high=1e6)
     first_spread: float = setting(
         0.25, "Standard deviation of its actions.", **_POSITIVE, high=10.0

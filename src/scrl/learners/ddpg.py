@@ -14,7 +14,7 @@ from scrl.learners.adam import adam_memory, adam_step
 from scrl.learners.config import DdpgConfig
 from scrl.learners.eyes import Eyes
 from scrl.learners.learner import Learner
-from scrl.learners.networks import Mlp, outside
+from scrl.learners.networks import Mlp, flat, outside
 from scrl.learners.offpolicy import (
     ActionValue,
     PricedBatch,
@@ -24,18 +24,18 @@ from scrl.learners.offpolicy import (
     squared_error,
 )
 from scrl.learners.replay import Replay, empty
-from scrl.worlds.observation import observation_size
 
 
 class Throttle(eqx.Module):
-    """The throttle that a network chooses, through a sigmoid or as it is."""
+    """The throttle (or several) that a network chooses, through a sigmoid or as it is."""
 
     network: Mlp
     first: float = eqx.field(static=True)
     is_squashed: bool = eqx.field(static=True)
+    shape: tuple[int, ...] = eqx.field(static=True)
 
-    def __call__(self, inputs: Float[Array, " input"]) -> Float[Array, ""]:
-        raw = self.network(inputs)[0]
+    def __call__(self, inputs: Float[Array, " input"]) -> Float[Array, "*action"]:
+        raw = self.network(inputs).reshape(self.shape)
         if self.is_squashed:
             return jax.nn.sigmoid(raw + jnp.log(self.first / (1.0 - self.first)))
         return self.first + raw
@@ -58,17 +58,18 @@ def learner(config: DdpgConfig, eyes: Eyes) -> Learner:
 
     def init(*, key: PRNGKeyArray) -> DdpgState:
         actor_key, critic_key = jax.random.split(key)
-        network = Mlp(eyes.actor_size, config.hidden, 1, last_scale=0.01, key=actor_key)
-        actor = Throttle(network, config.first_mean, config.is_squashed)
+        outputs, shape = eyes.actions.size, eyes.actions.shape
+        network = Mlp(eyes.actor_size, config.hidden, outputs, last_scale=0.01, key=actor_key)
+        actor = Throttle(network, config.first_mean, config.is_squashed, shape)
         critic = ActionValue(eyes, config.hidden, key=critic_key)
-        replay = empty(config.memory, observation_size(eyes.regions), eyes.regions)
+        replay = empty(config.memory, eyes.features, eyes.regions, shape)
         return DdpgState(
             actor, critic, actor, critic, adam_memory(actor), adam_memory(critic), replay
         )
 
     def explore(
-        state: DdpgState, inputs: Float[Array, " input"], noise: Float[Array, ""]
-    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        state: DdpgState, inputs: Float[Array, " input"], noise: Float[Array, "*action"]
+    ) -> tuple[Float[Array, "*action"], Float[Array, ""]]:
         return state.actor(inputs) + config.noise * noise, jnp.zeros(())
 
     def step(
@@ -97,7 +98,7 @@ def _step(
     def actor_loss(actor: Throttle) -> Float[Array, ""]:
         action = jax.vmap(actor)(batch.actor_inputs)
         value = eyes.value(action_values(eyes, critic, batch.critic_inputs, action), batch.price)
-        return jnp.mean(-value / eyes.price_unit + config.pull * outside(action))
+        return jnp.mean(-value / eyes.price_unit + config.pull * outside(flat(action)).sum(axis=1))
 
     actor, actor_optimiser, _ = adam_step(actor_loss, state.actor, state.actor_optimiser, rate)
     return DdpgState(

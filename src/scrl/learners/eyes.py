@@ -8,14 +8,45 @@ the return and what each region will still receive, which stays true when kappa 
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from scrl.learners.actions import THROTTLE, Numbers
 from scrl.worlds.observation import OBSERVED_SCALARS, VIEWS, observation_size, read_observation
 
 
-class Eyes(eqx.Module):
+class Eyes(Protocol):
+    """What learners must know of how observations and prices become inputs, whatever the world."""
+
+    @property
+    def price_unit(self) -> Float[Array, ""]: ...
+    @property
+    def channel_unit(self) -> Float[Array, " channel"]: ...
+    @property
+    def regions(self) -> int: ...
+    @property
+    def sees_prices(self) -> bool: ...
+    @property
+    def atoms(self) -> int: ...
+    @property
+    def actions(self) -> Any: ...
+    @property
+    def features(self) -> int: ...
+    @property
+    def actor_size(self) -> int: ...
+    @property
+    def critic_size(self) -> int: ...
+    @property
+    def channels(self) -> int: ...
+    def actor(self, observation: Array, price: Array) -> Array: ...
+    def critic(self, observation: Array, price: Array) -> Array: ...
+    def value(self, channels: Array, price: Array) -> Array: ...
+
+
+class SweepEyes(eqx.Module):
     """How observations and prices become inputs, and the critic's outputs a value."""
 
     price_unit: Float[Array, ""]
@@ -28,15 +59,25 @@ class Eyes(eqx.Module):
     """How many atoms a method is told: learners with multipliers of their own must know."""
 
     @property
+    def actions(self) -> Numbers:
+        """What a policy chooses."""
+        return THROTTLE
+
+    @property
+    def features(self) -> int:
+        """Numbers in an observation."""
+        return observation_size(self.regions)
+
+    @property
     def actor_size(self) -> int:
         if not self.sees_prices:
-            return observation_size(self.regions)
+            return self.features
         return OBSERVED_SCALARS + self.regions + VIEWS
 
     @property
     def critic_size(self) -> int:
         if not self.sees_prices:
-            return observation_size(self.regions)
+            return self.features
         return OBSERVED_SCALARS + 4 * self.regions
 
     @property
@@ -68,6 +109,11 @@ class Eyes(eqx.Module):
         self, channels: Float[Array, "*batch channel"], price: Float[Array, "*batch region"]
     ) -> Float[Array, "*batch"]:
         """The channels at their price: return + price . labels."""
-        if not self.sees_prices:
-            return channels[..., 0]
-        return channels[..., 0] + jnp.sum(channels[..., 1:] * price, axis=-1)
+        return at_price(channels, price) if self.sees_prices else channels[..., 0]
+
+
+def at_price(
+    channels: Float[Array, "*batch channel"], price: Float[Array, "*batch region"]
+) -> Float[Array, "*batch"]:
+    """return + price . labels, where the channels are the return and the labels."""
+    return channels[..., 0] + jnp.sum(channels[..., 1:] * price, axis=-1)

@@ -20,10 +20,10 @@ class Learner(NamedTuple):
 
     init: Callable[..., LearnerState]
     """(key) -> state."""
-    explore: Callable[..., tuple[Float[Array, ""], Float[Array, ""]]]
+    explore: Callable[..., tuple[Array, Float[Array, ""]]]
     """(state, inputs, noise) -> an action, and its log probability; noise is standard normal."""
     actor: Callable[[LearnerState], eqx.Module]
-    """(state) -> the network that maps inputs to a throttle, without noise."""
+    """(state) -> the network that maps inputs to an action, without noise."""
     update: Callable[..., tuple[LearnerState, Float[Array, ""]]]
     """(state, stretch, kappas, pricing, progress, key) -> state, loss.
 

@@ -62,6 +62,11 @@ def outside(throttle: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
     return jnp.maximum(throttle - 1.0, 0.0) ** 2 + jnp.maximum(-throttle, 0.0) ** 2
 
 
+def flat(action: Float[Array, "sample ..."]) -> Float[Array, "sample number"]:
+    """Actions of any shape, each as a row of its numbers."""
+    return action.reshape(len(action), -1)
+
+
 def _orthogonal_layer(
     inputs: int, outputs: int, *, scale: float, key: PRNGKeyArray
 ) -> eqx.nn.Linear:

@@ -24,7 +24,7 @@ class PricedBatch(NamedTuple):
 
     actor_inputs: Float[Array, "sample input"]
     critic_inputs: Float[Array, "sample input"]
-    action: Float[Array, " sample"]
+    action: Float[Array, "sample ..."]
     paid: Float[Array, "sample channel"]
     is_terminated: Bool[Array, " sample"]
     next_actor_inputs: Float[Array, "sample input"]
@@ -67,20 +67,22 @@ class ActionValue(eqx.Module):
     network: ValueNet
 
     def __init__(self, eyes: Eyes, hidden: tuple[int, ...], *, key: PRNGKeyArray) -> None:
-        self.network = ValueNet(eyes.critic_size + 1, hidden, eyes.channels, key=key)
+        self.network = ValueNet(
+            eyes.critic_size + eyes.actions.size, hidden, eyes.channels, key=key
+        )
 
     def __call__(
-        self, inputs: Float[Array, " input"], action: Float[Array, ""]
+        self, inputs: Float[Array, " input"], action: Float[Array, "*action"]
     ) -> Float[Array, " channel"]:
         bounded = jnp.clip(action, 0.0, 1.0)
-        return self.network(jnp.concatenate([inputs, bounded[None]]))
+        return self.network(jnp.concatenate([inputs, bounded.ravel()]))
 
 
 def action_values(
     eyes: Eyes,
     critic: ActionValue,
     inputs: Float[Array, "sample input"],
-    action: Float[Array, " sample"],
+    action: Float[Array, "sample ..."],
 ) -> Float[Array, "sample channel"]:
     """Q(s, a) of many pairs, as it is: in reward and steps of service."""
     return eyes.channel_unit * jax.vmap(critic)(inputs, action)

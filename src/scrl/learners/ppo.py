@@ -1,60 +1,29 @@
-"""Proximal policy optimisation (Schulman et al. 2017), discounted or not.
-
-The mean of the Gaussian is not squashed: a sigmoid saturates at full speed before any penalty has
-grown, and then learns nothing. Instead the mean is gently pulled back into [0, 1].
-"""
+"""Proximal policy optimisation (Schulman et al. 2017), discounted or not."""
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from scrl.learners.adam import adam_memory, adam_step
+from scrl.learners.choosers import Chooser, chooser
 from scrl.learners.config import PpoConfig
 from scrl.learners.eyes import Eyes
 from scrl.learners.learner import Learner
-from scrl.learners.networks import Mlp, ValueNet, outside
+from scrl.learners.networks import ValueNet
 from scrl.learners.pricing import Pricing
 from scrl.rollout import Stretch
-
-
-class Mean(eqx.Module):
-    """The throttle that a network chooses."""
-
-    network: Mlp
-    first: float = eqx.field(static=True)
-
-    def __call__(self, inputs: Float[Array, " input"]) -> Float[Array, ""]:
-        return self.first + self.network(inputs)[0]
-
-
-class Gaussian(eqx.Module):
-    """Throttles around a mean, with one spread for all inputs."""
-
-    mean: Mean
-    free_log_spread: Float[Array, ""]
-    least_spread: float = eqx.field(static=True)
-
-    @property
-    def log_spread(self) -> Float[Array, ""]:
-        return jnp.maximum(self.free_log_spread, math.log(self.least_spread))
-
-    def log_probability(self, mean: Float[Array, ""], action: Float[Array, ""]) -> Float[Array, ""]:
-        score = (action - mean) / jnp.exp(self.log_spread)
-        return -0.5 * score**2 - self.log_spread - 0.5 * math.log(2.0 * math.pi)
 
 
 class PpoState(NamedTuple):
     """All that is learned, and the optimiser's memory."""
 
-    actor: Gaussian
+    actor: Chooser
     critic: ValueNet
     optimiser: optax.OptState
 
@@ -64,7 +33,7 @@ class Sample(NamedTuple):
 
     actor_inputs: Float[Array, "sample input"]
     critic_inputs: Float[Array, "sample input"]
-    action: Float[Array, " sample"]
+    action: Shaped[Array, "sample ..."]
     log_probability: Float[Array, " sample"]
     advantage: Float[Array, " sample"]
     target: Float[Array, "sample channel"]
@@ -75,18 +44,14 @@ def learner(config: PpoConfig, eyes: Eyes) -> Learner:
 
     def init(*, key: PRNGKeyArray) -> PpoState:
         actor_key, critic_key = jax.random.split(key)
-        network = Mlp(eyes.actor_size, config.hidden, 1, last_scale=0.01, key=actor_key)
-        spread = jnp.log(jnp.asarray(config.first_spread, float))
-        actor = Gaussian(Mean(network, config.first_mean), spread, config.least_spread)
+        actor = chooser(config, eyes, key=actor_key)
         critic = ValueNet(eyes.critic_size, config.hidden, eyes.channels, key=critic_key)
         return PpoState(actor, critic, adam_memory((actor, critic)))
 
     def explore(
-        state: PpoState, inputs: Float[Array, " input"], noise: Float[Array, ""]
-    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        mean = state.actor.mean(inputs)
-        action = mean + noise * jnp.exp(state.actor.log_spread)
-        return action, state.actor.log_probability(mean, action)
+        state: PpoState, inputs: Float[Array, " input"], noise: Float[Array, "*noise"]
+    ) -> tuple[Shaped[Array, "*action"], Float[Array, ""]]:
+        return state.actor.explore(inputs, noise)
 
     def update(
         state: PpoState,
@@ -101,7 +66,7 @@ def learner(config: PpoConfig, eyes: Eyes) -> Learner:
         sample = _sample(config, eyes, state.critic, stretch, kappas, pricing, key=charge_key)
         return _epochs(config, state, sample, config.rate_at(progress), key=epoch_key)
 
-    return Learner(init, explore, lambda state: state.actor.mean, update)
+    return Learner(init, explore, lambda state: state.actor.without_noise, update)
 
 
 def _sample(
@@ -211,11 +176,11 @@ def random_order(count: int, *, key: PRNGKeyArray) -> Int[Array, " place"]:
     return (jnp.sort((chance & ~below) | place) & below).astype(int)
 
 
-def _loss(actor: Gaussian, critic: ValueNet, part: Sample, config: PpoConfig) -> Float[Array, ""]:
-    """Clipped surrogate + squared value error + pull into [0, 1]."""
-    mean = jax.vmap(actor.mean)(part.actor_inputs)
-    ratio = jnp.exp(actor.log_probability(mean, part.action) - part.log_probability)
+def _loss(actor: Chooser, critic: ValueNet, part: Sample, config: PpoConfig) -> Float[Array, ""]:
+    """Clipped surrogate + squared value error + what the actor adds (a pull into [0, 1])."""
+    log_probability, added = jax.vmap(partial(actor.judge, config))(part.actor_inputs, part.action)
+    ratio = jnp.exp(log_probability - part.log_probability)
     clipped = jnp.clip(ratio, 1.0 - config.clip, 1.0 + config.clip)
     gain = jnp.minimum(ratio * part.advantage, clipped * part.advantage)
     error = jnp.mean((jax.vmap(critic)(part.critic_inputs) - part.target) ** 2, axis=-1)
-    return jnp.mean(-gain + 0.5 * error + config.pull * outside(mean))
+    return jnp.mean(-gain + 0.5 * error + added)

@@ -15,7 +15,7 @@ class Memory(NamedTuple):
     """Single transitions side by side, without kappa: what they cost is decided later."""
 
     observation: Float[Array, "slot feature"]
-    action: Float[Array, " slot"]
+    action: Float[Array, "slot ..."]
     reward: Float[Array, " slot"]
     labels: Float[Array, "slot region"]
     is_terminated: Bool[Array, " slot"]
@@ -30,11 +30,11 @@ class Replay(NamedTuple):
     filled: Int[Array, ""]
 
 
-def empty(slots: int, features: int, regions: int) -> Replay:
+def empty(slots: int, features: int, regions: int, action: tuple[int, ...] = ()) -> Replay:
     """Room for as many transitions as there are slots."""
     memory = Memory(
         jnp.zeros((slots, features)),
-        jnp.zeros(slots),
+        jnp.zeros((slots, *action)),
         jnp.zeros(slots),
         jnp.zeros((slots, regions)),
         jnp.zeros(slots, bool),

@@ -1,7 +1,7 @@
 """Soft actor-critic (Haarnoja et al. 2018) with two critics and a tuned temperature.
 
-The Gaussian is not squashed (see `ppo`): its mean is pulled back into [0, 1], and the world cuts
-the rest off. The temperature keeps the spread near a chosen one.
+The Gaussian is not squashed (see `choosers`): its mean is pulled back into [0, 1], and the world
+cuts the rest off. The temperature keeps the spread near a chosen one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scrl.learners.adam import adam_memory, adam_step
 from scrl.learners.config import SacConfig
 from scrl.learners.eyes import Eyes
 from scrl.learners.learner import Learner
-from scrl.learners.networks import Mlp, outside
+from scrl.learners.networks import Mlp, flat, outside
 from scrl.learners.offpolicy import (
     ActionValue,
     PricedBatch,
@@ -30,30 +30,30 @@ from scrl.learners.offpolicy import (
     squared_error,
 )
 from scrl.learners.replay import Replay, empty
-from scrl.worlds.observation import observation_size
 
 LEAST_LOG_SPREAD, MOST_LOG_SPREAD = math.log(0.01), math.log(1.0)
 
 
 class SoftThrottle(eqx.Module):
-    """A mean throttle and the spread around it, both from one network."""
+    """A mean throttle (or several) and the spread around it, both from one network."""
 
     network: Mlp
     first: float = eqx.field(static=True)
     first_log_spread: float = eqx.field(static=True)
+    shape: tuple[int, ...] = eqx.field(static=True)
 
-    def __call__(self, inputs: Float[Array, " input"]) -> Float[Array, ""]:
-        return self.first + self.network(inputs)[0]
+    def __call__(self, inputs: Float[Array, " input"]) -> Float[Array, "*action"]:
+        return self.first + self.network(inputs).reshape(2, *self.shape)[0]
 
     def draw(
-        self, inputs: Float[Array, " input"], noise: Float[Array, ""]
-    ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
+        self, inputs: Float[Array, " input"], noise: Float[Array, "*action"]
+    ) -> tuple[Float[Array, "*action"], Float[Array, ""], Float[Array, "*action"]]:
         """An action, its log probability, and the mean it lies around."""
-        raw_mean, raw_spread = self.network(inputs)
+        raw_mean, raw_spread = self.network(inputs).reshape(2, *self.shape)
         mean = self.first + raw_mean
         log_spread = jnp.clip(self.first_log_spread + raw_spread, LEAST_LOG_SPREAD, MOST_LOG_SPREAD)
         log_probability = -0.5 * noise**2 - log_spread - 0.5 * math.log(2.0 * math.pi)
-        return mean + jnp.exp(log_spread) * noise, log_probability, mean
+        return mean + jnp.exp(log_spread) * noise, log_probability.sum(), mean
 
 
 class SacState(NamedTuple):
@@ -70,13 +70,14 @@ class SacState(NamedTuple):
 def first_state(config: SacConfig, eyes: Eyes, *, key: PRNGKeyArray) -> SacState:
     """Untrained networks and an empty memory."""
     actor_key, one_key, other_key = jax.random.split(key, 3)
-    network = Mlp(eyes.actor_size, config.hidden, 2, last_scale=0.01, key=actor_key)
-    actor = SoftThrottle(network, config.first_mean, math.log(config.target_spread))
+    outputs, shape = 2 * eyes.actions.size, eyes.actions.shape
+    network = Mlp(eyes.actor_size, config.hidden, outputs, last_scale=0.01, key=actor_key)
+    actor = SoftThrottle(network, config.first_mean, math.log(config.target_spread), shape)
     one = ActionValue(eyes, config.hidden, key=one_key)
     critics = (one, ActionValue(eyes, config.hidden, key=other_key))
     temperature = jnp.log(0.1 * eyes.price_unit)
     memories = (adam_memory(actor), adam_memory(critics), adam_memory(temperature))
-    replay = empty(config.memory, observation_size(eyes.regions), eyes.regions)
+    replay = empty(config.memory, eyes.features, eyes.regions, shape)
     return SacState(actor, critics, critics, temperature, memories, replay)
 
 
@@ -87,8 +88,8 @@ def learner(config: SacConfig, eyes: Eyes) -> Learner:
         return first_state(config, eyes, key=key)
 
     def explore(
-        state: SacState, inputs: Float[Array, " input"], noise: Float[Array, ""]
-    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        state: SacState, inputs: Float[Array, " input"], noise: Float[Array, "*action"]
+    ) -> tuple[Float[Array, "*action"], Float[Array, ""]]:
         action, log_probability, _ = state.actor.draw(inputs, noise)
         return action, log_probability
 
@@ -101,9 +102,9 @@ def learner(config: SacConfig, eyes: Eyes) -> Learner:
     return Learner(init, explore, lambda state: state.actor, update)
 
 
-def no_surcharge(action: Float[Array, " sample"]) -> Float[Array, " sample"]:
+def no_surcharge(action: Float[Array, "sample ..."]) -> Float[Array, " sample"]:
     """Nothing is charged beside what the critics say."""
-    return jnp.zeros_like(action)
+    return jnp.zeros(len(action))
 
 
 def soft_step(
@@ -112,7 +113,7 @@ def soft_step(
     state: SacState,
     batch: PricedBatch,
     rate: Float[Array, ""],
-    surcharge: Callable[[Float[Array, " sample"]], Float[Array, " sample"]],
+    surcharge: Callable[[Float[Array, "sample ..."]], Float[Array, " sample"]],
     *,
     key: PRNGKeyArray,
 ) -> tuple[SacState, Float[Array, ""]]:
@@ -139,12 +140,13 @@ def soft_step(
             _smaller(eyes, critics, batch.critic_inputs, action, batch.price), batch.price
         )
         cost = (temperature * log_probability - value + surcharge(action)) / eyes.price_unit
-        return jnp.mean(cost + config.pull * outside(mean))
+        return jnp.mean(cost + config.pull * outside(flat(mean)).sum(axis=1))
 
     actor, actor_memory, _ = adam_step(actor_loss, state.actor, actor_memory, rate)
     _, log_probability, _ = jax.vmap(actor.draw)(batch.actor_inputs, noise)
     entropy = -jnp.mean(log_probability)
-    wanted = math.log(config.target_spread) + 0.5 * math.log(2.0 * math.pi * math.e)
+    of_one = math.log(config.target_spread) + 0.5 * math.log(2.0 * math.pi * math.e)
+    wanted = eyes.actions.size * of_one
     log_temperature, temperature_memory, _ = adam_step(
         lambda log_temperature: log_temperature * jax.lax.stop_gradient(entropy - wanted),
         state.log_temperature, temperature_memory, rate,
@@ -181,7 +183,7 @@ def _smaller(
     eyes: Eyes,
     critics: tuple[ActionValue, ActionValue],
     inputs: Float[Array, "sample input"],
-    action: Float[Array, " sample"],
+    action: Float[Array, "sample ..."],
     price: Float[Array, "sample region"],
 ) -> Float[Array, "sample channel"]:
     """The channels of whichever critic values the action less at its price."""

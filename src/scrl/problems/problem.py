@@ -88,6 +88,21 @@ class Problem:
         return self.options.name
 
     @property
+    def regions(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(self.world_spec.regions.names)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether chance plays a part."""
+        return self.world_spec.is_random
+
+    @property
+    def unit(self) -> str:
+        """What densities count."""
+        return self.world_spec.units.unit
+
+    @property
     def tolerance(self) -> float:
         return self.options.tolerance
 

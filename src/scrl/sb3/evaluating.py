@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stable_baselines3.common.base_class import BaseAlgorithm
 
-from scrl.evaluation import DEFAULT_EPISODES, Evaluation, judge
+from scrl.evaluation import DEFAULT_EPISODES, Evaluation, verdict
 from scrl.sb3.measuring import Lanes, together
 from scrl.sb3.ruled import Ruled
 
@@ -39,5 +39,5 @@ def evaluate(
         episodes=len(ran.return_),
         episodes_truncated=int(ran.is_truncated.sum()),
         steps=float(ran.steps.mean()),
-        **judge(env.rules, ran.density, ran.amounts, tolerance),
+        **verdict(env.rules, ran.density, ran.amounts, tolerance),
     )

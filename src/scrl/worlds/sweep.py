@@ -78,6 +78,16 @@ class SweepWorld(eqx.Module):
         )
 
     @property
+    def regions(self) -> int:
+        """How many there are."""
+        return self.kinds.shape[1]
+
+    @property
+    def rate(self) -> Float[Array, ""]:
+        """Units that a step of service gives out."""
+        return self.numbers.rate
+
+    @property
     def length(self) -> int:
         """Cells on the path."""
         return self.kind_of_cell.shape[0] - 1

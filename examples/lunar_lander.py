@@ -1,0 +1,85 @@
+"""LunarLander-v3 with rules about where it flies, and that it stands in the end.
+
+    pip install 'gymnasium[box2d]'
+    python examples/lunar_lander.py              # trains
+    python examples/lunar_lander.py --search     # what hand-made controllers can do
+
+If the time left of the flag exceeds 100 steps, then the time right of it must be at least 60; and
+on average it must stand on both legs for 15 steps. Four actions: no engine, left, main, right.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import scrl
+
+RULES = {"sides": "if left > 100 then right >= 60", "landing": "standing >= 15"}
+HORIZON_STEPS = 400
+
+
+def labels(observation: np.ndarray) -> dict[str, bool]:
+    """Observations are place and speed in the plane, angle, its speed, and the two legs."""
+    is_left = bool(observation[0] < 0)
+    is_standing = bool(observation[6] > 0 and observation[7] > 0)
+    return {"left": is_left, "right": not is_left, "standing": is_standing}
+
+
+def problem(rules: Any = RULES) -> Any:
+    """The environment with its rules; its own horizon of 1,000 steps is cut to 400."""
+    return scrl.environment(
+        "LunarLander-v3",
+        labels=labels,
+        rules=rules,
+        horizon_steps=HORIZON_STEPS,
+        name="lunar-lander",
+    )
+
+
+def train(settings: Mapping[str, Any] | None = None, **options: Any) -> Any:
+    """The full budget: 150 rounds of 8 landers, 1.8 million steps with all that is measured."""
+    known = {"worlds": 8, "iterations": 150, "settle": 10}
+    return scrl.train(problem(), settings={**known, **(settings or {})}, **options)
+
+
+def controller(tilt: float, sink: float) -> Callable[[np.ndarray], int]:
+    """Lean towards the flag, and burn when it falls faster than its height allows."""
+
+    def act(observation: np.ndarray) -> int:
+        x, y, across, up, angle, turning, left_leg, right_leg = observation
+        if left_leg and right_leg:
+            return 2 if up < -0.1 else 0
+        wanted = np.clip(tilt * x + across, -0.4, 0.4)
+        turn = 0.5 * (wanted - angle) - turning
+        burn = 0.5 * (sink * abs(x) - y) - 0.5 * up
+        if burn > abs(turn) and burn > 0.05:
+            return 2
+        if abs(turn) > 0.05:
+            return 3 if turn < 0 else 1
+        return 0
+
+    return act
+
+
+def search(episodes: int = 40) -> list[tuple[tuple[float, float], Any]]:
+    """All controllers of a grid that keep the rules, the best first."""
+    made = problem()
+    grid = product((0.25, 0.5, 1.0), (0.25, 0.5, 0.75))
+    found = [(each, scrl.evaluate(made, controller(*each), episodes=episodes)) for each in grid]
+    kept = [pair for pair in found if pair[1].is_satisfied]
+    return sorted(kept, key=lambda pair: -pair[1].return_)
+
+
+if __name__ == "__main__":
+    if "--search" in sys.argv:
+        for numbers, evaluation in search()[:3]:
+            print(numbers, evaluation)
+    else:
+        result = train(out=Path("runs") / "lunar-lander")
+        print(result, result.best.evaluation, sep="\n")

@@ -1,0 +1,225 @@
+"""The compiled parts of a round, for all seeds at once; lanes are driven between them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+
+from scrl.learners import SeeingPolicy
+from scrl.learners.actions import Choice
+from scrl.loop import (
+    AUTOMATIC_KAPPA_RATE,
+    LoopState,
+    Metrics,
+    around,
+    improve,
+    move,
+    present_policy,
+    untrained,
+)
+from scrl.measuring import Task, judge
+from scrl.outside.driving import SAMPLES, FirstDrive
+from scrl.outside.eyes import OutsideEyes, Usual
+from scrl.outside.spaces import Actions
+from scrl.plan import Plan
+from scrl.rollout import Episode, Stretch
+
+# Lanes wait for every action: handing it to a thread and back would only take time, and on a busy
+# machine most of the time there is. (Of no effect once JAX has begun.)
+jax.config.update("jax_cpu_enable_async_dispatch", False)
+
+
+class RoundKeys(NamedTuple):
+    """All that a round leaves to chance."""
+
+    measure: Int[Array, "seed world"]
+    wobble: PRNGKeyArray
+    drive: Int[Array, "seed world"]
+    noise: Float[Array, "seed time world *noise"]
+    update: PRNGKeyArray
+    next: PRNGKeyArray
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def round_keys(plan: Plan, actions: Actions, keys: PRNGKeyArray) -> RoundKeys:
+    """Seeds of environments, noise, and keys for everything else."""
+    kind, loop = actions.kind, plan.loop
+    shape = (kind.count,) if isinstance(kind, Choice) else kind.shape
+
+    def of_seed(key: PRNGKeyArray) -> RoundKeys:
+        measure, wobble, drive, noise, update, after = jax.random.split(key, 6)
+        return RoundKeys(
+            reset_seeds(measure, loop.worlds),
+            wobble,
+            reset_seeds(drive, loop.worlds),
+            jax.random.normal(noise, (loop.steps, loop.worlds, *shape)),
+            update,
+            after,
+        )
+
+    return jax.vmap(of_seed)(keys)
+
+
+@partial(jax.jit, static_argnums=1)
+def reset_seeds_of_all(keys: PRNGKeyArray, worlds: int) -> Int[Array, "seed world"]:
+    """Seeds of environments, from a key for each seed of the training."""
+    return jax.vmap(lambda key: reset_seeds(key, worlds))(keys)
+
+
+def reset_seeds(key: PRNGKeyArray, worlds: int) -> Int[Array, " world"]:
+    return jax.random.randint(key, (worlds,), 0, 2**31 - 1)
+
+
+@partial(jax.jit, static_argnums=(0, 2))
+def begin_all(
+    plan: Plan, task: Task, actions: Actions, first: FirstDrive, keys: PRNGKeyArray
+) -> LoopState:
+    """An untrained policy and kappa = 0 for every seed; units are read off random drives."""
+
+    def of_seed(first: FirstDrive, key: PRNGKeyArray) -> LoopState:
+        learner_key, loop_key, settle_key = jax.random.split(key, 3)
+        eyes = _eyes(plan, task, actions, first)
+        weight = jnp.abs(task.told.coefficients)
+        unit = (weight @ eyes.label_unit) / weight.sum(axis=1)
+        beta = AUTOMATIC_KAPPA_RATE * eyes.price_unit / (unit**2 * first.steps.mean())
+        if plan.loop.kappa_rate is not None:
+            beta = jnp.full_like(beta, plan.loop.kappa_rate)
+        return untrained(plan, task, eyes, beta, keys=(learner_key, loop_key, settle_key))
+
+    return jax.vmap(of_seed)(first, keys)
+
+
+def _eyes(plan: Plan, task: Task, actions: Actions, first: FirstDrive) -> OutsideEyes:
+    size = jnp.maximum(first.size.mean(), 1e-3)
+    label_unit = jnp.where(
+        first.times.sum(axis=0) > 0,
+        first.served.sum(axis=0) / jnp.maximum(first.times.sum(axis=0), 1.0),
+        1.0,
+    )
+    served = jnp.maximum(first.served.mean(axis=0), 0.1 * label_unit * first.steps.mean())
+    sees_prices = plan.loop.sees_prices
+    seen = first.features.reshape(-1, first.features.shape[-1])
+    return OutsideEyes(
+        price_unit=size / first.steps.mean(),
+        channel_unit=jnp.concatenate([size[None], *([served] if sees_prices else [])]),
+        label_unit=label_unit,
+        usual=Usual(jnp.asarray(float(len(seen))), seen.mean(axis=0), seen.var(axis=0)),
+        actions=actions.kind,
+        features=seen.shape[1],
+        regions=task.world.regions,
+        sees_prices=sees_prices,
+        atoms=len(task.told.bounds),
+    )
+
+
+def first_drive_like(worlds: int, features: int, regions: int) -> FirstDrive:
+    """The shapes of one seed's first drive."""
+
+    def of(*shape: int) -> Any:
+        return jax.ShapeDtypeStruct((1, worlds, *shape), jnp.float32)
+
+    return FirstDrive(of(), of(), of(regions), of(regions), of(SAMPLES, features))
+
+
+@partial(jax.jit, static_argnums=0)
+def policies(plan: Plan, task: Task, state: LoopState) -> SeeingPolicy:
+    """The policies without noise, of all seeds."""
+    return jax.vmap(lambda each: present_policy(plan, task, each))(state)
+
+
+@jax.jit
+def choose_all(
+    policy: SeeingPolicy, features: Float[Array, "seed world feature"]
+) -> Shaped[Array, "seed world *action"]:
+    """What every seed's policy does in its lanes."""
+
+    def of_seed(policy: SeeingPolicy, features: Array) -> Array:
+        return jax.vmap(lambda row: act_on(policy, row))(features)
+
+    return jax.vmap(of_seed)(policy, features)
+
+
+def act_on(policy: SeeingPolicy, row: Float[Array, " feature"]) -> Shaped[Array, "*action"]:
+    """What a policy does without noise: numbers that may lie outside of [0, 1], or a choice."""
+    return policy.network(policy.eyes.actor(row, policy.price))  # pyright: ignore[reportCallIssue]
+
+
+@partial(jax.jit, static_argnums=0)
+def explore_all(
+    plan: Plan, task: Task, acting: Any, features: Array, noise: Array
+) -> tuple[Array, Array]:
+    """What every seed tries in its lanes, and how probable that was."""
+
+    def of_seed(acting: Any, features: Array, noise: Array) -> tuple[Array, Array]:
+        state, eyes, prices = acting
+        learner = plan.build(task, eyes)
+
+        def of_world(row: Array, price: Array, noise: Array) -> tuple[Array, Array]:
+            return learner.explore(state, eyes.actor(row, price), noise)
+
+        return jax.vmap(of_world)(features, prices, noise)
+
+    return jax.vmap(of_seed)(acting, features, noise)
+
+
+@partial(jax.jit, static_argnums=0)
+def kappas_around(
+    plan: Plan, task: Task, state: LoopState, keys: PRNGKeyArray
+) -> tuple[Array, Array]:
+    """The kappas that the worlds of every seed drive under, and their prices."""
+    return jax.vmap(lambda each, key: around(plan, task, each, key=key))(state, keys)
+
+
+@partial(jax.jit, static_argnums=(0, 5))
+def move_all(
+    plan: Plan, task: Task, state: LoopState, policy: SeeingPolicy, ran: Episode, is_learning: bool
+) -> tuple[LoopState, Metrics]:
+    """Judge the measured episodes of every seed and move its kappa; settling ends a round so."""
+
+    def of_seed(state: LoopState, policy: SeeingPolicy, ran: Episode) -> Any:
+        seen = judge(task, ran, deviations=plan.loop.deviations)
+        state, metrics = move(plan, task, state, policy, seen, is_learning=is_learning)
+        return state._replace(iteration=state.iteration + (not is_learning)), metrics
+
+    return jax.vmap(of_seed)(state, policy, ran)
+
+
+@partial(jax.jit, static_argnums=0)
+def remeasure_best(plan: Plan, task: Task, state: LoopState, ran: Episode) -> LoopState:
+    """The best policy of every seed, with what these episodes say of it."""
+
+    def of_seed(state: LoopState, ran: Episode) -> LoopState:
+        seen = judge(task, ran, deviations=plan.loop.deviations)
+        best = state.best._replace(
+            told_violation=seen.told_violation, violation=seen.violation, return_=seen.return_
+        )
+        return state._replace(best=best)
+
+    return jax.vmap(of_seed)(state, ran)
+
+
+@partial(jax.jit, static_argnums=0)
+def improve_all(
+    plan: Plan,
+    task: Task,
+    state: LoopState,
+    stretch: Stretch,
+    kappas: Array,
+    update_keys: PRNGKeyArray,
+    next_keys: PRNGKeyArray,
+) -> tuple[LoopState, Float[Array, " seed"]]:
+    """Every seed learns from its stretch, and takes over what observations are usual."""
+
+    def of_seed(state: LoopState, stretch: Stretch, kappas: Array, key: Any, after: Any) -> Any:
+        state, loss = improve(plan, task, state, stretch, kappas, key=key)
+        eyes = cast(OutsideEyes, state.eyes)
+        usual = eyes.usual.with_more(stretch.observation)
+        eyes = eqx.tree_at(lambda eyes: eyes.usual, eyes, usual)
+        return state._replace(eyes=eyes, key=after), loss
+
+    return jax.vmap(of_seed)(state, stretch, kappas, update_keys, next_keys)

@@ -1,0 +1,165 @@
+"""Anybody's environment in all forms -> a Gymnasium vector environment with so many lanes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import gymnasium
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.wrappers import TimeLimit
+
+from scrl.labels import Labels
+from scrl.outside.contract import EnvironmentFault, Guard
+
+Make: TypeAlias = Callable[[], Any]
+EnvironmentSource: TypeAlias = "str | Make | gymnasium.Env | Sequence[Any] | VectorEnv"
+"""An id, a function that makes an environment, one or several of them, or a vector environment."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where lanes come from."""
+
+    name: str
+    make: Make | None = None
+    """Makes as many as are wanted."""
+    makes: tuple[Make, ...] = ()
+    """As many as there are."""
+    vector: VectorEnv[Any, Any, Any] | None = None
+    """One that the user has made, and closes."""
+
+    @classmethod
+    def of(cls, env: Any) -> Source:
+        """Any form that a person may give."""
+        if isinstance(env, Source):
+            return env
+        if isinstance(env, str):
+            return cls(env, make=_MakeById(env))
+        if isinstance(env, VectorEnv):
+            return cls(_name_of(env), vector=env)
+        if isinstance(env, gymnasium.Env):
+            return cls(_name_of(env), makes=(_Given(env),))
+        if callable(env):
+            return cls(getattr(env, "__name__", type(env).__name__), make=env)
+        if isinstance(env, Sequence) and env:
+            makes = tuple(each if callable(each) else _Given(each) for each in env)
+            first = env[0]
+            name = getattr(first, "__name__", None) if callable(first) else _name_of(first)
+            return cls(name or type(first).__name__, makes=makes)
+        raise EnvironmentFault(
+            "an environment is an id such as 'Pendulum-v1', a function that makes one, a Gymnasium "
+            f"environment, a list of them, or a vector environment, not {env!r:.80}"
+        )
+
+    @property
+    def lanes(self) -> int | None:
+        """How many lanes there are; none where there can be as many as one likes."""
+        if self.vector is not None:
+            return self.vector.num_envs
+        return len(self.makes) or None
+
+    def maker(self, index: int) -> Make:
+        """What makes the environment of a lane."""
+        if self.make is not None:
+            return self.make
+        return self.makes[index]
+
+    def open(
+        self, lanes: int, labels: Labels, *, horizon_steps: int, processes: bool
+    ) -> VectorEnv[Any, Any, Any]:
+        """The lanes side by side; in processes of their own if asked for."""
+        if self.vector is not None:
+            return self.vector
+        home = os.getpid()
+        makes = [
+            _Lane(self.maker(index), index, labels, horizon_steps, home) for index in range(lanes)
+        ]
+        # Nothing is reset behind our back: the observation that ends an episode is kept.
+        mode = AutoresetMode.DISABLED
+        if not processes:
+            return SyncVectorEnv(makes, autoreset_mode=mode)
+        if any(isinstance(make, _Given) for make in self.makes):
+            raise EnvironmentFault(
+                "an environment that exists already cannot move to a process of its own: give "
+                "functions that make them"
+            )
+        # JAX has threads, so its process must not be forked.
+        return AsyncVectorEnv(makes, context="spawn", autoreset_mode=mode)
+
+
+@dataclass(frozen=True)
+class _MakeById:
+    """Makes the environment of an id; Gymnasium's own checker would only check what we do."""
+
+    id: str
+
+    def __call__(self) -> gymnasium.Env[Any, Any]:
+        try:
+            return gymnasium.make(self.id, disable_env_checker=True)
+        except gymnasium.error.Error as error:
+            raise EnvironmentFault(f"environment '{self.id}': {error}") from None
+
+
+@dataclass(frozen=True)
+class _Given:
+    """An environment that exists already."""
+
+    env: Any
+
+    def __call__(self) -> Any:
+        return self.env
+
+
+@dataclass(frozen=True)
+class _Lane:
+    """Makes the guarded environment of a lane."""
+
+    make: Make
+    index: int
+    labels: Labels
+    horizon_steps: int
+    home: int
+    """The process that trains."""
+
+    def __call__(self) -> gymnasium.Env[Any, Any]:
+        if os.getpid() != self.home:
+            # Ctrl-C reaches all processes of a terminal; the one that trains decides what it means.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        guarded = Guard(made(self.make, self.index), self.index, self.labels)
+        return TimeLimit(guarded, self.horizon_steps)
+
+
+def made(make: Make, index: int) -> gymnasium.Env[Any, Any]:
+    """The environment that a function makes, checked."""
+    try:
+        env = make()
+    except EnvironmentFault:
+        raise
+    except Exception as error:
+        raise EnvironmentFault(
+            f"environment {index}: making it raised {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(env, gymnasium.Env):
+        raise EnvironmentFault(
+            f"environment {index}: {make!r:.60} made {env!r:.60}, which is no Gymnasium environment"
+        )
+    return env
+
+
+def own_horizon(env: Any) -> int | None:
+    """The steps after which an environment truncates by itself, as far as it says so."""
+    spec = getattr(env, "spec", None)
+    steps = getattr(spec, "max_episode_steps", None)
+    while steps is None and isinstance(env, gymnasium.Wrapper):
+        steps = getattr(env, "_max_episode_steps", None) if isinstance(env, TimeLimit) else None
+        env = env.env
+    return steps
+
+
+def _name_of(env: Any) -> str:
+    spec = getattr(env, "spec", None)
+    return getattr(spec, "id", None) or type(getattr(env, "unwrapped", env)).__name__

@@ -1,0 +1,116 @@
+"""Gymnasium's spaces as the networks want them: rows of numbers in, numbers or a choice out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector.utils import iterate
+from jaxtyping import Float, Shaped
+
+from scrl.learners.actions import ActionKind, Choice, Numbers
+from scrl.outside.contract import EnvironmentFault
+
+
+@dataclass(frozen=True)
+class Actions:
+    """What an environment takes: a box of numbers, or one of some choices."""
+
+    kind: ActionKind
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    dtype: str = "float32"
+    first: int = 0
+    """The number of the first choice."""
+
+    @classmethod
+    def of(cls, space: Any) -> Actions:
+        """Those of an action space."""
+        if isinstance(space, spaces.Discrete):
+            return cls(Choice(int(space.n)), dtype=str(space.dtype), first=int(space.start))
+        if not isinstance(space, spaces.Box):
+            raise EnvironmentFault(
+                f"actions from {space}: only Box and Discrete are known; wrap the environment so "
+                "that it takes one of them"
+            )
+        if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
+            raise EnvironmentFault(
+                f"actions from {space} have no bounds: give them some with "
+                "gymnasium.wrappers.RescaleAction or TransformAction"
+            )
+        low, high = (tuple(map(float, each.ravel())) for each in (space.low, space.high))
+        return cls(Numbers(tuple(space.shape)), low, high, str(space.dtype))
+
+    def to_environment(self, chosen: Shaped[np.ndarray, "lane ..."]) -> np.ndarray:
+        """Numbers from [0, 1], or choices from 0 on, as the environment wants them."""
+        if isinstance(self.kind, Choice):
+            return (np.asarray(chosen) + self.first).astype(self.dtype)
+        shape = self.kind.shape
+        low, high = np.reshape(self.low, shape), np.reshape(self.high, shape)
+        return (low + np.clip(chosen, 0.0, 1.0) * (high - low)).astype(self.dtype)
+
+    def random(self, lanes: int, chance: np.random.Generator) -> Shaped[np.ndarray, "lane ..."]:
+        """Chosen evenly, before `to_environment`."""
+        if isinstance(self.kind, Choice):
+            return chance.integers(self.kind.count, size=lanes)
+        return chance.uniform(size=(lanes, *self.kind.shape))
+
+    def to_json(self) -> dict[str, Any]:
+        if isinstance(self.kind, Choice):
+            return {"choices": self.kind.count, "first": self.first, "dtype": self.dtype}
+        shape = list(self.kind.shape)
+        return {"shape": shape, "low": self.low, "high": self.high, "dtype": self.dtype}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Actions:
+        """The same again from what `to_json` wrote."""
+        if "choices" in document:
+            kind = Choice(int(document["choices"]))
+            return cls(kind, dtype=str(document["dtype"]), first=int(document["first"]))
+        shape = tuple(map(int, document["shape"]))
+        low, high = (tuple(map(float, document[name])) for name in ("low", "high"))
+        return cls(Numbers(shape), low, high, str(document["dtype"]))
+
+
+@dataclass(frozen=True)
+class Observations:
+    """How observations become rows of numbers."""
+
+    space: gymnasium.Space[Any]
+
+    @classmethod
+    def of(cls, space: Any) -> Observations:
+        if not isinstance(space, spaces.Space) or not space.is_np_flattenable:
+            raise EnvironmentFault(
+                f"observations from {space} are no fixed number of numbers; wrap the environment "
+                "so that they are (gymnasium.wrappers.TransformObservation)"
+            )
+        return cls(space)
+
+    @property
+    def features(self) -> int:
+        """Numbers in an observation."""
+        return spaces.flatdim(self.space)
+
+    def rows(self, batch: Any, lanes: int) -> Float[np.ndarray, "lane feature"]:
+        """The observations of all lanes as rows."""
+        if isinstance(self.space, spaces.Box):
+            return np.asarray(batch, np.float32).reshape(lanes, -1)
+        flat = [spaces.flatten(self.space, each) for each in self.single(batch, lanes)]
+        return np.asarray(flat, np.float32)
+
+    def row(self, observation: Any) -> Float[np.ndarray, " feature"]:
+        """A single observation as a row."""
+        if isinstance(self.space, spaces.Box):
+            return np.asarray(observation, np.float32).ravel()
+        return np.asarray(spaces.flatten(self.space, observation), np.float32)
+
+    def single(self, batch: Any, lanes: int) -> list[Any]:
+        """The observations of all lanes, one by one, as the environment gave them."""
+        if isinstance(self.space, spaces.Box | spaces.Discrete):
+            return list(batch)
+        return list(iterate(gymnasium.vector.utils.batch_space(self.space, lanes), batch))

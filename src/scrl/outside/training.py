@@ -1,0 +1,195 @@
+"""Training in somebody's environment: the same loop, run folders and results as on our maps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from scrl.evaluation import Evaluation
+from scrl.learners import SeeingPolicy
+from scrl.learners.actions import Choice
+from scrl.measuring import Task
+from scrl.methods import MethodError, TrainingConfig, configure
+from scrl.outcome import TrainingResult
+from scrl.outside.compiled import begin_all, first_drive_like
+from scrl.outside.contract import EnvironmentFault
+from scrl.outside.judging import evaluate_in
+from scrl.outside.lanes import Lanes
+from scrl.outside.policy import OutsidePolicy
+from scrl.outside.problem import EnvironmentProblem
+from scrl.outside.rounds import OutsideRounds
+from scrl.outside.spaces import Actions
+from scrl.punish import Atoms
+from scrl.rules import RuleSet, told
+from scrl.runs import RunError, RunFolder
+from scrl.together import Together
+from scrl.trained import REPORT_SEED
+from scrl.underway import Judge, Underway, Watcher
+from scrl.worlds.outside import OutsideWorld
+
+REPORT_EPISODES = 200
+"""Episodes behind a result, at least."""
+LEAST_STEPS = 4096
+"""Steps of all worlds in a round, at least, if nothing else is said."""
+
+DEFAULTS: Mapping[str, Any] = {
+    "iterations": 150,
+    "settle": 30,
+    "inset": 0.0,
+    "is_netted": False,
+    "episodes": 16,
+    "settle_episodes": 64,
+    "deviations": 2.0,
+    "first_mean": 0.5,
+    "discount": 0.99,
+    "trace": 0.95,
+    "epochs": 5,
+    "learning_rate": 1e-3,
+}
+"""What differs from the settings for our maps."""
+
+
+def configure_outside(
+    problem: EnvironmentProblem,
+    *,
+    method: str | None = None,
+    seeds: int = 1,
+    settings: Mapping[str, Any] | None = None,
+    **names: Any,
+) -> TrainingConfig:
+    """A method with its settings, for an environment: whole episodes fit into a round."""
+    given = dict(settings or {})
+    plain = configure(method, settings=given, **{**names, "steps": None})
+    worlds = _worlds(problem, plain, given, seeds)
+    horizon = problem.horizon_steps
+    fitting = horizon * max(1, math.ceil(LEAST_STEPS / (worlds * horizon)))
+    known = {**DEFAULTS, "worlds": worlds, "steps": fitting}
+    known = {key: value for key, value in known.items() if _is_known(key, plain)}
+    chosen = known | given
+    for key in ("episodes", "settle_episodes"):  # every lane runs as many as the others
+        if isinstance(chosen[key], int):
+            chosen[key] = worlds * -(-chosen[key] // worlds)
+    found = configure(method, settings=chosen, **names)
+    if found.loop.steps < horizon:
+        raise MethodError(
+            f"steps = {found.loop.steps} is less than the {horizon} steps of an episode: its end "
+            "would never be seen"
+        )
+    if isinstance(problem.actions.kind, Choice) and plain.learner != "ppo":
+        raise MethodError(
+            f"the learner '{plain.learner}' needs actions that are numbers, and those of "
+            f"{problem.name} are choices: take learner='ppo'"
+        )
+    return found
+
+
+def _is_known(key: str, config: TrainingConfig) -> bool:
+    tables = (config.loop, config.learner_settings, config.penalty_settings)
+    return any(hasattr(table, key) for table in tables)
+
+
+def _worlds(
+    problem: EnvironmentProblem, config: TrainingConfig, given: Mapping[str, Any], seeds: int
+) -> int:
+    """Lanes of each seed."""
+    lanes = problem.source.lanes
+    if lanes is None:
+        return config.loop.worlds
+    if lanes % seeds:
+        raise EnvironmentFault(
+            f"{lanes} environments cannot be shared out evenly to {seeds} seeds: give a function "
+            "that makes them"
+        )
+    if given.get("worlds", lanes // seeds) != lanes // seeds:
+        raise MethodError(
+            f"worlds = {given['worlds']}, but there are {lanes} environments for {seeds} seeds"
+        )
+    return lanes // seeds
+
+
+def task_outside(problem: EnvironmentProblem, config: TrainingConfig) -> Task:
+    """The problem as the loop wants it."""
+    return _task(problem.rules, config, problem.tolerance, problem.discount)
+
+
+def _task(rules: RuleSet, config: TrainingConfig, tolerance: float, discount: float) -> Task:
+    heard = told(rules, config.told)
+    atoms = Atoms.of(told(rules, "all"))
+    world = OutsideWorld(len(rules.regions))
+    return Task(world, atoms, Atoms.of(heard), config.mechanism, tolerance, discount, True)
+
+
+def run_outside(
+    problem: EnvironmentProblem,
+    config: TrainingConfig,
+    folder: RunFolder,
+    watch: Watcher | None = None,
+) -> TrainingResult:
+    """Train in a folder to the end; the environments are closed whatever happens."""
+    seeds = folder.record.seeds
+    with problem.open(len(seeds) * config.loop.worlds) as lanes:
+        task = task_outside(problem, config)
+        rounds = OutsideRounds(config.plan, task, problem.actions, lanes, seeds)
+        judge = Judge(_report_in(lanes), lambda _: None)
+        return Together([Underway(problem, config, folder, judge)], rounds, watch).run()[0]
+
+
+def _report_in(lanes: Lanes) -> Any:
+    """Reports policies in these lanes, in episodes that had no part in choosing them."""
+
+    def report(
+        problem: EnvironmentProblem, policy: SeeingPolicy, seed: int, name: str
+    ) -> Evaluation:
+        episodes = lanes.count * -(-REPORT_EPISODES // lanes.count)
+        return evaluate_in(
+            lanes, problem, OutsidePolicy(policy, problem.actions),
+            episodes=episodes, seed=REPORT_SEED + seed, name=name,
+        )  # fmt: skip
+
+    return report
+
+
+def check_same(problem: EnvironmentProblem, folder: RunFolder) -> None:
+    """Raise unless an environment is the one that a run has begun with, as far as one can tell."""
+    kept = folder.environment()
+    if kept is None:
+        raise RunError(f"{folder.path}: this run is on a map; go on with it without an environment")
+    for name, value in problem.to_json().items():
+        if name in ("name", "environment"):
+            continue  # a function may have got another name
+        if kept.get(name) != _as_read(value):
+            raise RunError(
+                f"{folder.path}: this run began with other {name}: {kept.get(name)!r:.120}, and "
+                f"now it is {value!r:.120}"
+            )
+
+
+def _as_read(value: Any) -> Any:
+    """The value as it comes back from JSON."""
+    if isinstance(value, Mapping):
+        return {key: _as_read(each) for key, each in value.items()}
+    return [_as_read(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def load_outside(folder: RunFolder, seed_index: int) -> OutsidePolicy:
+    """The policy of one seed of a finished run; the environment is not needed."""
+    document = folder.environment()
+    if document is None:
+        raise RunError(f"{folder.path}: this run is on a map")
+    config = TrainingConfig.from_json(folder.record.settings)
+    rules, actions = folder.rules(), Actions.from_json(document["actions"])
+    task = _task(rules, config, document["tolerance"], document["discount"])
+    first = first_drive_like(config.loop.worlds, document["features"], len(rules.regions))
+    seeds = len(folder.record.seeds)
+
+    def begin() -> SeeingPolicy:
+        drives = jax.tree.map(lambda leaf: jnp.zeros((seeds, *leaf.shape[1:])), first)
+        keys = jnp.stack([jax.random.key(0)] * seeds)
+        return begin_all(config.plan, task, actions, drives, keys).best.policy
+
+    policies = folder.load_policy(jax.eval_shape(begin))
+    return OutsidePolicy(jax.tree.map(lambda leaf: leaf[seed_index], policies), actions)

@@ -1,0 +1,86 @@
+"""Small environments of somebody else's: a walk on a line, and all the ways to break a contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+GOAL = 3.0
+HORIZON = 8
+
+
+class Walk(gymnasium.Env[np.ndarray, Any]):
+    """From 0 towards 3 by the action, in [-1, 1]; terminated there; -1 a step.
+
+    `info` has `amounts`: metres walked to the left and to the right in this step.
+    """
+
+    def __init__(self, broken: str = "", at: int = 3, choices: bool = False) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+        box = spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self.action_space = spaces.Discrete(3, start=-1) if choices else box
+        self._broken, self._at = broken, at
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        super().reset(seed=seed, options=options)
+        self._place = float(self.np_random.uniform(0.0, 0.5))
+        self._steps = 0
+        return self._seen(), {}
+
+    def step(self, action: Any) -> Any:
+        moved = float(np.ravel(action)[0])
+        self._place += moved
+        self._steps += 1
+        info = {"amounts": np.array([max(-moved, 0.0), max(moved, 0.0)])}
+        found = (self._seen(), -1.0, self._place >= GOAL, False, info)
+        return found if self._steps < self._at or not self._broken else self._break(found)
+
+    def _seen(self) -> np.ndarray:
+        return np.array([self._place, self._steps / HORIZON], np.float32)
+
+    def _break(self, good: tuple[Any, ...]) -> Any:
+        seen, reward, terminated, truncated, info = good
+        if self._broken == "raises":
+            raise RuntimeError("the wheel came off")
+        bad = {
+            "shape": (np.zeros(3, np.float32), reward, terminated, truncated, info),
+            "observation": (np.array([np.nan, 0], np.float32), reward, terminated, truncated, info),
+            "reward": (seen, float("nan"), terminated, truncated, info),
+            "text": (seen, "much", terminated, truncated, info),
+            "four": (seen, reward, terminated, info),
+            "flag": (seen, reward, "no", truncated, info),
+            "info": (seen, reward, terminated, truncated, None),
+            "label": (seen, reward, terminated, truncated, {"amounts": np.array([1.0, np.nan])}),
+            "length": (seen, reward, terminated, truncated, {"amounts": np.ones(3)}),
+            "missing": (seen, reward, terminated, truncated, {"amount": np.ones(2)}),
+        }
+        return bad[self._broken]
+
+
+def make_walk() -> gymnasium.Env[Any, Any]:
+    return Walk()
+
+
+def make_choices() -> gymnasium.Env[Any, Any]:
+    return Walk(choices=True)
+
+
+class Make:
+    """Makes walks that break a contract; can move to another process."""
+
+    def __init__(self, broken: str) -> None:
+        self.broken = broken
+
+    def __call__(self) -> gymnasium.Env[Any, Any]:
+        return Walk(self.broken)
+
+
+REGIONS = ("west", "east")
+RULES = "if west > 1 then east >= 2"
+LOOP: dict[str, Any] = {
+    "worlds": 2, "steps": HORIZON, "iterations": 3, "settle": 2, "episodes": 4,
+    "settle_episodes": 4, "width": 8, "depth": 1, "epochs": 1, "minibatches": 2,
+}  # fmt: skip

@@ -1,0 +1,177 @@
+"""Training in somebody's environment: folders, going on, all learners, all forms of it."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+import scrl
+from scrl.outside.compiled import round_keys
+from scrl.outside.rounds import OutsideRounds
+from scrl.outside.training import configure_outside, task_outside
+from scrl.runs import RunError, RunFolder
+from scrl.underway import Progress
+
+from .small import HORIZON, LOOP, REGIONS, RULES, Walk, make_choices, make_walk
+
+pytestmark = pytest.mark.usefixtures("quick_compiling")
+OPTIONS: dict[str, Any] = {"labels": "amounts", "regions": REGIONS, "rules": RULES}
+
+
+def train(env: Any, out: Path, **options: Any) -> Any:
+    known = {**OPTIONS, "horizon_steps": HORIZON, "seeds": 2, "settings": LOOP, "out": out}
+    return scrl.train(env, **{**known, **options})
+
+
+def same_bits(run: Path, other: Path) -> bool:
+    return all(
+        (run / name).read_bytes() == (other / name).read_bytes()
+        for name in ("policy.eqx", "metrics.jsonl")
+    )
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("outside") / "run"
+    train(make_walk, out)
+    return out
+
+
+def test_a_run_folder_holds_what_those_of_maps_hold(run: Path) -> None:
+    folder = RunFolder.open(run)
+    assert folder.record.problem == "make_walk"
+    rows = folder.metrics()
+    assert len(rows) == 2 * (LOOP["iterations"] + LOOP["settle"])
+    assert {"return", "violation", "steps", "loss", "density/west", "kappa/1"} <= set(rows[0])
+    kept = json.loads((run / "environment.json").read_text())
+    assert kept["regions"] == list(REGIONS)
+    assert kept["rules"] == {"rule-1": RULES}
+    assert kept["horizon_steps"] == HORIZON
+    assert kept["actions"] == {"shape": [1], "low": [-1.0], "high": [1.0], "dtype": "float32"}
+    result = json.loads((run / "result.json").read_text())["result"]
+    assert {"problem", "method", "seeds", "satisfied", "gap_mean", "env_steps"} <= set(result)
+    first = result["seeds"][0]
+    assert set(first["density"]) == set(REGIONS)
+    assert first["gap"] is None
+    assert first["episodes"] == 200
+    assert 0 <= first["episodes_satisfied"] <= 200
+    # 3 rounds of 2 seeds x 2 worlds x 8 steps, and what was measured
+    measured = sum(row["steps"] * 4 for row in rows)
+    assert result["env_steps"] == pytest.approx(3 * 2 * 2 * HORIZON + measured, abs=len(rows))
+
+
+def test_its_curves_can_be_drawn(run: Path) -> None:
+    figure = scrl.plot(scrl.resume(run))
+    assert [axes.get_ylabel() for axes in figure.axes] == ["return", "violated by, steps", "kappa"]
+
+
+def test_a_map_is_asked_for_in_vain(run: Path) -> None:
+    with pytest.raises(RunError, match=r"not on a map but in an environment of somebody's \(make_"):
+        RunFolder.open(run).problem()
+
+
+def test_the_policy_comes_back_and_does_the_same(run: Path) -> None:
+    result = scrl.resume(run)  # finished: it is read
+    problem = scrl.environment(make_walk, horizon_steps=HORIZON, **OPTIONS)
+    for seed in (0, 1):
+        policy = scrl.load_policy(run, seed=seed)
+        action = policy(np.array([0.2, 0.0], np.float32))
+        assert problem.source.maker(0)().action_space.contains(action)
+        again = scrl.evaluate(problem, policy, episodes=30, name="again")
+        told = next(each for each in result.seeds if each.seed == seed).evaluation
+        error = told.density_se["east"] + again.density_se["east"]
+        assert again.density["east"] == pytest.approx(told.density["east"], abs=5 * error + 1e-6)
+    with pytest.raises(scrl.ScrlError, match="trained on observations of 2 numbers, and this one"):
+        policy(np.zeros(3))
+
+
+def test_gone_on_with_it_ends_with_the_same_bits(run: Path, tmp_path: Path) -> None:
+    def stop(now: Progress) -> None:
+        if now.rounds == 2:
+            raise KeyboardInterrupt
+
+    import scrl.together
+
+    before, scrl.together.CHECKPOINT_EVERY_S = scrl.together.CHECKPOINT_EVERY_S, 0.0
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            train(make_walk, tmp_path / "run", watch=stop)
+    finally:
+        scrl.together.CHECKPOINT_EVERY_S = before
+    with pytest.raises(RunError, match=r"see scrl\.resume and scrl\.load_policy"):
+        scrl.resume(tmp_path / "run")
+    with pytest.raises(RunError, match="this run began with other horizon_steps: 8, and now it is"):
+        scrl.resume(tmp_path / "run", make_walk, labels="amounts", horizon_steps=9)
+    with pytest.raises(RunError, match="this run began with other actions"):
+        scrl.resume(tmp_path / "run", make_choices, labels="amounts")
+    scrl.resume(tmp_path / "run", make_walk, labels="amounts")
+    assert same_bits(run, tmp_path / "run")
+
+
+def test_processes_change_nothing(run: Path, tmp_path: Path) -> None:
+    train(make_walk, tmp_path / "run", processes=True)
+    assert same_bits(run, tmp_path / "run")
+    assert multiprocessing.active_children() == []
+
+
+def test_a_vector_environment_changes_nothing(run: Path, tmp_path: Path) -> None:
+    def make() -> gymnasium.Env[Any, Any]:
+        return gymnasium.wrappers.TimeLimit(Walk(), HORIZON)
+
+    vector = gymnasium.vector.SyncVectorEnv([make] * 4)
+    train(vector, tmp_path / "run")
+    assert same_bits(run, tmp_path / "run")
+    vector.reset()  # it is still open: it was made by somebody else
+    vector.close()
+
+
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        (make_choices, {"penalty": "scrl-min"}),
+        (make_walk, {"learner": "ddpg", "penalty": "lagrangian"}),
+        (make_walk, {"learner": "sac", "penalty": "none"}),
+    ],
+)
+def test_other_learners_and_penalties(make: Any, options: dict[str, Any], tmp_path: Path) -> None:
+    replay = {"memory": 100, "batch": 8, "updates": 4} if "learner" in options else {}
+    known = LOOP if not replay else {k: v for k, v in LOOP.items() if k not in NOT_REPLAYED}
+    result = train(make, tmp_path / "run", settings={**known, **replay}, seeds=1, **options)
+    action = scrl.load_policy(result.run)(np.zeros(2, np.float32))
+    assert make().action_space.contains(action)
+
+
+NOT_REPLAYED = ("epochs", "minibatches")
+
+
+def test_rules_are_learned(tmp_path: Path) -> None:
+    """Every step costs 1 until the goal in the east; a rule sends the walker west."""
+    settings = {**LOOP, "iterations": 60, "settle": 10, "worlds": 8, "width": 16, "epochs": 4}
+    settings |= {"episodes": 8, "settle_episodes": 16, "learning_rate": 5e-3}
+    result = train(make_walk, tmp_path / "run", rules="west >= 3", seeds=1, settings=settings)
+    assert RunFolder.open(result.run).metrics()[0]["violation"] > 2.0
+    assert result.is_satisfied
+    assert result.best.evaluation.density["west"] >= 3.0
+
+
+@pytest.mark.parametrize(("discount", "ends"), [(1.0, True), (0.9, False)])
+def test_only_plain_sums_end_with_the_horizon(discount: float, ends: bool) -> None:
+    """A walker that hardly moves is cut off after 8 steps: is that an end for the learner?"""
+    problem = scrl.environment(make_walk, horizon_steps=HORIZON, **OPTIONS)
+    settings = {**LOOP, "discount": discount, "first_spread": 0.01, "least_spread": 0.01}
+    config = configure_outside(problem, settings=settings)
+    with problem.open(config.loop.worlds) as lanes:
+        task = task_outside(problem, config)
+        rounds = OutsideRounds(config.plan, task, problem.actions, lanes, (0,))
+        state = rounds.begin()
+        keys = round_keys(config.plan, problem.actions, state.key)
+        stretch = rounds._explore(state, np.zeros((1, 2, 2), np.float32), keys)
+    assert stretch.is_truncated[0, -1].all()
+    assert (stretch.is_terminated[0, -1] == ends).all()
+    assert not stretch.is_terminated[0, :-1].any()
