@@ -10,9 +10,9 @@ from scrl.export.onnx_graph import Graph
 from scrl.export.portable import INPUTS, checked, sidecar
 from scrl.export.segments import ExportError
 from scrl.learners import SeeingPolicy
+from scrl.learners.choosers import Mean
 from scrl.learners.ddpg import Throttle
 from scrl.learners.networks import Mlp
-from scrl.learners.ppo import Mean
 from scrl.learners.sac import SoftThrottle
 from scrl.problems import Problem
 from scrl.worlds.sweep import SweepWorld
