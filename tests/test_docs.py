@@ -22,6 +22,7 @@ from scrl.rules import parse
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
+TUTORIAL = ROOT / "docs" / "tutorial.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 REGIONS = ["S1", "S2", "S3", "S4", "S5"]
@@ -72,20 +73,52 @@ def test_python_blocks_run_and_print_the_text_below_them(
     assert printed == ""
 
 
-@pytest.mark.parametrize("page", pages_with("console"), ids=lambda page: page.stem)
+def typed(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A command line of a page, run in a folder."""
+    program, *arguments = shlex.split(command.removeprefix("$ "), comments=True)
+    assert program == "scrl"
+    return subprocess.run(
+        [sys.executable, "-m", "scrl", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=folder,
+    )
+
+
+def check_console_block(text: str, folder: Path) -> None:
+    command, shown = text.split("\n", 1)
+    assert tidy(typed(command, folder).stdout) == tidy(shown), command
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in pages_with("console") if page != TUTORIAL], ids=lambda page: page.stem
+)
 def test_console_blocks_print_what_they_show(page: Path, tmp_path: Path) -> None:
     for _, text in blocks(page, "console"):
-        command, shown = text.split("\n", 1)
-        program, *arguments = shlex.split(command.removeprefix("$ "))
-        assert program == "scrl"
-        done = subprocess.run(
-            [sys.executable, "-m", "scrl", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            cwd=tmp_path,
-        )
-        assert tidy(done.stdout) == tidy(shown), command
+        check_console_block(text, tmp_path)
+
+
+def test_the_tutorial_can_be_typed_along(tmp_path: Path) -> None:
+    """Its map is saved, its settings are written into the problem file, its commands are run."""
+    problem = tmp_path / "farm" / "problem.toml"
+    for kind, text in blocks(TUTORIAL, "json", "toml", "console", "sh"):
+        if kind == "json":
+            (tmp_path / "farm.geojson").write_text(text, encoding="utf-8")
+        elif kind == "console":
+            check_console_block(text, tmp_path)
+        elif kind == "sh":
+            for command in text.splitlines():
+                done = typed(command, tmp_path)
+                assert done.returncode == 0, done.stdout
+        elif text.startswith("[rules]"):
+            before, _, _ = problem.read_text(encoding="utf-8").partition("[rules]")
+            problem.write_text(before + text, encoding="utf-8")
+        else:
+            before = problem.read_text(encoding="utf-8")
+            problem.write_text(before.replace("[vehicle]", f"{text}\n[vehicle]"), encoding="utf-8")
+    kept = {"report.html", "route.plan", "route.geojson", "regions.csv"}
+    assert kept <= {path.name for path in (tmp_path / "plan").iterdir()}
 
 
 def test_the_json_example_of_eval_is_real() -> None:

@@ -40,7 +40,9 @@ def origin_of(view: RunView) -> Origin:
         ("begun", record.created),
     ]
     if view.result is not None:
-        facts.append(("driven", f"{view.result.env_steps:,} steps in {view.result.wall_s:,.0f} s"))
+        took = f"{view.result.wall_s:,.0f} s"
+        steps = view.result.env_steps
+        facts.append(("driven", f"{steps:,} steps in {took}") if steps else ("found in", took))
     run = shlex.quote(str(path))
     again = f"scrl train --resume {run}"
     if view.result is not None:
