@@ -179,7 +179,10 @@ def evaluate_mixture(
 ) -> Evaluation:
     """One policy is drawn by its weight for each episode; densities and return in expectation."""
     keys = jax.random.split(jax.random.key(seed), checked_episodes(episodes))
-    ran = [run_episodes(problem.world, policy, keys=keys) for policy in policies]
+    ran = [
+        run_episodes(problem.world, policy, keys=keys, discount=problem.discount)
+        for policy in policies
+    ]
     rate = problem.world_spec.vehicle.rate
     amounts = [rate * np.asarray(each.service, float) for each in ran]
     found = [densities.from_episodes(each) for each in amounts]

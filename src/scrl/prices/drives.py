@@ -40,6 +40,15 @@ class Driven(NamedTuple):
     """Those of each plan in its first episode."""
 
 
+class Terms(NamedTuple):
+    """What holds for all plans of a call."""
+
+    until_step: Int[Array, ""]
+    discount: Float[Array, ""]
+    keys: PRNGKeyArray
+    """One for each episode."""
+
+
 class Recorded(NamedTuple):
     """Episodes of some plans under way."""
 
@@ -69,12 +78,14 @@ class Driver:
         *,
         most_steps: float,
         keys: PRNGKeyArray,
+        discount: float = 1.0,
     ) -> Driven:
         """Every plan in the same episodes, one for each key; longer ones are broken off."""
+        drive_some = partial(self._drive_some, discount=discount)
         until = min(most_steps, self.spec.route.horizon_steps)
         some = [prices[first : first + AT_ONCE] for first in range(0, len(prices), AT_ONCE)]
         with ThreadPoolExecutor(os.cpu_count()) as threads:
-            ran = list(threads.map(lambda each: self._drive_some(each, until, keys), some))
+            ran = list(threads.map(lambda each: drive_some(each, until, keys), some))
         sums, throttles, of_part = jax.tree.map(lambda *leaves: np.concatenate(leaves), *ran)
         rate, of_part = self.spec.vehicle.rate, of_part.astype(float) / len(keys)
         return Driven(
@@ -88,13 +99,19 @@ class Driver:
         )
 
     def _drive_some(
-        self, prices: Float[np.ndarray, "plan part region"], until: float, keys: PRNGKeyArray
+        self,
+        prices: Float[np.ndarray, "plan part region"],
+        until: float,
+        keys: PRNGKeyArray,
+        *,
+        discount: float,
     ) -> tuple[Episode, Float[np.ndarray, "plan step"], Float[np.ndarray, "plan part 1+region"]]:
         """Some plans in one call: the same number each time, so that it is compiled once."""
         padded = np.concatenate([prices, np.repeat(prices[:1], AT_ONCE - len(prices), axis=0)])
         ran = _drive_all(
             self.ahead, self.world, jnp.asarray(padded / self.spec.vehicle.effort, jnp.float32),
-            jnp.asarray(until, int), keys, window=self.window, room=self.spec.route.horizon_steps,
+            Terms(jnp.asarray(until, int), jnp.asarray(discount, float), keys),
+            window=self.window, room=self.spec.route.horizon_steps,
         )  # fmt: skip
         kept = (ran.running.sums, ran.throttles, ran.sums_of_part)
         return jax.tree.map(lambda leaf: np.asarray(leaf)[: len(prices)], kept)
@@ -105,8 +122,7 @@ def _drive_all(
     ahead: AheadOfFluid,
     world: SweepWorld,
     prices: Float[Array, "plan part region"],
-    until_step: Int[Array, ""],
-    keys: PRNGKeyArray,
+    terms: Terms,
     *,
     window: int,
     room: int,
@@ -117,10 +133,10 @@ def _drive_all(
     plan = jnp.arange(plans)[:, None]
 
     def is_going(now: Recorded) -> Bool[Array, "plan episode"]:
-        return ~now.running.sums.is_terminated & (now.step < until_step)
+        return ~now.running.sums.is_terminated & (now.step < terms.until_step)
 
     def drive_on(outlook: Outlook, now: RunningEpisode) -> tuple[RunningEpisode, Array]:
-        return one_step(world, PricePolicy(ahead, outlook), now)
+        return one_step(world, PricePolicy(ahead, outlook), now, terms.discount)
 
     def body(now: Recorded) -> Recorded:
         on_each = jax.vmap(jax.vmap(drive_on, in_axes=(None, 0)))
@@ -138,7 +154,7 @@ def _drive_all(
             now.sums_of_part.at[plan, part].add(jnp.concatenate([earned, given], axis=-1)),
         )
 
-    begun = jax.vmap(lambda key: begin_episode(world, key=key))(keys)
+    begun = jax.vmap(lambda key: begin_episode(world, key=key))(terms.keys)
     start = Recorded(
         jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (plans, *leaf.shape)), begun),
         jnp.zeros((), int),

@@ -207,7 +207,12 @@ class PlanSearch:
     def _add(self, prices: Float[np.ndarray, "plan part region"]) -> None:
         """Drive by these prices and remember what came of it."""
         prices = np.minimum(prices, HIGHEST_PRICE)
-        driven = self.driver.drive(self.effort * prices, most_steps=self.most_steps, keys=self.keys)
+        driven = self.driver.drive(
+            self.effort * prices,
+            most_steps=self.most_steps,
+            keys=self.keys,
+            discount=self.problem.discount,
+        )
         ended = driven.is_finished
         self.was_broken_off |= not ended.all()
         sides = driven.amounts @ self.branch.coefficients.T

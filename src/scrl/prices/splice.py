@@ -17,6 +17,8 @@ from scipy.optimize import linprog
 TRIED = 48
 STEADINESS = (0.0, 4.0)
 """How many steps nearer to the mixture another plan must bring it, to be changed to."""
+WASTED, CHANGED = 0.3, 0.1
+"""What a step given in vain, and a change of plans, count for against a step that is missing."""
 START_ERROR = 1.0
 """Spread of the error that a walk begins with, in steps: each ends elsewhere."""
 
@@ -45,10 +47,11 @@ def splices(
         distance[np.arange(TRIED), current] -= steadiness
         current = distance.argmin(axis=1)
         error, taken[:, part] = after[np.arange(TRIED), current], current
-    over = np.maximum(error - start - room, 0.0).sum(axis=1)
+    off = error - start
+    missed = (np.maximum(off - room, 0.0) + WASTED * np.maximum(-off, 0.0)).sum(axis=1)
     changes = (np.diff(taken, axis=1) != 0).sum(axis=1)
     _, first = np.unique(taken, axis=0, return_index=True)
-    best = first[np.argsort(over[first] + 0.1 * changes[first], kind="stable")]
+    best = first[np.argsort(missed[first] + CHANGED * changes[first], kind="stable")]
     return taken[best[:count]]
 
 

@@ -16,6 +16,7 @@ from scrl.problems import Problem
 from scrl.reference.answer import Reference, Taken
 from scrl.reference.disjunctive import Atoms
 from scrl.reference.fluid import FluidSweep
+from scrl.reference.linear import Status
 from scrl.reference.loosen import least_loosening
 from scrl.reference.question import Question
 from scrl.reference.solve import solve_question, taken_disjuncts
@@ -71,6 +72,8 @@ class Priced:
 
 def price_rules(problem: Problem, *, time_limit_s: float = 60.0) -> Priced:
     """The best branch of a problem's rules, its multipliers, and what others would cost."""
+    if problem.discount != 1.0:
+        return _price_discounted(problem, time_limit_s)
     question = Question.of(problem)
     reference, found = solve_question(question, time_limit_s=time_limit_s)
     if found.best is not None:
@@ -83,9 +86,39 @@ def price_rules(problem: Problem, *, time_limit_s: float = 60.0) -> Priced:
     return Priced(reference, None if best is None else _branch(question, best, loosened))
 
 
+def _price_discounted(problem: Problem, time_limit_s: float) -> Priced:
+    """A branch and multipliers to begin with; nothing is proven, so there is no reference."""
+    question = _as_discounted(problem)
+    unknown = Reference(problem.name, Status.TIME_LIMIT)
+    best = best_fluid(question.fluid, question.atoms, time_limit_s=time_limit_s).best
+    if best is None and (loosened := _loosened_bounds(question)) is not None:
+        atoms = replace(question.atoms, bounds=loosened)
+        best = best_fluid(question.fluid, atoms, time_limit_s=time_limit_s).best
+    return Priced(unknown, None) if best is None else _priced(question, unknown, best, ())
+
+
+def _as_discounted(problem: Problem) -> Question:
+    """The fluid with its amounts scaled to what full speed gives when it is discounted."""
+    import jax  # which the fluid does not need
+    import jax.numpy as jnp
+
+    from scrl.policies import Constant
+    from scrl.rollout import run_episodes
+
+    keys, policy = jax.random.split(jax.random.key(0), 1), Constant(jnp.ones(()))
+    plain, less = (
+        np.asarray(run_episodes(problem.world, policy, keys=keys, discount=each).service[0], float)
+        for each in (1.0, problem.discount)
+    )
+    share = np.divide(less, plain, out=np.ones_like(plain), where=plain > 0)
+    named = (problem.atoms.coefficients != 0).any(axis=0)
+    fluid = FluidSweep.of(problem.world_spec, named)
+    return Question(problem, replace(fluid, amount=share[:, None] * fluid.amount))
+
+
 def price_without(problem: Problem, priced: Priced, atoms: Collection[int]) -> Priced | None:
     """The best branch that rests on none of these atoms; none where there is no such branch."""
-    question = Question.of(problem)
+    question = Question.of(problem) if problem.discount == 1.0 else _as_discounted(problem)
     members = question.atoms.members.copy()
     members[:, list(atoms)] = False
     if not members.any(axis=1).all():
