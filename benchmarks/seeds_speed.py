@@ -1,8 +1,8 @@
 """Training steps per second against the number of seeds, on whatever device there is.
 
-`python -m benchmarks.seeds_speed [--problem agri-joint] [--method scrl] [--out TABLE.json]` compiles
-the rounds of 1 to 1,000 seeds and times a few of each; every step is driven, measured, priced and
-learned from, with the settings that `scrl train` has by default.
+`python -m benchmarks.seeds_speed [--problem agri-joint] [--method scrl] [--out TABLE.json]`
+compiles the rounds of 1 to 1,000 seeds and times a few of each; every step is driven, measured,
+priced and learned from, with the settings that `scrl train` has by default.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scrl.errors import PolicyError
-from scrl.prices.kept import holds_plan, kept_policy
+from scrl.prices.kept import holds_plan, kept_plans
 from scrl.problems import Problem
 from scrl.route import Route, drive
 from scrl.runs import RunFolder
@@ -24,6 +24,8 @@ class Driver:
     seed: int
     """Of training, or of the search."""
     episode_seed: int = 0
+    warning: str | None = None
+    """What a reader of its route should know."""
 
     @cached_property
     def route(self) -> Route:
@@ -31,22 +33,32 @@ class Driver:
         return drive(self.problem, self.policy, seed=self.episode_seed)
 
 
-def run_policy(run: Path | str, seed: int | None = None) -> Any:
-    """The policy of a finished run: of a seed, or the best one."""
+def run_plans(run: Path | str, seed: int | None = None) -> list[tuple[float, Any]]:
+    """The policies of a finished run and the share of episodes that each drives.
+
+    One of training: that of a seed, or the best one. One of `scrl ask` may mix several.
+    """
     if not holds_plan(run):
-        return load_policy(run, seed)
+        return [(1.0, load_policy(run, seed))]
     if seed not in (None, *RunFolder.open(run).record.seeds):
         raise PolicyError(f"{run}: a plan of `scrl ask`, which has no seeds to choose from")
-    return kept_policy(run)
+    return kept_plans(run)
 
 
 def run_driver(run: Path | str, seed: int | None = None) -> Driver:
     """What a finished run drives with: the policy of a seed, or of the best one."""
-    policy = run_policy(run, seed)
+    plans = run_plans(run, seed)
     folder = RunFolder.open(run)
     if seed is None:
         result = read_result(folder)
         if result is None:
             raise PolicyError(f"{folder.path}: this run is not finished")
         seed = result.best.seed
-    return Driver(folder.problem(), policy, seed, REPORT_SEED + seed)
+    share, policy = plans[0]
+    warning = None
+    if len(plans) > 1:
+        warning = (
+            f"the rules are kept by a mixture of {len(plans)} plans; this is one of them, driven "
+            f"in {share:.0%} of the episodes, and alone it may break a rule"
+        )
+    return Driver(folder.problem(), policy, seed, REPORT_SEED + seed, warning)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -143,6 +144,12 @@ def evaluate(
     label = name or (policy if isinstance(policy, str) else type(policy).__name__)
     if isinstance(policy, str):
         policy = fixed_policy(policy, problem)
+    cells, path = getattr(policy, "cells", None), len(problem.world_spec.path.cells)
+    if cells is not None and cells != path:
+        raise PolicyError(
+            f"{label}: this policy drives a path of {cells:,} cells, and that of {problem.name} "
+            f"has {path:,}"
+        )
     asked, there = getattr(policy, "regions", None), len(problem.world_spec.regions.names)
     if asked is not None and asked != there:
         raise PolicyError(
@@ -185,13 +192,12 @@ def evaluate_mixture(
     ]
     rate = problem.world_spec.vehicle.rate
     amounts = [rate * np.asarray(each.service, float) for each in ran]
-    found = [densities.from_episodes(each) for each in amounts]
 
     def expected(values: Iterable[Any]) -> Any:
         return sum(weight * value for weight, value in zip(weights, values, strict=True))
 
-    variance = np.square(weights) @ np.square([each.standard_error for each in found])
-    density = densities.Density(expected(each.mean for each in found), np.sqrt(variance), episodes)
+    # All are driven in the same episodes, so chance is that of their weighted sum in each.
+    density = densities.from_episodes(expected(amounts))
     judged = [verdict(problem.rules, density, each, problem.tolerance) for each in amounts]
     alone = expected(each["episodes_satisfied"] for each in judged)
     return Evaluation(
@@ -200,9 +206,10 @@ def evaluate_mixture(
         unit=problem.world_spec.units.unit,
         return_=float(expected(np.asarray(each.return_, float).mean() for each in ran)),
         episodes=episodes,
-        episodes_truncated=sum(int((~np.asarray(each.is_terminated)).sum()) for each in ran),
+        episodes_truncated=math.ceil(expected((~each.is_terminated).sum() for each in ran) - 1e-9),
         steps=float(expected(np.asarray(each.steps, float).mean() for each in ran)),
-        **{**judged[0], "episodes_satisfied": round(float(alone))},
+        # Rounded to the safe side: of one episode, 60 % is not one.
+        **{**judged[0], "episodes_satisfied": math.floor(alone + 1e-9)},
     )
 
 

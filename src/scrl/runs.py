@@ -43,7 +43,8 @@ _ENVIRONMENT = {
     "features": int, "actions": dict, "unit": str, "tolerance": int | float,
     "discount": int | float, "margin": int | float, "equality_band": int | float,
 }  # fmt: skip
-_MAP_NAMES_TAKEN = ("run.json", "result.json", "environment.json")  # a map can be a .json file too
+_MAP_NAMES_TAKEN = ("run.json", "result.json", "environment.json", "plan.json", "prices.json")
+"""Files of runs; a map can be a .json file too."""
 _STATE_NAME = re.compile(r"state-[0-9]+-[0-9a-f]+\.eqx")
 
 
@@ -86,7 +87,7 @@ class RunFolder:
         check_free(path)
         source = None if problem is None else problem.source
         if source and source.path.name.lower() in _MAP_NAMES_TAKEN:
-            raise RunError(f"{source.path}: every run has a file of that name; rename the map")
+            raise RunError(f"{source.path}: runs have files of that name; rename the map")
         path.mkdir(parents=True, exist_ok=True)
         if problem is not None:
             save(problem, path / "problem.toml")
@@ -252,10 +253,10 @@ class RunFolder:
         return (self.path / "result.json").is_file()
 
 
-def check_free(path: Path) -> None:
+def check_free(path: Path, *, can_resume: bool = True) -> None:
     """Raise where a new run folder would have to overwrite something."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        is_run = (path / "run.json").exists()
+        is_run = can_resume and (path / "run.json").exists()
         hint = f", or go on with --resume {shlex.quote(str(path))}" if is_run else ""
         raise RunError(f"{path} exists already and is not empty; choose another --out{hint}")
 

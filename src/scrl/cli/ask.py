@@ -56,7 +56,7 @@ def ask(
     if not sets and not found.rules.rules:
         raise ScrlError(f'{world} has no rules of its own: write some, as in "S1 >= 300"')
     if out is not None:
-        check_free(out)
+        check_free(out, can_resume=False)
     answers = []
     with working("planning ...") as say:
         from scrl.prices import planner
@@ -106,11 +106,12 @@ def print_plan(answer: Answer, out: Console) -> None:
     print_evaluation(answer.problem, answer.evaluation, out)
     if answer.status == "impossible":
         print_conflict(answer.reference, out)
-        out.print("the plan above violates least")
+        out.print("the plan above is one for the least loosening")
     if answer.disjuncts:
         ways = table("rule", "", "way to keep it", ">best return", title="Disjuncts")
         for each in answer.disjuncts:
-            best = "impossible" if each.return_ is None else f"{each.return_:.3f}"
+            none = "impossible" if each.is_decided else "not decided"
+            best = none if each.return_ is None else f"{each.return_:.3f}"
             mark = "[bold]taken[/bold]" if each.is_taken else ""
             ways.add_row(escape(each.rule), mark, escape(each.text), best)
         out.print(ways)
@@ -123,6 +124,9 @@ def print_plan(answer: Answer, out: Console) -> None:
     if any(len(plan.stretches) > 1 for plan in answer.plans):
         prices.add_row("prices change", *(_times(len(plan.stretches)) for plan in answer.plans))
     out.print(prices)
+    if answer.confidence is not None:
+        share = answer.evaluation.episodes_satisfied / answer.evaluation.episodes
+        out.print(f"{share:.1%} of single episodes keep all rules; {answer.confidence:.1%} asked")
     gap = "" if answer.gap is None else f", {answer.gap:.2%} from the best possible"
     colour = "green" if answer.is_satisfied else "red"
     out.print(f"[bold {colour}]{answer.status}[/]{gap}; found in {answer.wall_s:.2f} s")

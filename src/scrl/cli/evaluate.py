@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -49,16 +49,27 @@ def evaluate(
 
     loaded = load(problem)
     with working("driving ..."):
+        import numpy as np
+
+        from scrl.evaluation import DEFAULT_EPISODES, evaluate_mixture
         from scrl.evaluation import evaluate as run
 
-        chosen = policy
+        plans: list[tuple[float, Any]] = [(1.0, policy)]
         if Path(policy).is_dir():
-            from scrl.driver import run_policy
+            from scrl.driver import run_plans
 
-            chosen = run_policy(policy, policy_seed)
+            plans = run_plans(policy, policy_seed)
         elif policy_seed is not None:
             raise PolicyError(f"'{policy}' has no seeds: --policy-seed goes with a run folder")
-        result = run(loaded, chosen, episodes=episodes, seed=seed, name=policy)
+        if len(plans) == 1:
+            result = run(loaded, plans[0][1], episodes=episodes, seed=seed, name=policy)
+        else:
+            weights, policies = zip(*plans, strict=True)
+            usual = DEFAULT_EPISODES if loaded.world_spec.is_random else 1
+            result = evaluate_mixture(
+                loaded, policies, np.array(weights), episodes=episodes or usual, seed=seed,
+                name=policy,
+            )  # fmt: skip
     if as_json:
         print_json(result.to_json())
     else:

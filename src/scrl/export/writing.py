@@ -58,7 +58,8 @@ def export(
 
 def _warnings(driver: Driver, format_name: str) -> list[str]:
     """What makes the file other than it looks."""
-    spec, found = driver.problem.world_spec, []
+    spec = driver.problem.world_spec
+    found = [] if driver.warning is None else [driver.warning]
     if not isinstance(find_format(format_name), RouteFormat):
         return found
     frame = frame_of(spec)

@@ -124,6 +124,7 @@ class Answer:
                     "rule": each.rule,
                     "text": each.text,
                     "return": each.return_,
+                    "decided": each.is_decided,
                     "taken": each.is_taken,
                 }
                 for each in self.disjuncts

@@ -18,7 +18,7 @@ from scrl.problems import Problem
 from scrl.runfiles.files import read_json, write_json
 from scrl.runs import RunFolder, RunRecord
 
-METHOD = "prices"
+METHOD = "ask"
 PLAN = "plan.json"
 
 
@@ -48,22 +48,28 @@ def keep(answer: Answer, learned: store.Learned, path: Path | str, *, seed: int)
 
 def holds_plan(path: Path | str) -> bool:
     """Whether a folder is one of `scrl ask --out`."""
-    return (Path(path) / PLAN).is_file()
+    return RunFolder.open(path).record.method == METHOD
 
 
-def kept_policy(path: Path | str) -> PricePolicy | Schedule:
-    """What drives the plan of a folder; where several are mixed, the one that is driven most."""
+def kept_plans(path: Path | str) -> list[tuple[float, PricePolicy | Schedule]]:
+    """What drives the plans of a folder and in which share of episodes, the most driven first."""
     folder = RunFolder.open(path)
     file = folder.path / PLAN
     plans = read_json(file, {"plans": list})["plans"]
     try:
-        plan = max(plans, key=lambda each: float(each["weight"]))
-        if plan["throttles"] is not None:
-            return Schedule.of(_numbers(plan["throttles"], low=0.0, high=1.0))
-        problem = folder.problem()
-        prices = _prices(problem, plan["stretches"])
+        found = [(float(each["weight"]), _policy(folder, each)) for each in plans]
     except (KeyError, TypeError, ValueError) as error:
         raise PolicyError(f"{file}: damaged: {error}") from None
+    if not found:
+        raise PolicyError(f"{file}: damaged: there is no plan in it")
+    return sorted(found, key=lambda each: -each[0])
+
+
+def _policy(folder: RunFolder, plan: Any) -> PricePolicy | Schedule:
+    if plan["throttles"] is not None:
+        return Schedule.of(_numbers(plan["throttles"], low=0.0, high=1.0))
+    problem = folder.problem()
+    prices = _prices(problem, plan["stretches"])
     learned = store.load(folder.path)
     return Driver(learned.ahead, problem.world_spec, problem.world).policy(prices)
 

@@ -25,8 +25,10 @@ from scrl.problems import Problem, find_world
 from scrl.problems.problem import RuleInput
 from scrl.reference import Status
 from scrl.reference.priced import Priced, PricedBranch, price_rules, price_without
+from scrl.trained import REPORT_EPISODES, REPORT_SEED
 
-REPORT_EPISODES = 1_000
+JUDGING_EPISODES = 250
+"""By which plans are chosen; those that report the chosen one are others, and more."""
 CALM = (Aim(),)
 BY_CHANCE = (
     Aim(episodes=32, rounds=4, deviations=2.0, may_mix=False),
@@ -73,6 +75,11 @@ class Planner:
                 "write rules with fewer alternatives"
             )
         priced, (found, evaluation) = _search(problem, priced, driver, confidence, seed)
+        if problem.world_spec.is_random:
+            evaluation = evaluate_mixture(
+                problem, _policies(found, driver), found.weights,
+                episodes=REPORT_EPISODES, seed=REPORT_SEED + seed, name="prices",
+            )  # fmt: skip
         names = problem.world_spec.regions.names
         plans = tuple(
             Plan.of(float(weight), names, prices, policy)
@@ -157,7 +164,7 @@ def _has_alternative(
 
 @dataclass(frozen=True)
 class _Judge:
-    """Searches branches and judges what is found in fresh episodes."""
+    """Searches branches and judges what is found in episodes that the search has not seen."""
 
     problem: Problem
     driver: Driver
@@ -190,7 +197,7 @@ class _Judge:
     def evaluate(self, found: Found) -> Evaluation:
         return evaluate_mixture(
             self.problem, _policies(found, self.driver), found.weights,
-            episodes=REPORT_EPISODES if self.problem.world_spec.is_random else 1,
+            episodes=JUDGING_EPISODES if self.problem.world_spec.is_random else 1,
             seed=self.seed + 1, name="prices",
         )  # fmt: skip
 

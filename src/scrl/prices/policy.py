@@ -58,6 +58,11 @@ class PricePolicy(eqx.Module):
     def is_random(self) -> bool:
         return False
 
+    @property
+    def cells(self) -> int:
+        """Of the path that it drives: its prices lie along that."""
+        return len(self.outlook.price) - 1
+
     def at(self, world: SweepWorld, state: SweepState) -> Float[Array, ""]:
         """The throttle in this state."""
         best = jnp.argmax(scores(self.ahead, world, self.outlook, state))

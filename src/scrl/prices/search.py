@@ -158,10 +158,13 @@ class PlanSearch:
         yield from (self._found(np.array([plan]), np.ones(1)) for plan in kept[is_fair])
         if not self.aim.may_mix:
             return
-        for mixed in (mixture, self._mix(np.zeros_like(self.step))):
-            weights = mixed.weights[mixed.used]
-            yield self._found(mixed.used, weights / weights.sum())
-        yield from (self._found(np.array([plan]), np.ones(1)) for plan in kept[~is_fair])
+        singles = [self._found(np.array([plan]), np.ones(1)) for plan in kept[~is_fair]]
+        mixtures = [
+            self._found(mixed.used, mixed.weights[mixed.used] / mixed.weights[mixed.used].sum())
+            for mixed in (mixture, self._mix(np.zeros_like(self.step)))
+        ]
+        # A mixture keeps rules in expectation; where single episodes count, a dear plan does more.
+        yield from [*mixtures, *singles] if self.aim.confidence is None else [*singles, *mixtures]
 
     def _found(self, plans: Int[np.ndarray, " plan"], weights: Float[np.ndarray, " plan"]) -> Found:
         throttles = tuple(self.throttles[plan] for plan in plans)

@@ -16,7 +16,7 @@ from scrl.problems import Problem
 from scrl.reference.answer import Reference, Taken
 from scrl.reference.disjunctive import Atoms
 from scrl.reference.fluid import FluidSweep
-from scrl.reference.linear import Status
+from scrl.reference.linear import NumericalTroubleError, Status
 from scrl.reference.loosen import least_loosening
 from scrl.reference.question import Question
 from scrl.reference.solve import solve_question, taken_disjuncts
@@ -47,7 +47,8 @@ class Disjunct:
     rule: str
     text: str
     return_: float | None
-    """None where it is impossible."""
+    """None where it is impossible, or was not decided in time."""
+    is_decided: bool
     clauses: tuple[tuple[str, ...], ...]
     """Its atoms in words; of each clause one must hold."""
     is_taken: bool = False
@@ -168,13 +169,21 @@ def _disjuncts(question: Question) -> tuple[Disjunct, ...]:
         for number, way in enumerate(ways):
             clauses = disjunct_clauses(way)
             text = " and ".join(" or ".join(atoms) for atoms in clauses)
-            found.append(Disjunct(rule.name, text, _return_with(question, index, number), clauses))
+            best, is_decided = _return_with(question, index, number)
+            found.append(Disjunct(rule.name, text, best, is_decided, clauses))
     return tuple(found)
 
 
-def _return_with(question: Question, rule: int, number: int) -> float | None:
+def _return_with(question: Question, rule: int, number: int) -> tuple[float | None, bool]:
+    """The best return with one disjunct, and whether it is known: nothing is called impossible
+    without a proof."""
     table = with_disjunct(question.problem.rules, rule, number)
     low, high = question.fluid.ranges(table.coefficients).T
     atoms = Atoms(table.coefficients, table.bounds, table.members, low, high)
-    best = best_fluid(question.fluid, atoms, time_limit_s=1.0).best
-    return None if best is None else best.return_
+    try:
+        found = best_fluid(question.fluid, atoms, time_limit_s=1.0)
+    except NumericalTroubleError:
+        return None, False
+    if found.best is None:
+        return None, found.status is Status.INFEASIBLE
+    return found.best.return_, True

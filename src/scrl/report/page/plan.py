@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from scrl.driver import run_driver
 from scrl.errors import ScrlError
-from scrl.outcome import TrainingResult
 from scrl.report.allocation import given_over_cells
 from scrl.report.numbers import amount
 from scrl.report.page.maps import heat_pictures
@@ -47,7 +46,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Plans:
-    """The plans of several runs in one scale, and why some are missing."""
+    """The plans of several runs in one scale, and what must be said about some."""
 
     shown: tuple[Plan, ...]
     most: str
@@ -63,7 +62,10 @@ def plans_of(views: Sequence[RunView]) -> Plans:
         if view.result is None:
             continue
         try:
-            routes.append((index, drive_best(view, view.result)))
+            driver = run_driver(view.folder.path, view.result.best.seed)
+            routes.append((index, driver.route))
+            if driver.warning is not None:
+                missing.append(f"{view.label}: {driver.warning}.")
         except ScrlError as error:
             missing.append(f"{view.label}: no plan to draw. {error}")
     if not routes:
@@ -75,11 +77,6 @@ def plans_of(views: Sequence[RunView]) -> Plans:
         for (index, route), picture in zip(routes, pictures, strict=True)
     )
     return Plans(shown, amount(most), tuple(missing))
-
-
-def drive_best(view: RunView, result: TrainingResult) -> Route:
-    """The route of the best seed's policy."""
-    return run_driver(view.folder.path, result.best.seed).route
 
 
 def _plan(label: str, run: int, route: Route, picture: str) -> Plan:
