@@ -64,6 +64,15 @@ def test_an_answer_is_readable(tmp_path: Path) -> None:
         assert text in done.stdout
 
 
+def test_only_regions_with_a_price_are_listed(tmp_path: Path) -> None:
+    done = run(tmp_path, "ask", "agri", "S3 >= 500")
+    assert done.returncode == 0, done.stderr
+    _, prices = done.stdout.split("Prices per step")
+    assert "S3" in prices
+    assert "S1" not in prices
+    assert "4 of 5 regions have no price" in prices
+
+
 def test_impossible_rules_end_with_1_and_say_why(tmp_path: Path) -> None:
     done = run(tmp_path, "ask", "agri", "S1 >= 400; S1 + S2 <= 700")
     assert done.returncode == 1

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from scrl.problems import Problem
 
 MOST_RULE_SETS = 10_000
+LEAST_PRICE = 0.000_005
+"""A smaller one would be shown as 0."""
 _RULE = re.compile(r'(?:"(?:[^"\\\n]|\\.)*"|#[^\n]*|[^;])+')
 """Up to the next ; that is neither in a quoted name nor in a comment."""
 _COMMENT = re.compile(r"#[^\n]*")
@@ -146,13 +148,20 @@ def print_plan(answer: Answer, out: Console) -> None:
         out.print(ways)
     titles = [f">plan {number}" for number in range(1, len(answer.plans) + 1)]
     prices = table("region", *titles, title="Prices per step, on average along the path")
-    for name in answer.plans[0].prices:
+    names = [
+        name for name in answer.plans[0].prices
+        if any(abs(plan.prices[name]) >= LEAST_PRICE for plan in answer.plans)
+    ]  # fmt: skip
+    for name in names:
         prices.add_row(escape(name), *(f"{plan.prices[name]:+.5f}" for plan in answer.plans))
     if len(answer.plans) > 1:
         prices.add_row("share of episodes", *(f"{plan.weight:.1%}" for plan in answer.plans))
     if any(len(plan.stretches) > 1 for plan in answer.plans):
         prices.add_row("prices change", *(_times(len(plan.stretches)) for plan in answer.plans))
-    out.print(prices)
+    if prices.row_count:
+        out.print(prices)
+    if free := len(answer.plans[0].prices) - len(names):
+        out.print(f"{free} of {free + len(names)} regions have no price")
     gap = "" if answer.gap is None else f", {answer.gap:.2%} from the best possible"
     colour = "green" if answer.is_satisfied else "red"
     out.print(f"[bold {colour}]{answer.status}[/]{gap}; found in {answer.wall_s:.2f} s")
