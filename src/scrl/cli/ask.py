@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,7 @@ from scrl.errors import ScrlError
 
 if TYPE_CHECKING:
     from scrl.prices import Answer
+    from scrl.prices.answer import Plan
     from scrl.problems import Problem
 
 MOST_RULE_SETS = 10_000
@@ -146,25 +148,31 @@ def print_plan(answer: Answer, out: Console) -> None:
             mark = "[bold]taken[/bold]" if each.is_taken else ""
             ways.add_row(escape(each.rule), mark, escape(each.text), best)
         out.print(ways)
-    titles = [f">plan {number}" for number in range(1, len(answer.plans) + 1)]
-    prices = table("region", *titles, title="Prices per step, on average along the path")
-    names = [
-        name for name in answer.plans[0].prices
-        if any(abs(plan.prices[name]) >= LEAST_PRICE for plan in answer.plans)
-    ]  # fmt: skip
-    for name in names:
-        prices.add_row(escape(name), *(f"{plan.prices[name]:+.5f}" for plan in answer.plans))
-    if len(answer.plans) > 1:
-        prices.add_row("share of episodes", *(f"{plan.weight:.1%}" for plan in answer.plans))
-    if any(len(plan.stretches) > 1 for plan in answer.plans):
-        prices.add_row("prices change", *(_times(len(plan.stretches)) for plan in answer.plans))
-    if prices.row_count:
-        out.print(prices)
-    if free := len(answer.plans[0].prices) - len(names):
-        out.print(f"{free} of {free + len(names)} regions have no price")
+    _print_prices(answer.plans, out)
     gap = "" if answer.gap is None else f", {answer.gap:.2%} from the best possible"
     colour = "green" if answer.is_satisfied else "red"
     out.print(f"[bold {colour}]{answer.status}[/]{gap}; found in {answer.wall_s:.2f} s")
+
+
+def _print_prices(plans: Sequence[Plan], out: Console) -> None:
+    """Of the regions that have one: a large map has many that do not."""
+    titles = [f">plan {number}" for number in range(1, len(plans) + 1)]
+    prices = table("region", *titles, title="Prices per step, on average along the path")
+    everything = list(plans[0].prices)
+    priced = [
+        name for name in everything
+        if any(abs(plan.prices[name]) >= LEAST_PRICE for plan in plans)
+    ]  # fmt: skip
+    for name in priced:
+        prices.add_row(escape(name), *(f"{plan.prices[name]:+.5f}" for plan in plans))
+    if len(plans) > 1:
+        prices.add_row("share of episodes", *(f"{plan.weight:.1%}" for plan in plans))
+    if any(len(plan.stretches) > 1 for plan in plans):
+        prices.add_row("prices change", *(_times(len(plan.stretches)) for plan in plans))
+    if prices.row_count:
+        out.print(prices)
+    if len(priced) < len(everything):
+        out.print(f"{len(everything) - len(priced)} of {len(everything)} regions have no price")
 
 
 def _times(stretches: int) -> str:
