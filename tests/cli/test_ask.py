@@ -11,6 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scrl.cli.ask import rule_sets
+from scrl.errors import ScrlError
+
 SCRL = [sys.executable, "-m", "scrl"]
 TINY = ("--set", "updates=200", "--set", "roads=4", "--set", "width=4")
 
@@ -36,11 +39,38 @@ def test_each_rule_set_gets_a_plan_and_the_file_too(tmp_path: Path) -> None:
     assert {"branch", "disjuncts", "plans", "reference", "wall_s"} <= first.keys()
 
 
+def test_quoted_names_and_comments_are_left_whole(tmp_path: Path) -> None:
+    quoted = '"plot #1; north" >= 3; S2 <= 4  # first; second'
+    assert rule_sets([quoted], None) == [['"plot #1; north" >= 3', "S2 <= 4  # first; second"]]
+    (tmp_path / "sets.txt").write_text('# none; here\n"#1" >= 3 ; # a note\n')
+    assert rule_sets([], tmp_path / "sets.txt") == [['"#1" >= 3']]
+    (tmp_path / "sets.txt").write_text("# nothing\n")
+    with pytest.raises(ScrlError, match="no rules in it"):
+        rule_sets([], tmp_path / "sets.txt")
+
+
+def test_the_problems_own_rules_are_added_when_asked_for(tmp_path: Path) -> None:
+    done = run(tmp_path, "ask", "agri-situational", "S1 >= 300", "--with-rules", "--json")
+    assert done.returncode == 0, done.stderr
+    rules = json.loads(done.stdout)[0]["rules"]
+    assert [rule["name"] for rule in rules] == ["situational", "rule-1"]
+    assert rules[1]["text"] == "S1 >= 300"
+
+
 def test_an_answer_is_readable(tmp_path: Path) -> None:
     done = run(tmp_path, "ask", "agri-multi")
     assert done.returncode == 0, done.stderr
     for text in ("S1 >= 329", "impossible", "taken", "Prices per step", "from the best possible"):
         assert text in done.stdout
+
+
+def test_only_regions_with_a_price_are_listed(tmp_path: Path) -> None:
+    done = run(tmp_path, "ask", "agri", "S3 >= 500")
+    assert done.returncode == 0, done.stderr
+    _, prices = done.stdout.split("Prices per step")
+    assert "S3" in prices
+    assert "S1" not in prices
+    assert "4 of 5 regions have no price" in prices
 
 
 def test_impossible_rules_end_with_1_and_say_why(tmp_path: Path) -> None:
@@ -56,6 +86,9 @@ def test_impossible_rules_end_with_1_and_say_why(tmp_path: Path) -> None:
         (("argi", "S1 >= 3"), "did you mean 'agri'"),
         (("agri",), "agri has no rules of its own"),
         (("agri", "S9 >= 3"), "S9"),
+        (("agri", ""), "rule set 1 is empty"),
+        (("agri", "S1 >= 3", " ; # later"), "rule set 2 is empty"),
+        (("agri", "S1 >= 3", "--with-rules"), "agri has no rules of its own"),
         (("agri", "S1 >= 3", "--policy", "."), "holds no price policy"),
         (("agri", "S1 >= 3", "--confidence", "2"), "between 0 and 1"),
         (("agri", "--file", "missing.txt"), "missing.txt"),

@@ -13,6 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scrl.cli.demo import ask_untrained
+from scrl.errors import ScrlError
+from scrl.problems import load
+
 SCRL = [sys.executable, "-m", "scrl"]
 
 
@@ -175,6 +179,16 @@ def test_a_name_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert [folder.name[:4] for folder in (tmp_path / "runs").iterdir()] == ["evil"]
     assert sorted(file.name for file in tmp_path.iterdir()) == ["evil.toml", "map.npy", "runs"]
+
+
+def test_a_demo_says_why_nothing_could_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise ScrlError("the shipped policy is damaged")
+
+    monkeypatch.setattr("scrl.prices.planner", broken)
+    answers, warnings = ask_untrained(load("agri-joint"))
+    assert answers == []
+    assert warnings == ["not asked without training: the shipped policy is damaged"]
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

@@ -6,6 +6,7 @@ import itertools
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,19 @@ def test_the_plan_takes_as_long_as_the_route(plan: Path, route: Route) -> None:
         for each in segments(route) if not each.is_transit
     )  # fmt: skip
     assert seconds == pytest.approx(10.0 * route.steps, abs=10.0)
+
+
+def test_a_crawl_is_not_a_halt(route: Route) -> None:
+    """A tenth of a millimetre per second and less still moves."""
+    spec = route.problem.world_spec
+    slow = replace(spec, units=replace(spec.units, cell=0.001))
+    crawling = replace(route, problem=replace(route.problem, world_spec=slow))
+    document = json.loads(find_format("plan").write(crawling, ExportOptions()))
+    items = document["mission"]["items"]
+    speeds = [item["params"][1] for item in items if item["command"] == SPEED]
+    expected = [3.0 if each.is_transit else each.speed for each in segments(crawling)]
+    assert min(speeds) == pytest.approx(1e-4 * min(expected), rel=1e-5)
+    assert document["mission"]["cruiseSpeed"] == pytest.approx(3e-4)
 
 
 ITEM_KEYS = {"type": str, "autoContinue": bool, "command": int, "frame": int, "doJumpId": int}

@@ -17,7 +17,8 @@ import pytest
 
 from scrl.export import ExportError, find_format
 from scrl.export.portable import throttle_function
-from scrl.learners import LEARNERS, Eyes, SeeingPolicy
+from scrl.learners import LEARNERS, SeeingPolicy
+from scrl.learners.eyes import SweepEyes
 from scrl.policies import Constant
 from scrl.problems import Problem, load
 
@@ -48,7 +49,7 @@ def some_states(problem: Problem) -> States:
 def lively_policy(name: str, problem: Problem, *, sees_prices: bool) -> SeeingPolicy:
     """A policy of a learner with prices and weights so large that it uses all throttles."""
     regions = len(problem.world_spec.regions.names)
-    eyes = Eyes(jnp.asarray(0.03), jnp.ones(1 + regions), regions, sees_prices, atoms=2)
+    eyes = SweepEyes(jnp.asarray(0.03), jnp.ones(1 + regions), regions, sees_prices, atoms=2)
     squashed = {"is_squashed": sees_prices} if name == "ddpg" else {}
     learner = LEARNERS[name].make(LEARNERS[name].config(width=16, depth=1, **squashed), eyes)
     network = eqx.filter_jit(lambda key: learner.actor(learner.init(key=key)))(jax.random.key(1))

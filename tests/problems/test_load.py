@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from pathlib import Path
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 from scrl.errors import ScrlError
-from scrl.problems import builtin_names, load, load_world
+from scrl.problems import builtin_names, find_world, load, load_world, save
 from scrl.problems.load import BUILTIN_FOLDER
+from scrl.worlds.spec import cell_on_map
 
 GOOD = """
 [problem]
@@ -181,6 +183,43 @@ def test_worlds_by_name_by_problem_and_by_map(folder: Path) -> None:
     assert load_world("med-joint") == load_world("med")
     assert load_world(folder / "farm.npy").regions.names == ("S1", "S2")
     assert load_world(written(folder, GOOD)).vehicle.max_speed == 2.0
+
+
+def town(folder: Path) -> Path:
+    """Two districts side by side, a thousandth of a degree wide, at the equator."""
+
+    def district(name: str, west: float) -> dict[str, object]:
+        east = west + 0.001
+        ring = [[west, 0.0], [east, 0.0], [east, 0.001], [west, 0.001], [west, 0.0]]
+        shape = {"type": "Polygon", "coordinates": [ring]}
+        return {"type": "Feature", "properties": {"name": name}, "geometry": shape}
+
+    features = [district("a", 0.0), district("b", 0.001)]
+    path = folder / "town.geojson"
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    return path
+
+
+def test_a_map_without_a_problem_keeps_its_place_on_earth(folder: Path) -> None:
+    found = find_world(town(folder))
+    regions, route = found.world_spec.regions, found.world_spec.route
+    assert found.world_spec.units.cell == cell_on_map(regions, route) is not None
+    saved = load(save(found.with_rules("a >= 3"), folder / "kept" / "problem.toml"))
+    assert saved.world_spec == found.world_spec
+    assert saved.world_spec.regions.georeference == regions.georeference is not None
+
+
+@pytest.mark.parametrize(("share", "is_warned"), [(1.02, False), (1.1, True), (0.9, True)])
+def test_a_cell_that_the_map_contradicts_is_warned_about(
+    folder: Path, share: float, is_warned: bool
+) -> None:
+    cell = find_world(town(folder)).world_spec.units.cell
+    assert cell is not None
+    path = folder / "town.toml"
+    path.write_text(
+        f'[world]\nmap = "town.geojson"\ncell = {share * cell}\n[rules]\none = "a >= 3"\n'
+    )
+    assert any("a cell of the map is" in each for each in load(path).warnings()) is is_warned
 
 
 def test_a_folder_without_a_problem_says_so(folder: Path) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from scrl.errors import ScrlError
 from scrl.report.compare import compare
-from scrl.report.compared import Comparison
+from scrl.report.compared import CHANCE, Comparison, fewest_seeds
 from scrl.report.contrast import contrast_figure
 from scrl.report.numbers import amount
 from scrl.report.reading import difference_between, read_runs
+from scrl.statistics import holm, paired_difference
 
 from .made import make_run, small_problem
 
@@ -102,6 +104,22 @@ def test_with_more_runs_every_p_is_corrected(tmp_path: Path) -> None:
     ]
     pairs = compare(read_runs(runs)).pairs
     assert [pair.contrasts[0].p for pair in pairs] == pytest.approx([4 / 64, 4 / 64])
+    # Six seeds are enough for one pair (2 / 64), but not for two of them; seven are (4 / 128).
+    for pair in pairs:
+        assert pair.too_few is not None
+        assert "(p = 0.062 is the least they can give): train at least 7" in pair.too_few
+        assert "in all 3 runs" in pair.too_few
+
+
+@pytest.mark.parametrize("pairs", [1, 2, 3, 5, 23])
+def test_the_fewest_seeds_are_just_enough_for_all_pairs(pairs: int) -> None:
+    seeds = fewest_seeds(pairs)
+
+    def largest_p(seeds: int) -> float:
+        apart = paired_difference(np.arange(1.0, seeds + 1), np.zeros(seeds))
+        return max(holm([apart.p] * pairs))
+
+    assert largest_p(seeds) < CHANCE <= largest_p(seeds - 1)
 
 
 def test_the_same_run_twice_differs_in_nothing(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from scrl.errors import ScrlError
 from scrl.policies import Constant
 from scrl.problems import Problem, ProblemOptions
 from scrl.report.page import page_text, plan, write_page
+from scrl.report.page.learning import learning_charts
+from scrl.report.page.spread import spread_of
 from scrl.report.page.writing import LARGEST_PAGE_BYTES
 from scrl.report.reading import MOST_RUNS, read_runs
 from scrl.runs import RunFolder, RunRecord
@@ -166,7 +168,7 @@ def test_a_page_stays_small_however_large_the_map(
     regions = from_labels(np.random.default_rng(0).integers(0, 13, (1000, 1000)))
     problem = Problem.create(SweepSpec(regions), {"one": "S1 >= 5"}, ProblemOptions(name="large"))
     run = make_run(tmp_path / "run", problem, speeds=[3.0], rounds=2_000)
-    monkeypatch.setattr(plan, "load_policy", lambda path: Constant(jnp.ones(())))
+    monkeypatch.setattr("scrl.driver.run_policy", lambda *_: Constant(jnp.ones(())))
     size = len(page_text(read_runs([run])).encode())
     assert size < LARGEST_PAGE_BYTES
     assert size > 20_000
@@ -218,3 +220,26 @@ def test_a_page_is_written_whole_and_ends_in_html(tmp_path: Path) -> None:
     assert [each.name for each in path.parent.iterdir()] == ["page.html"]
     with pytest.raises(ScrlError, match=r"ends in \.html"):
         write_page(views, tmp_path / "page.pdf")
+
+
+def test_curves_keep_the_colour_of_their_run_where_another_has_none(tmp_path: Path) -> None:
+    problem = small_problem()
+    silent = make_run(tmp_path / "silent", problem, method="silent", rounds=0)
+    loud = make_run(tmp_path / "loud", problem, method="loud")
+    charts = learning_charts(read_runs([silent, loud]), -3.0)
+    assert [(each.label, each.colour) for each in charts[0].curves] == [("loud", 1)]
+
+
+def test_returns_and_gaps_are_never_on_one_line(tmp_path: Path) -> None:
+    problem = small_problem()
+    runs = [
+        make_run(tmp_path / name, problem, method=name, reference=reference)
+        for name, reference in (("known", -3.0), ("unknown", None))
+    ]
+    views = read_runs(runs)
+    known, both = spread_of(views[:1], -3.0), spread_of(views, -3.0)
+    assert known is not None
+    assert both is not None
+    assert known.title == "Distance to the best possible"
+    assert both.title == "Return of every seed"
+    assert both.zero is None

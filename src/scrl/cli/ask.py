@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,8 +19,15 @@ from scrl.errors import ScrlError
 
 if TYPE_CHECKING:
     from scrl.prices import Answer
+    from scrl.prices.answer import Plan
+    from scrl.problems import Problem
 
 MOST_RULE_SETS = 10_000
+LEAST_PRICE = 0.000_005
+"""A smaller one would be shown as 0."""
+_RULE = re.compile(r'(?:"(?:[^"\\\n]|\\.)*"|#[^\n]*|[^;])+')
+"""Up to the next ; that is neither in a quoted name nor in a comment."""
+_COMMENT = re.compile(r"#[^\n]*")
 
 
 def ask(
@@ -36,6 +46,9 @@ def ask(
     policy: Annotated[
         Path | None, typer.Option(help="A folder of `scrl learn` (default: the shipped policy).")
     ] = None,
+    with_rules: Annotated[
+        bool, typer.Option("--with-rules", help="Add the problem's own rules to each rule set.")
+    ] = False,
     confidence: Annotated[
         float | None,
         typer.Option(help="Share of single episodes that must keep the rules, as 0.95."),
@@ -53,8 +66,9 @@ def ask(
 
     sets = rule_sets(rules or [], file)
     found = find_world(world)
-    if not sets and not found.rules.rules:
+    if not found.rules.rules and (with_rules or not sets):
         raise ScrlError(f'{world} has no rules of its own: write some, as in "S1 >= 300"')
+    asked = [_with_own(found, each) if with_rules else each for each in sets]
     if out is not None:
         check_free(out, can_resume=False)
     answers = []
@@ -62,9 +76,9 @@ def ask(
         from scrl.prices import planner
 
         asking = planner(policy)
-        for number, each in enumerate(sets or [None], start=1):
-            if len(sets) > 1:
-                say(f"planning {number} of {len(sets)} ...")
+        for number, each in enumerate(asked or [None], start=1):
+            if len(asked) > 1:
+                say(f"planning {number} of {len(asked)} ...")
             answers.append(asking.ask(found, each, confidence=confidence, seed=seed))
     kept = [
         asking.keep(answer, out if len(answers) == 1 else out / str(number), seed=seed)
@@ -94,11 +108,31 @@ def rule_sets(texts: list[str], file: Path | None) -> list[list[str]]:
             written = file.read_text(encoding="utf-8").splitlines()
         except UnicodeDecodeError as error:
             raise ScrlError(f"{file}: not a text file (byte {error.start})") from None
-        lines += [line for line in written if line.split("#")[0].strip()]
+        more = [line for line in written if _says_something(line)]
+        if not more:
+            raise ScrlError(f"{file}: no rules in it: write a rule set in each line")
+        lines += more
     if len(lines) > MOST_RULE_SETS:
         raise ScrlError(f"{len(lines):,} rule sets; at most {MOST_RULE_SETS:,} at a time")
-    found = [[rule.strip() for rule in line.split("#")[0].split(";")] for line in lines]
-    return [[rule for rule in rules if rule] for rules in found]
+    found = [[rule.strip() for rule in _RULE.findall(line)] for line in lines]
+    sets = [[rule for rule in rules if _says_something(rule)] for rules in found]
+    if [] in sets:
+        number = sets.index([]) + 1
+        raise ScrlError(f'rule set {number} is empty: write a rule, as in "S1 >= 300"')
+    return sets
+
+
+def _says_something(text: str) -> bool:
+    """Whether there is more than a comment."""
+    return bool(_COMMENT.sub("", text).strip())
+
+
+def _with_own(problem: Problem, rules: list[str]) -> dict[str, str]:
+    """The problem's own rules, then these, under names that are free."""
+    found = {rule.name: rule.text for rule in problem.rules.rules}
+    names = (f"rule-{number}" for number in itertools.count(1))
+    free = (name for name in names if name not in found)
+    return found | dict(zip(itertools.islice(free, len(rules)), rules, strict=True))
 
 
 def print_plan(answer: Answer, out: Console) -> None:
@@ -115,21 +149,34 @@ def print_plan(answer: Answer, out: Console) -> None:
             mark = "[bold]taken[/bold]" if each.is_taken else ""
             ways.add_row(escape(each.rule), mark, escape(each.text), best)
         out.print(ways)
-    titles = [f">plan {number}" for number in range(1, len(answer.plans) + 1)]
-    prices = table("region", *titles, title="Prices per step, on average along the path")
-    for name in answer.plans[0].prices:
-        prices.add_row(escape(name), *(f"{plan.prices[name]:+.5f}" for plan in answer.plans))
-    if len(answer.plans) > 1:
-        prices.add_row("share of episodes", *(f"{plan.weight:.1%}" for plan in answer.plans))
-    if any(len(plan.stretches) > 1 for plan in answer.plans):
-        prices.add_row("prices change", *(_times(len(plan.stretches)) for plan in answer.plans))
-    out.print(prices)
+    _print_prices(answer.plans, out)
     if answer.confidence is not None:
         share = answer.evaluation.episodes_satisfied / answer.evaluation.episodes
         out.print(f"{share:.1%} of single episodes keep all rules; {answer.confidence:.1%} asked")
     gap = "" if answer.gap is None else f", {answer.gap:.2%} from the best possible"
     colour = "green" if answer.is_satisfied else "red"
     out.print(f"[bold {colour}]{answer.status}[/]{gap}; found in {answer.wall_s:.2f} s")
+
+
+def _print_prices(plans: Sequence[Plan], out: Console) -> None:
+    """Of the regions that have one: a large map has many that do not."""
+    titles = [f">plan {number}" for number in range(1, len(plans) + 1)]
+    prices = table("region", *titles, title="Prices per step, on average along the path")
+    everything = list(plans[0].prices)
+    priced = [
+        name for name in everything
+        if any(abs(plan.prices[name]) >= LEAST_PRICE for plan in plans)
+    ]  # fmt: skip
+    for name in priced:
+        prices.add_row(escape(name), *(f"{plan.prices[name]:+.5f}" for plan in plans))
+    if len(plans) > 1:
+        prices.add_row("share of episodes", *(f"{plan.weight:.1%}" for plan in plans))
+    if any(len(plan.stretches) > 1 for plan in plans):
+        prices.add_row("prices change", *(_times(len(plan.stretches)) for plan in plans))
+    if prices.row_count:
+        out.print(prices)
+    if len(priced) < len(everything):
+        out.print(f"{len(everything) - len(priced)} of {len(everything)} regions have no price")
 
 
 def _times(stretches: int) -> str:

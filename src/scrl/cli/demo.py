@@ -56,7 +56,7 @@ def demo(
     warn(missing)
     result = _train(loaded, steps, out_dir)
     picture, page = _draw(loaded, result)
-    answers = _ask(loaded)
+    answers, unanswered = ask_untrained(loaded)
     if as_json:
         told = {
             "full_speed": fast.to_json(),
@@ -66,9 +66,10 @@ def demo(
             "asked": [answer.to_json() for answer in answers],
         }
         print_json({**result.to_json(), **told})
-        return
-    _tell_after(loaded, result, picture, page)
-    _tell_asked(answers)
+    else:
+        _tell_after(loaded, result, picture, page)
+        _tell_asked(answers)
+    warn(unanswered)
 
 
 def _reference(problem: Problem) -> tuple[Reference | None, list[str]]:
@@ -90,20 +91,23 @@ def _train(problem: Problem, steps: int | None, out_dir: Path | None) -> Trainin
         return train(problem, steps=steps, out=out_dir, watch=watching)
 
 
-def _ask(problem: Problem) -> list[Answer]:
-    """Plans without training: for the rules as they are, and with one more; none if none can be."""
+def ask_untrained(problem: Problem) -> tuple[list[Answer], list[str]]:
+    """Plans without training, for the rules as they are and with one more; and what went wrong."""
     from scrl.prices import planner
 
+    answers: list[Answer] = []
     with working("asking the shipped policy ..."):
         try:
             asking = planner()
-            first = asking.ask(problem)
-            region, amount = min(first.evaluation.density.items(), key=lambda each: each[1])
+            answers.append(asking.ask(problem))
+            received = answers[0].evaluation.density
+            region, amount = min(received.items(), key=lambda each: each[1])
             rules = {rule.name: rule.text for rule in problem.rules.rules}
             more = {**rules, "one-more": f"{show_name(region)} >= {1.2 * amount:.0f}"}
-            return [first, asking.ask(problem, more)]
-        except ScrlError:  # a discounted problem has no reference, so nothing to start from
-            return []
+            answers.append(asking.ask(problem, more))
+        except ScrlError as error:  # the demo goes on without it
+            return answers, [f"not asked without training: {error}"]
+    return answers, []
 
 
 def _tell_asked(answers: Sequence[Answer]) -> None:

@@ -33,7 +33,7 @@ def export(
         ),
     ] = 0.02,
     altitude: Annotated[
-        float, typer.Option(help="Metres above the start, for plan and kml.")
+        float, typer.Option(help="Metres above the start (plan) or the ground (kml).")
     ] = 30.0,
     as_json: JsonFlag = False,
 ) -> None:  # fmt: skip

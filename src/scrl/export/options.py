@@ -14,7 +14,7 @@ class ExportOptions:
     tolerance: float = DEFAULT_TOLERANCE
     """Share of the top speed by which speeds in one segment may differ."""
     altitude: float = 30.0
-    """Metres above the start at which a plan flies and a KML line is drawn."""
+    """Metres: above the start for a plan's flight, above the ground for a KML line."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.tolerance <= 1.0:

@@ -20,7 +20,8 @@ FRAME_MISSION, FRAME_RELATIVE_ALTITUDE = 2, 3
 GROUND_SPEED, KEEP_THROTTLE = 1, -1
 ALTITUDE_MODE_RELATIVE = 1
 PX4, QUADROTOR = 12, 2
-SPEED_DIGITS = 3
+SPEED_DIGITS = 6
+"""Of which the first is not 0, so that a crawl does not become a halt."""
 
 
 def write_plan(route: Route, options: ExportOptions) -> bytes:
@@ -36,7 +37,7 @@ def write_plan(route: Route, options: ExportOptions) -> bytes:
     items = list(_items(route, frame, options))
     for number, item in enumerate(items, start=1):
         item["doJumpId"] = number
-    top_speed = round(spec.units.metres_per_second(spec.vehicle.max_speed), SPEED_DIGITS)
+    top_speed = _metres_per_second(spec.vehicle.max_speed, route)
     longitude, latitude = frame.places(route.cells[:1])[0].tolist()
     document = {
         "fileType": "Plan",
@@ -76,10 +77,14 @@ def _items(route: Route, frame: Frame, options: ExportOptions) -> Iterator[dict[
 
 
 def _speed(segment: Segment, route: Route) -> float:
-    """Metres per second; between legs as fast as the vehicle can."""
-    spec = route.problem.world_spec
-    speed = spec.vehicle.max_speed if segment.is_transit else segment.speed
-    return round(spec.units.metres_per_second(speed), SPEED_DIGITS)
+    """Between legs as fast as the vehicle can."""
+    fastest = route.problem.world_spec.vehicle.max_speed
+    return _metres_per_second(fastest if segment.is_transit else segment.speed, route)
+
+
+def _metres_per_second(speed: float, route: Route) -> float:
+    exact = route.problem.world_spec.units.metres_per_second(speed)
+    return float(f"{exact:.{SPEED_DIGITS}g}")
 
 
 def _to(command: int, place: Any, frame: Frame, altitude: float) -> dict[str, Any]:

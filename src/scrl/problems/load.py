@@ -14,7 +14,7 @@ from scrl.problems.problem import MapSource, Problem, ProblemOptions
 from scrl.rules import RuleSet
 from scrl.worlds.maps import SUFFIXES, MapOptions, load_map
 from scrl.worlds.regions import RegionMap
-from scrl.worlds.spec import Route, SweepSpec
+from scrl.worlds.spec import Route, SweepSpec, cell_on_map
 from scrl.worlds.units import Units
 from scrl.worlds.vehicle import Vehicle, Wind
 
@@ -64,8 +64,11 @@ def find_world(name: str | Path) -> Problem:
         bare = Problem.create(problem.world_spec, (), ProblemOptions(name=name))
         return dataclasses.replace(bare, source=problem.source)
     if path.suffix.lower() in SUFFIXES and path.is_file():
-        spec = SweepSpec(load_map(path, MapOptions()))
-        return Problem.create(with_room(spec), (), ProblemOptions(name=path.stem))
+        source = MapSource(path, MapOptions())
+        regions = load_map(path, source.options)
+        spec = with_room(SweepSpec(regions, units=_with_map_scale(Units(), regions, Route())))
+        bare = Problem.create(spec, (), ProblemOptions(name=path.stem))
+        return dataclasses.replace(bare, source=source)
     if not path.exists() and str(name) not in builtin_names():
         hint = did_you_mean(str(name), [*builtin_worlds(), *builtin_names()])
         raise ProblemError(
@@ -197,11 +200,9 @@ def inside_folder(folder: Path, name: str) -> Path:
 
 def _with_map_scale(units: Units, regions: RegionMap, route: Route) -> Units:
     """Metres per cell from a geographic map, where the file does not say otherwise."""
-    sizes = regions.georeference.cell_size_metres() if regions.georeference else None
-    if units.cell is not None or sizes is None:
+    if units.cell is not None:
         return units
-    east, north = sizes
-    return dataclasses.replace(units, cell=east if route.direction == "rows" else north)
+    return dataclasses.replace(units, cell=cell_on_map(regions, route))
 
 
 def _rule_texts(table: Mapping[str, Any]) -> dict[str, str]:

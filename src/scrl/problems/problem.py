@@ -12,10 +12,13 @@ from scrl.errors import ProblemError
 from scrl.rules import AtomTable, Conventions, Formula, RuleSet
 from scrl.worlds.maps import MapOptions
 from scrl.worlds.settings import check_settings, setting
-from scrl.worlds.spec import SweepSpec
+from scrl.worlds.spec import SweepSpec, cell_on_map
 
 if TYPE_CHECKING:
     from scrl.worlds.sweep import SweepWorld
+
+NEARLY = 0.03
+"""A `cell` that is off by a smaller share than this agrees with its map."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,12 @@ class Problem:
             found.append(
                 f"even at full speed the path takes {fastest:,.0f} steps, and horizon_steps cuts "
                 f"it off at {spec.route.horizon_steps:,}; raise horizon_steps in [world]"
+            )
+        on_map = cell_on_map(spec.regions, spec.route)
+        if on_map and spec.units.cell and abs(spec.units.cell / on_map - 1.0) > NEARLY:
+            found.append(
+                f"cell = {spec.units.cell:g} in [world], but a cell of the map is {on_map:.4g} m "
+                "long: speeds and lengths in metres follow the former (without it, the map)"
             )
         if not self.rules.rules:
             found.append("there are no rules: every policy satisfies this problem")

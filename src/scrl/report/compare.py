@@ -76,15 +76,16 @@ def _pair(one: RunFigures, other: RunFigures) -> Pair:
     for name in QUANTITIES:
         found = test(one.values[name], other.values[name])
         contrasts.append(Contrast(name, found, found.p, ""))
-    return Pair(one, other, is_paired, tuple(contrasts))
+    return Pair(one, other, is_paired, tuple(contrasts), contrasts[0].difference.p_least)
 
 
 def _adjusted(pairs: Sequence[Pair], unit: str) -> list[Pair]:
     """With several pairs, each p made larger; then everything said in words."""
     ps = [holm([pair.contrasts[k].p for pair in pairs]) for k in range(len(QUANTITIES))]
+    least = holm([pair.p_least for pair in pairs])
     found = []
     for index, pair in enumerate(pairs):
         contrasts = [replace(each, p=ps[k][index]) for k, each in enumerate(pair.contrasts)]
         said = tuple(replace(each, sentence=sentence(pair, each, unit)) for each in contrasts)
-        found.append(replace(pair, contrasts=said))
+        found.append(replace(pair, contrasts=said, p_least=least[index], pairs=len(pairs)))
     return found

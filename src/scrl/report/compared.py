@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,8 +15,6 @@ from scrl.statistics import Difference, Mean
 Quantity = Literal["return", "violation", "satisfied"]
 CHANCE = 0.05
 """A p below this is taken as not being chance."""
-FEWEST_SEEDS = 6
-"""With fewer pairs of seeds no difference, however large, gets a p below `CHANCE`."""
 
 
 @dataclass(frozen=True)
@@ -53,17 +52,31 @@ class Pair:
     is_paired: bool
     """Whether the same seeds were used, so that seed is held against seed."""
     contrasts: tuple[Contrast, ...]
+    p_least: float
+    """The smallest p that so few seeds can give, made larger where there are several pairs."""
+    pairs: int = 1
+    """How many pairs the comparison has."""
 
     @property
     def too_few(self) -> str | None:
         """Where so few seeds cannot show anything: a sentence that says so."""
-        least = self.contrasts[0].difference.p_least
-        if least < CHANCE:
+        if self.p_least < CHANCE:
             return None
+        which = "both runs" if self.pairs == 1 else f"all {self.pairs + 1} runs"
         return (
-            f"So few seeds cannot show a difference, however large it is ({chance(least)} is the "
-            f"least they can give): train at least {FEWEST_SEEDS} of the same seeds in both runs."
+            "So few seeds cannot show a difference, however large it is "
+            f"({chance(self.p_least)} is the least they can give): train at least "
+            f"{fewest_seeds(self.pairs)} of the same seeds in {which}."
         )
+
+
+def fewest_seeds(pairs: int) -> int:
+    """With fewer seeds no difference, however large, gets a p below `CHANCE` in every pair.
+
+    Of the 2^n ways to sign n differences two are the most extreme, and among m pairs Holm's way
+    makes the smallest p m times as large: n is the least with m 2 / 2^n < `CHANCE`.
+    """
+    return math.floor(math.log2(2.0 * pairs / CHANCE)) + 1
 
 
 @dataclass(frozen=True)

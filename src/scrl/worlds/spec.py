@@ -75,6 +75,15 @@ class SweepSpec:
         return not self.wind.is_calm or self.vehicle.start_noise > 0
 
 
+def cell_on_map(regions: RegionMap, route: Route) -> float | None:
+    """Metres of a cell along the sweep, as a geographic map has it; None for any other map."""
+    sizes = regions.georeference.cell_size_metres() if regions.georeference else None
+    if sizes is None:
+        return None
+    east, north = sizes
+    return east if route.direction == "rows" else north
+
+
 @dataclass(frozen=True)
 class ServiceTable:
     """Rows that many cells share, kept once: a map of millions of cells has few kinds of cell.

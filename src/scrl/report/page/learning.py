@@ -19,13 +19,14 @@ LONGEST_LABEL = 40
 
 def learning_charts(views: Sequence[RunView], reference: float | None) -> list[Chart]:
     """Return and violation of all runs in one chart each, then the kappas of every run."""
-    views = [view for view in views if view.rows]
+    numbered = [(index, view) for index, view in enumerate(views) if view.rows]
+    views = [view for _, view in numbered]
     if not views:
         return []
     mark = _settling(views[0].folder.record.settings) if len(views) == 1 else None
     charts = []
     for key, title in (("return", "Return"), ("violation", "Violated by")):
-        bands = _bands(views, key)
+        bands = _bands(numbered, key)
         if bands and key == "return":
             charts.append(draw_chart(_return_sketch(title, bands, reference, mark)))
         elif bands:
@@ -40,8 +41,9 @@ def learning_charts(views: Sequence[RunView], reference: float | None) -> list[C
     return charts + [chart for chart in kappas if chart is not None]
 
 
-def _bands(views: Sequence[RunView], key: str) -> list[tuple[str, int, Band]]:
-    found = ((view.label, index, band_of(view.rows, key)) for index, view in enumerate(views))
+def _bands(numbered: Sequence[tuple[int, RunView]], key: str) -> list[tuple[str, int, Band]]:
+    """Each under the number, and so in the colour, that its run has on the whole page."""
+    found = ((view.label, index, band_of(view.rows, key)) for index, view in numbered)
     return [(label, index, band) for label, index, band in found if band is not None]
 
 

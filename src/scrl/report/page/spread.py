@@ -72,11 +72,12 @@ class Whiskers:
 
 
 def spread_of(views: Sequence[RunView], reference: float | None) -> Spread | None:
-    """Gaps where there is a reference, returns where there is none."""
+    """Gaps where every seed has one, returns where one has none."""
     done = [(index, view.label, view.result) for index, view in enumerate(views) if view.result]
     if not done:
         return None
-    is_gap = reference is not None
+    gaps = [each.gap for _, _, result in done for each in result.seeds]
+    is_gap = reference is not None and None not in gaps
     values = [[_value(each, is_gap) for each in result.seeds] for _, _, result in done]
     everything = np.concatenate(values)
     low, high = float(everything.min()), float(everything.max())
