@@ -156,6 +156,21 @@ def test_what_cannot_be_trained_is_refused(
     assert not (tmp_path / "run").exists()
 
 
+def test_given_environments_are_not_closed() -> None:
+    class Closing(Walk):
+        closed = 0
+
+        def close(self) -> None:
+            Closing.closed += 1
+
+    walks = [Closing(), Closing()]
+    made = problem(walks)
+    assert made.evaluate(stand, episodes=4) == made.evaluate(stand, episodes=4)
+    assert Closing.closed == 0
+    problem([Closing]).evaluate(stand, episodes=1)  # what we make, we close: to look, and to run
+    assert Closing.closed == 2
+
+
 def test_given_environments_keep_their_number(tmp_path: Path) -> None:
     walks = [Walk(), Walk()]
     with pytest.raises(scrl.ScrlError, match="2 environments cannot be shared out evenly to 3"):

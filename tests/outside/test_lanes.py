@@ -26,8 +26,8 @@ def make() -> gymnasium.Env[Any, Any]:
     return TimeLimit(Walk(), HORIZON)
 
 
-def lanes_in(mode: AutoresetMode) -> Lanes:
-    vector = SyncVectorEnv([make, make], autoreset_mode=mode)
+def lanes_in(mode: AutoresetMode, *, copy: bool = True) -> Lanes:
+    vector = SyncVectorEnv([make, make], copy=copy, autoreset_mode=mode)
     return Lanes(vector, Labels.of("amounts", REGIONS), HORIZON, is_ours=False)
 
 
@@ -42,11 +42,13 @@ def by_hand(seed: int, speed: float, steps: int) -> list[tuple[Any, ...]]:
     return rows
 
 
+@pytest.mark.parametrize("copy", [True, False])
 @pytest.mark.parametrize("mode", AutoresetMode)
-def test_every_autoreset_mode_comes_to_the_same(mode: AutoresetMode) -> None:
+def test_every_autoreset_mode_comes_to_the_same(mode: AutoresetMode, copy: bool) -> None:
+    """Also where the vector environment writes each observation over the one before."""
     steps = 3 * HORIZON
     twins = [by_hand(seed, speed[0], steps) for seed, speed in zip(SEEDS, SPEEDS, strict=True)]
-    with lanes_in(mode) as lanes:
+    with lanes_in(mode, copy=copy) as lanes:
         lanes.reset(SEEDS)
         for time in range(steps):
             seen, now = lanes.features, lanes.step(SPEEDS)

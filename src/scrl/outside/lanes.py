@@ -99,7 +99,7 @@ class Lanes:
         infos: Mapping[str, Any],
     ) -> tuple[Float[np.ndarray, "lane feature"], Float[np.ndarray, "lane region"]]:
         """What was seen after a step and given in it, of lanes that nobody has guarded."""
-        after, info_of = self.features.copy(), _infos(infos, self.count)
+        after, info_of = self.features, _infos(infos, self.count)
         singles = self.observations()
         if self._mode is AutoresetMode.SAME_STEP and is_over.any():
             last = _infos(infos.get("final_info", {}), self.count)

@@ -145,7 +145,7 @@ def _first_look(
         action = spaces[1].to_environment(spaces[1].random(1, np.random.default_rng(0)))[0]
         observation, reward, _, _, info = guarded.step(action)
     finally:
-        if source.make is not None:  # an environment that was given is still needed
+        if not source.is_given(0):
             env.close()
     return Step(observation, action, reward, info), spaces, horizon
 

@@ -68,6 +68,10 @@ class Source:
             return self.make
         return self.makes[index]
 
+    def is_given(self, index: int) -> bool:
+        """Whether the environment of a lane exists already; then it is not ours to close."""
+        return isinstance(self.maker(index), _Given)
+
     def open(
         self, lanes: int, labels: Labels, *, horizon_steps: int, processes: bool
     ) -> VectorEnv[Any, Any, Any]:
@@ -109,9 +113,17 @@ class _Given:
     """An environment that exists already."""
 
     env: Any
+    """Whoever made it closes it."""
 
     def __call__(self) -> Any:
         return self.env
+
+
+class _Borrowed(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment that stays open when its lane is closed."""
+
+    def close(self) -> None:
+        pass
 
 
 @dataclass(frozen=True)
@@ -129,8 +141,9 @@ class _Lane:
         if os.getpid() != self.home:
             # Ctrl-C reaches all processes of a terminal; the one that trains decides what it means.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        guarded = Guard(made(self.make, self.index), self.index, self.labels)
-        return TimeLimit(guarded, self.horizon_steps)
+        env = made(self.make, self.index)
+        env = _Borrowed(env) if isinstance(self.make, _Given) else env
+        return TimeLimit(Guard(env, self.index, self.labels), self.horizon_steps)
 
 
 def made(make: Make, index: int) -> gymnasium.Env[Any, Any]:
