@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 from stable_baselines3 import PPO
-from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFrameStack
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFrameStack, VecNormalize
 
 import scrl
 from scrl.errors import ScrlError
@@ -141,6 +141,14 @@ def test_wrappers_that_change_what_is_seen_belong_inside() -> None:
     stacked = VecFrameStack(DummyVecEnv([Sharing]), 2)
     with pytest.raises(ScrlError, match="sees something else"):
         scrl.sb3.Ruled(stacked, RULE, "amounts")
+
+
+def test_normalising_belongs_around_it() -> None:
+    normal = VecNormalize(DummyVecEnv([Sharing]))
+    with pytest.raises(ScrlError, match="put it around Ruled"):
+        scrl.sb3.Ruled(normal, RULE, "amounts")
+    with pytest.raises(ScrlError, match="put it around Ruled"):
+        scrl.sb3.Ruled(normal, RULE, "amounts", measured_in=Sharing)
 
 
 def test_prices_can_only_be_seen_beside_numbers() -> None:

@@ -11,7 +11,12 @@ from typing import Any, TypeAlias
 
 import gymnasium
 from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecEnvWrapper
+from stable_baselines3.common.vec_env import (
+    DummyVecEnv,
+    VecEnv,
+    VecEnvWrapper,
+    unwrap_vec_normalize,
+)
 
 from scrl.errors import ScrlError
 from scrl.labels import Labels, LabelSource, Step
@@ -20,6 +25,15 @@ from scrl.worlds.gym import SweepEnv
 Make: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
 EnvSource: TypeAlias = str | gymnasium.Env[Any, Any] | Make | VecEnv
 """An environment as a person may give it: a name, itself, a function that makes one, or many."""
+
+
+def refuse_normalised(env: EnvSource) -> None:
+    """Raise where labels would be read off normalised observations, and rules pay for them."""
+    if isinstance(env, VecEnv) and unwrap_vec_normalize(env) is not None:
+        raise ScrlError(
+            "VecNormalize hides what labels and rules are about: put it around Ruled, as in "
+            "VecNormalize(Ruled(env, ...))"
+        )
 
 
 def learning_room(env: EnvSource, worlds: int) -> VecEnv:
