@@ -157,6 +157,20 @@ def test_normalised_observations_are_normalised_for_measuring_too() -> None:
     assert keep.evaluation.density["right"] == pytest.approx(amount, rel=1e-5)
 
 
+def test_the_best_policy_sees_normalised_observations_as_it_did() -> None:
+    """The first policy is the best; what is usual goes on changing after it."""
+    normal = VecNormalize(scrl.sb3.Ruled(Sharing, RULE, "amounts", penalty="none", worlds=2))
+    model = ppo(normal, learning_rate=1e-2)
+    model.policy.action_net.bias.data.fill_(0.5)
+    model.policy.action_net.weight.data.mul_(50.0)  # what is seen matters
+    keep = scrl.sb3.KeepRules(normal, every=64, episodes=1)
+    model.learn(320, callback=keep)
+    assert keep.best is not None
+    assert keep.best.measured is not keep.history[-1]
+    assert keep.evaluation is not None
+    assert keep.evaluation.density == pytest.approx(keep.best.measured.density)
+
+
 def test_a_policy_that_sees_prices_settles() -> None:
     """After the learning kappa alone moves, and each time there is one more candidate."""
     env = scrl.sb3.Ruled(Sharing, RULE, "amounts", sees_prices=True)

@@ -75,6 +75,18 @@ def test_our_own_worlds_bring_regions_labels_and_units() -> None:
     assert (found.problem, found.policy) == ("scrl/agri-situational-v0", "PPO")
 
 
+@pytest.mark.parametrize("episodes", [1, 17])
+def test_just_as_many_episodes_are_judged_as_were_asked_for(episodes: int) -> None:
+    env = scrl.sb3.Ruled("Pendulum-v1", "slow >= 1", {"slow": lambda seen: abs(seen[2]) < 1})
+    model = PPO("MlpPolicy", env, device="cpu", seed=0)
+    found = scrl.sb3.evaluate(model, env, episodes=episodes)
+    # A time limit is an ordinary end there, and nothing to warn of.
+    assert (found.episodes, found.episodes_truncated) == (episodes, episodes)
+    assert found.warnings() == []
+    with pytest.raises(ScrlError, match="episodes"):
+        scrl.sb3.evaluate(model, env, episodes=0)
+
+
 def test_prices_are_seen_beside_the_observation_up_to_the_last_one() -> None:
     env = scrl.sb3.Ruled(Sharing, "right >= 5", "amounts", sees_prices=True, wobble=0.0)
     env.charges.kappa, env.charges.price_unit = np.array([3.0]), 2.0

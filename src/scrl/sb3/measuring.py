@@ -30,6 +30,11 @@ class Episodes(NamedTuple):
     serving: Float[np.ndarray, " episode"]
     """Steps that served any region."""
 
+    def first(self, count: int) -> Episodes:
+        """The first so many."""
+        columns: list[Any] = [column[:count] for column in self]
+        return Episodes(*columns)
+
     @property
     def density(self) -> Density:
         return from_episodes(self.amounts)
