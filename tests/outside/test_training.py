@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import scrl
+from scrl.errors import PolicyError
 from scrl.outside.compiled import round_keys
 from scrl.outside.rounds import OutsideRounds
 from scrl.outside.training import configure_outside, task_outside
@@ -106,6 +107,15 @@ def test_gone_on_with_it_ends_with_the_same_bits(run: Path, tmp_path: Path) -> N
         scrl.together.CHECKPOINT_EVERY_S = before
     with pytest.raises(RunError, match=r"see scrl\.resume and scrl\.load_policy"):
         scrl.resume(tmp_path / "run")
+    with pytest.raises(
+        PolicyError, match=r"not finished; go on with scrl\.resume\('.*', env, labels"
+    ):
+        scrl.load_policy(tmp_path / "run")
+    problem = scrl.environment(make_walk, horizon_steps=HORIZON, **OPTIONS)
+    with pytest.raises(scrl.ScrlError, match="unit: the environment has its own already"):
+        scrl.resume(tmp_path / "run", problem, unit="miles")
+    with pytest.raises(scrl.ScrlError, match="unknown option 'label': did you mean 'labels'"):
+        scrl.resume(tmp_path / "run", make_walk, label="amounts")
     with pytest.raises(RunError, match="this run began with other horizon_steps: 8, and now it is"):
         scrl.resume(tmp_path / "run", make_walk, labels="amounts", horizon_steps=9)
     with pytest.raises(RunError, match="this run began with other actions"):
@@ -158,6 +168,38 @@ def test_rules_are_learned(tmp_path: Path) -> None:
     assert RunFolder.open(result.run).metrics()[0]["violation"] > 2.0
     assert result.is_satisfied
     assert result.best.evaluation.density["west"] >= 3.0
+
+
+class Unrewarded(Walk):
+    """Chance finds no reward."""
+
+    def step(self, action: Any) -> Any:
+        seen, _, *rest = super().step(action)
+        return seen, 0.0, *rest
+
+
+class Cheap(Walk):
+    """A step costs a millionth."""
+
+    def step(self, action: Any) -> Any:
+        seen, reward, *rest = super().step(action)
+        return seen, 1e-6 * reward, *rest
+
+
+@pytest.mark.parametrize(("make", "cost"), [(Walk, 1.0), (Unrewarded, 1.0), (Cheap, 1e-6)])
+def test_units_come_from_rewards_of_any_size_and_from_none(make: Any, cost: float) -> None:
+    """In a walk a step costs 1; where it costs nothing it counts as 1."""
+    states = []
+    for each in (Walk, make):
+        problem = scrl.environment(each, horizon_steps=HORIZON, **OPTIONS)
+        config = configure_outside(problem, settings=LOOP)
+        with problem.open(config.loop.worlds) as lanes:
+            task = task_outside(problem, config)
+            states.append(OutsideRounds(config.plan, task, problem.actions, lanes, (0,)).begin())
+    usual, found = states
+    assert found.eyes.price_unit == pytest.approx(cost)
+    assert found.eyes.channel_unit[0, 0] == pytest.approx(cost * usual.eyes.channel_unit[0, 0])
+    np.testing.assert_allclose(found.kappa_rate, cost * usual.kappa_rate, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("discount", "ends"), [(1.0, True), (0.9, False)])

@@ -95,7 +95,8 @@ def begin_all(
 
 
 def _eyes(plan: Plan, task: Task, actions: Actions, first: FirstDrive) -> OutsideEyes:
-    size = jnp.maximum(first.size.mean(), 1e-3)
+    # Where chance finds no reward, a step counts as 1: prices must have some size.
+    size = jnp.where(first.size.sum() > 0, first.size.mean(), first.steps.mean())
     label_unit = jnp.where(
         first.times.sum(axis=0) > 0,
         first.served.sum(axis=0) / jnp.maximum(first.times.sum(axis=0), 1.0),
