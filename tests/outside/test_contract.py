@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import multiprocessing
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from gymnasium import spaces
 import scrl
 from scrl.labels import LabelError
 from scrl.outside import EnvironmentFault
+from scrl.outside.problem import OPTIONS
+from scrl.problems import ProblemOptions
 
 from .small import HORIZON, LOOP, REGIONS, RULES, Make, Walk, make_choices, make_walk
 
@@ -137,6 +140,35 @@ def test_wrong_labels_and_rules_are_seen_before_anything_runs(tmp_path: Path) ->
     with pytest.raises(scrl.ScrlError, match="say with `labels`"):
         scrl.train(make_walk, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("of", "options", "message"),
+    [
+        ("agri-situational", {"sed": 3}, "unknown option 'sed': did you mean 'seed'?"),
+        ("agri-situational", {"rules": "S1 > 1"}, "rules: no options of 'agri-situational'; if it"),
+        (scrl.load("agri-situational"), {"rules": "S1 > 1"}, "and agri-situational is a problem"),
+        (Path("nowhere.toml"), {}, "nowhere.toml: no such problem file"),
+        (make_walk, {}, "this is no problem: <function make_walk"),
+        (make_walk, {"label": "amounts"}, "unknown option 'label': did you mean 'labels'?"),
+    ],
+)
+def test_a_mistyped_option_is_named(
+    of: Any, options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(scrl.ScrlError) as error:
+        scrl.train(of, out=tmp_path / "run", **options)
+    assert message in str(error.value)
+
+
+def test_the_options_of_an_environment_are_known() -> None:
+    with pytest.raises(EnvironmentFault, match="unknown option 'margn': did you mean 'margin'"):
+        problem(make_walk, margn=1.0)
+    taken = inspect.signature(scrl.environment).parameters
+    assert set(OPTIONS) == {*taken, *inspect.signature(ProblemOptions).parameters} - {
+        "env",
+        "options",
+    }
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from scrl.errors import did_you_mean
 from scrl.evaluation import Evaluation
 from scrl.labels import Labels, LabelSource, Step
 from scrl.outside.contract import EnvironmentFault, Guard
@@ -116,6 +117,9 @@ def environment(
     sums over an episode. `options` are those of a problem file: `name`, `tolerance`, `discount`,
     `margin`, `equality_band`.
     """
+    for key in options:
+        if key not in OPTIONS:
+            raise EnvironmentFault(f"unknown option '{key}'{did_you_mean(key, OPTIONS)}")
     source = Source.of(env)
     sample, spaces, horizon = _first_look(source, horizon_steps)
     found = Labels.of(labels, regions, sample=sample)
@@ -126,6 +130,13 @@ def environment(
     return EnvironmentProblem(
         source, found, rule_set, horizon, observations, actions, chosen, unit, processes
     )
+
+
+OPTIONS: tuple[str, ...] = (
+    "labels", "rules", "regions", "horizon_steps", "processes", "unit",
+    *(each.name for each in fields(ProblemOptions)),
+)  # fmt: skip
+"""Names of all that `environment` takes beside the environment."""
 
 
 def _first_look(
