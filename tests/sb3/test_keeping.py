@@ -51,6 +51,20 @@ def test_the_first_move_of_kappa_is_the_one_of_the_paper() -> None:
     np.testing.assert_allclose(second.kappa, expected, rtol=1e-5)
 
 
+def test_labels_of_both_signs_do_not_cancel() -> None:
+    """Five steps give 2 and five take 2: nothing in all, and still 2 a step."""
+
+    def tide(observation: Any) -> dict[str, float]:
+        return {"tide": 2.0 if observation[0] < 0.55 else -2.0}
+
+    env = scrl.sb3.Ruled(Sharing, "tide >= 1", tide)
+    keep = scrl.sb3.KeepRules(env, every=32, episodes=1)
+    ppo(env).learn(32, callback=keep)
+    assert keep.history[0].density["tide"] == 0.0
+    assert env.charges.rate == pytest.approx(2.0)
+    assert np.isfinite(keep.history[-1].kappa).all()
+
+
 def test_densities_come_from_episodes_without_noise() -> None:
     """They are what the policy does by itself, however wide it explores."""
     env = scrl.sb3.Ruled(Sharing, RULE, "amounts")
