@@ -18,7 +18,18 @@ from scrl.outside import EnvironmentFault
 from scrl.outside.problem import OPTIONS
 from scrl.problems import ProblemOptions
 
-from .small import HORIZON, LOOP, REGIONS, RULES, Make, Walk, make_choices, make_walk
+from .small import (
+    HORIZON,
+    LOOP,
+    REGIONS,
+    RULES,
+    Make,
+    Walk,
+    make_choices,
+    make_longer,
+    make_nothing,
+    make_walk,
+)
 
 BREACHES = {
     "shape": "step 3: an observation of shape (3,), and its space says (2,)",
@@ -65,6 +76,33 @@ def test_workers_are_gone_after_a_breach_and_after_an_end() -> None:
     assert multiprocessing.active_children() == []
 
 
+@pytest.mark.parametrize("processes", [False, True])
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (make_nothing, "environment 1: making it raised RuntimeError: no wheels in stock"),
+        (make_longer, "the environments cannot be put side by side: RuntimeError: "),
+    ],
+)
+def test_where_one_cannot_be_made_none_is_left(processes: bool, make: Any, message: str) -> None:
+    class Closing(Walk):
+        open = 0
+
+        def __init__(self) -> None:
+            super().__init__()
+            Closing.open += 1
+
+        def close(self) -> None:
+            Closing.open -= 1
+
+    made = problem([make_walk if processes else Closing, make], processes=processes)
+    with pytest.raises(EnvironmentFault) as error:
+        made.evaluate(stand, episodes=2)
+    assert message in str(error.value)
+    assert Closing.open == 0
+    assert multiprocessing.active_children() == []
+
+
 def test_a_breach_in_training_ends_it_and_says_where(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault, match="environment 0, episode 1, step 3: the reward is"):
         scrl.train(problem(Make("reward")), settings=LOOP, out=tmp_path / "run")
@@ -85,6 +123,8 @@ def test_one_that_goes_on_after_its_horizon_is_caught() -> None:
     assert made.horizon_steps == 5
     with pytest.raises(EnvironmentFault, match="step 5: the episode should have ended after 5"):
         made.evaluate(stand, episodes=1)
+    with pytest.raises(EnvironmentFault, match=r"horizon_steps = 4, but episodes .* up to 5 steps"):
+        problem(vector, horizon_steps=4)
     vector.close()
 
 

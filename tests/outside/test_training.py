@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import scrl
 from scrl.errors import PolicyError
 from scrl.outside.compiled import round_keys
 from scrl.outside.rounds import OutsideRounds
-from scrl.outside.training import configure_outside, task_outside
+from scrl.outside.training import check_same, configure_outside, task_outside
 from scrl.runs import RunError, RunFolder
 from scrl.underway import Progress
 
@@ -92,6 +94,18 @@ def test_the_policy_comes_back_and_does_the_same(run: Path) -> None:
         policy(np.zeros(3))
 
 
+def test_it_takes_flattened_observations_of_other_spaces(tmp_path: Path) -> None:
+    def make() -> gymnasium.Env[Any, Any]:
+        space = gymnasium.spaces.Dict({"walk": Walk().observation_space})
+        return gymnasium.wrappers.TransformObservation(Walk(), lambda seen: {"walk": seen}, space)
+
+    result = train(make, tmp_path / "run", seeds=1, settings=LOOP | {"iterations": 1, "settle": 0})
+    policy = scrl.load_policy(result.run)
+    env = make()
+    seen = gymnasium.spaces.flatten(env.observation_space, env.reset(seed=0)[0])
+    assert env.action_space.contains(policy(seen))
+
+
 def test_gone_on_with_it_ends_with_the_same_bits(run: Path, tmp_path: Path) -> None:
     def stop(now: Progress) -> None:
         if now.rounds == 2:
@@ -118,6 +132,8 @@ def test_gone_on_with_it_ends_with_the_same_bits(run: Path, tmp_path: Path) -> N
         scrl.resume(tmp_path / "run", make_walk, label="amounts")
     with pytest.raises(RunError, match="this run began with other horizon_steps: 8, and now it is"):
         scrl.resume(tmp_path / "run", make_walk, labels="amounts", horizon_steps=9)
+    with pytest.raises(RunError, match="this run began with 4 environments, not 3"):
+        scrl.resume(tmp_path / "run", [make_walk] * 3, labels="amounts")
     with pytest.raises(RunError, match="this run began with other actions"):
         scrl.resume(tmp_path / "run", make_choices, labels="amounts")
     scrl.resume(tmp_path / "run", make_walk, labels="amounts")
@@ -139,6 +155,23 @@ def test_a_vector_environment_changes_nothing(run: Path, tmp_path: Path) -> None
     assert same_bits(run, tmp_path / "run")
     vector.reset()  # it is still open: it was made by somebody else
     vector.close()
+
+
+def test_another_id_is_refused_and_another_name_of_a_function_is_not(
+    run: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    problem = scrl.environment(make_walk, horizon_steps=HORIZON, **OPTIONS)
+    named = replace(problem, source=replace(problem.source, name="Walk-v1"))
+    folder = RunFolder.open(tmp_path / "run")
+    check_same(problem, folder)
+    check_same(named, folder)
+    (folder.path / "environment.json").write_text(json.dumps({**named.to_json(), "schema": 1}))
+    check_same(problem, folder)
+    check_same(named, folder)
+    other = replace(problem, source=replace(problem.source, name="Walk-v2"))
+    with pytest.raises(RunError, match="began with other environment: 'Walk-v1', and now it is"):
+        check_same(other, folder)
 
 
 @pytest.mark.parametrize(

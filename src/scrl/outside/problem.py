@@ -166,7 +166,14 @@ def _look_at_vector(
 ) -> tuple[Step, tuple[Observations, Actions], int]:
     vector = source.vector
     assert vector is not None  # noqa: S101 (for the type checker)
-    horizon = _horizon(horizon_steps, own_horizon(vector) or _inner_horizon(vector), source.name)
+    own = own_horizon(vector) or _inner_horizon(vector)
+    if own is not None and horizon_steps is not None and horizon_steps < own:
+        raise EnvironmentFault(
+            f"horizon_steps = {horizon_steps}, but episodes in '{source.name}' take up to {own} "
+            "steps, and a vector environment ends them itself: wrap each environment in "
+            "gymnasium.wrappers.TimeLimit"
+        )
+    horizon = _horizon(horizon_steps, own, source.name)
     observations = Observations.of(vector.single_observation_space)
     actions = Actions.of(vector.single_action_space)
     seen: list[Step] = []
