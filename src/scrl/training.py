@@ -62,9 +62,10 @@ def train(  # noqa: PLR0913 (one for each thing that a user may want to say)
         )
         path = Path(out) if out else new_run_path(Path("runs"), outside.name, config.method)
         told(outside.rules, config.told)
-        record = RunRecord.now(outside.name, config.method, config.to_json(), chosen)
-        folder = RunFolder.create(path, None, record, environment=outside.to_json())
-        return _room().run_outside(outside, config, folder, watch)
+        with _room().waiting():
+            record = RunRecord.now(outside.name, config.method, config.to_json(), chosen)
+            folder = RunFolder.create(path, None, record, environment=outside.to_json())
+            return _room().run_outside(outside, config, folder, watch)
     loaded = problem if isinstance(problem, Problem) else load_problem(problem)
     config = configure(method, settings=settings, **parts)
     path = Path(out) if out else new_run_path(Path("runs"), loaded.name, config.method)
@@ -111,7 +112,8 @@ def resume(
     outside = _outside(env, environment if _is_problem(env) else given)
     _room().check_same(outside, folder)
     config = TrainingConfig.from_json(folder.record.settings)
-    return _room().run_outside(outside, config, folder, watch)
+    with _room().waiting():
+        return _room().run_outside(outside, config, folder, watch)
 
 
 def load_policy(run: Path | str, seed: int | None = None) -> SeeingPolicy | OutsidePolicy:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import jax
 import numpy as np
 import pytest
 
@@ -233,6 +234,28 @@ def test_units_come_from_rewards_of_any_size_and_from_none(make: Any, cost: floa
     assert found.eyes.price_unit == pytest.approx(cost)
     assert found.eyes.channel_unit[0, 0] == pytest.approx(cost * usual.eyes.channel_unit[0, 0])
     np.testing.assert_allclose(found.kappa_rate, cost * usual.kappa_rate, rtol=1e-5)
+
+
+def test_a_preset_and_a_method_win_over_the_defaults_of_environments() -> None:
+    problem = scrl.environment(make_walk, horizon_steps=HORIZON, **OPTIONS)
+    usual = configure_outside(problem)
+    assert (usual.loop.settle, usual.loop.inset, usual.learner_settings.discount) == (30, 0.0, 0.99)
+    paper = configure_outside(problem, preset="paper", settings={"inset": 0.25})
+    assert (paper.loop.settle, paper.loop.worlds, paper.loop.inset) == (0, 1, 0.25)
+    assert paper.loop.iterations == usual.loop.iterations
+
+
+def test_a_setting_of_jax_is_changed_for_the_training_only(tmp_path: Path) -> None:
+    name, seen = "jax_cpu_enable_async_dispatch", []
+    before = jax.config.read(name)
+    assert before
+    options = {"seeds": 1, "settings": LOOP | {"iterations": 1, "settle": 0}}
+    train(
+        make_walk, tmp_path / "run", watch=lambda _: seen.append(jax.config.read(name)), **options
+    )
+    assert seen
+    assert not any(seen)
+    assert jax.config.read(name) == before
 
 
 @pytest.mark.parametrize(("discount", "ends"), [(1.0, True), (0.9, False)])

@@ -29,10 +29,6 @@ from scrl.outside.spaces import Actions
 from scrl.plan import Plan
 from scrl.rollout import Episode, Stretch
 
-# Lanes wait for every action: handing it to a thread and back would only take time, and on a busy
-# machine most of the time there is. (Of no effect once JAX has begun.)
-jax.config.update("jax_cpu_enable_async_dispatch", False)
-
 
 class RoundKeys(NamedTuple):
     """All that a round leaves to chance."""
