@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import gymnasium
@@ -70,6 +71,25 @@ def test_the_last_observation_of_an_episode_is_kept() -> None:
         now = [lanes.step(SPEEDS) for _ in range(HORIZON)]
         over = next(each for each in now if each.is_terminated[0])
     assert over.after[0, 0] >= GOAL
+
+
+class Squeaking(Walk):
+    """Warns in every step, from the same line."""
+
+    def step(self, action: Any) -> Any:
+        warnings.warn("a squeak", UserWarning, stacklevel=1)
+        return super().step(action)
+
+
+def test_a_warning_of_an_environment_is_heard_once() -> None:
+    vector = SyncVectorEnv([lambda: TimeLimit(Squeaking(), HORIZON)])
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("default")
+        with Lanes(vector, Labels.of("amounts", REGIONS), HORIZON, is_ours=False) as lanes:
+            lanes.reset([0])
+            for _ in range(3):
+                lanes.step(SPEEDS[1:])
+    assert [str(each.message) for each in heard] == ["a squeak"]
 
 
 class Other(VectorEnv[Any, Any, Any]):

@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFrameStack, VecNormalize
 
 import scrl
@@ -99,9 +100,13 @@ def test_prices_are_seen_beside_the_observation_up_to_the_last_one() -> None:
     np.testing.assert_allclose(infos[0]["terminal_observation"], [1.0, 0.0, 1.5])
 
 
-def test_worlds_in_processes_of_their_own() -> None:
-    makers = [lambda: gymnasium.make("Pendulum-v1")] * 2
-    workers = SubprocVecEnv(makers, start_method="forkserver")
+@pytest.mark.parametrize("is_monitored", [False, True])
+def test_worlds_in_processes_of_their_own(is_monitored: bool) -> None:
+    options = {"start_method": "forkserver"}
+    if is_monitored:
+        workers = make_vec_env("Pendulum-v1", 2, vec_env_cls=SubprocVecEnv, vec_env_kwargs=options)
+    else:
+        workers = SubprocVecEnv([lambda: gymnasium.make("Pendulum-v1")] * 2, **options)
     try:
         env = scrl.sb3.Ruled(workers, "slow >= 1", {"slow": lambda seen: abs(seen[2]) < 1})
         env.reset()

@@ -36,6 +36,9 @@ def refuse_normalised(env: EnvSource) -> None:
         )
 
 
+_MONITOR = f"{Monitor.__module__}:{Monitor.__name__}"
+
+
 def learning_room(env: EnvSource, worlds: int) -> VecEnv:
     """The vectorised environment that a model learns in; its episodes are recorded for SB3."""
     if isinstance(env, VecEnv):
@@ -93,9 +96,15 @@ def _like(env: gymnasium.Env[Any, Any]) -> Make:
 
 def _from_spec(spec: Any) -> Make | None:
     """None where there is no spec, or one that misses a wrapper's arguments."""
-    if spec is None or any(wrapper.kwargs is None for wrapper in spec.additional_wrappers):
+    if spec is None:
         return None
-    return lambda: gymnasium.make(spec)
+    # A monitor changes nothing, and measuring needs none.
+    wrappers = tuple(each for each in spec.additional_wrappers if each.entry_point != _MONITOR)
+    if any(wrapper.kwargs is None for wrapper in wrappers):
+        return None
+    bare = deepcopy(spec)
+    bare.additional_wrappers = wrappers
+    return lambda: gymnasium.make(bare)
 
 
 def _no_way() -> ScrlError:
