@@ -31,6 +31,8 @@ def by_all(observation, action, reward, info):
         ("served", ("north", "south"), ("north", "south"), [1, 0]),
         ("fuel", None, ("fuel",), [2.5]),
         ({"left": is_left, "burnt": "fuel"}, None, ("left", "burnt"), [1, 2.5]),
+        ({"left": is_left, "burnt": "fuel"}, ("burnt", "left"), ("burnt", "left"), [2.5, 1]),
+        (lambda o: {"left": o[0] < 0, "high": o[1]}, ("high", "left"), ("high", "left"), [2, 1]),
         (is_left, ("left",), ("left",), [1]),
         (lambda *step: [step[0][0]], ("x",), ("x",), [-0.5]),
     ],
@@ -76,6 +78,8 @@ def test_a_method_and_defaults_count_as_one_would_think():
         ("fule", ("a",), "there is no 'fule' in `info`: did you mean 'fuel'?"),
         (lambda o: {"a": 1}, ("a", "b"), "labels lack the region 'b'"),
         (lambda o: {"a": 1, "b": 1}, ("a",), "labels name an unknown region 'b'"),
+        ({"left": is_left}, ("lift",), "labels lack the region 'lift': did you mean 'left'?"),
+        ({"a": is_left, "b": is_left}, ("a",), "labels name an unknown region 'b'"),
     ],
 )
 def test_what_is_wrong_is_said(source, regions, message):

@@ -62,7 +62,8 @@ class Labels:
 
         Names come from `regions`, else from a mapping, else from a `sample` step: a function or
         an info key that gives a mapping names its regions, one that gives a vector has the regions
-        S1, S2, ..., and an info key that gives a number is a region of that name.
+        S1, S2, ..., and an info key that gives a number is a region of that name. A mapping is read
+        by its names, in the order of `regions`.
         """
         if isinstance(source, Labels):
             return source
@@ -103,8 +104,8 @@ def _reader(source: Any) -> tuple[Callable[[Step], Any], tuple[str, ...] | None]
         return _from_info(source), None
     if isinstance(source, Mapping):
         names = _checked_names(tuple(source))
-        parts = [_reader_of_one(name, source[name]) for name in names]
-        return lambda step: [part(step) for part in parts], names
+        parts = {name: _reader_of_one(name, source[name]) for name in names}
+        return lambda step: {name: part(step) for name, part in parts.items()}, names
     if callable(source):
         return _calling(source, "labels"), None
     raise LabelError(

@@ -1,4 +1,4 @@
-"""Policy + world + key -> what happened. Resets live here, and nowhere else."""
+"""Policy + world + key -> what happened. Worlds of ours are reset here, and nowhere else."""
 
 from __future__ import annotations
 

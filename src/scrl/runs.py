@@ -225,7 +225,7 @@ class RunFolder:
         """The chosen policies, in the structure of `like`."""
         path = self.path / "policy.eqx"
         if not path.is_file():
-            raise RunError(f"{self.path}: there is no policy yet; go on with --resume {self.path}")
+            raise RunError(f"{self.path}: there is no policy yet; go on with {self.going_on}")
         return read_tree(path, like)
 
     def save_result(self, result: Mapping[str, Any]) -> None:
@@ -247,6 +247,13 @@ class RunFolder:
     def has_problem(self) -> bool:
         """Whether there is a problem: a run of `scrl learn` has none."""
         return (self.path / "problem.toml").is_file()
+
+    @property
+    def going_on(self) -> str:
+        """What to type to go on with the run."""
+        if (self.path / "environment.json").is_file():
+            return f"scrl.resume({str(self.path)!r}, env, labels=...) in Python"
+        return f"`scrl train --resume {shlex.quote(str(self.path))}`"
 
     @property
     def is_finished(self) -> bool:

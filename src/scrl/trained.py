@@ -33,7 +33,7 @@ def seed_index(folder: RunFolder, seed: int | None) -> int:
     result = read_result(folder)
     if result is None:
         raise PolicyError(
-            f"{folder.path}: this run is not finished; go on with `scrl train --resume` first"
+            f"{folder.path}: this run is not finished; go on with {folder.going_on} first"
         )
     chosen = result.best.seed if seed is None else seed
     if chosen not in folder.record.seeds:

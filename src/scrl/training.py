@@ -5,12 +5,13 @@ A round is one call of compiled code; `together` calls it, for one run or for ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrl import trained
-from scrl.errors import ScrlError
+from scrl.errors import ScrlError, did_you_mean
 from scrl.learners import SeeingPolicy
 from scrl.methods import TrainingConfig, configure
 from scrl.outcome import TrainingResult
@@ -52,7 +53,8 @@ def train(  # noqa: PLR0913 (one for each thing that a user may want to say)
     """
     chosen = tuple(range(seed, seed + seeds)) if isinstance(seeds, int) else tuple(seeds)
     parts = {"learner": learner, "penalty": penalty, "preset": preset, "steps": steps}
-    if environment or not isinstance(problem, Problem | str):
+    _check_options(environment, train)
+    if environment or not isinstance(problem, Problem | str | Path):
         outside = _outside(problem, environment)
         _check_seeds(chosen)
         config = _room().configure_outside(
@@ -60,10 +62,11 @@ def train(  # noqa: PLR0913 (one for each thing that a user may want to say)
         )
         path = Path(out) if out else new_run_path(Path("runs"), outside.name, config.method)
         told(outside.rules, config.told)
-        record = RunRecord.now(outside.name, config.method, config.to_json(), chosen)
-        folder = RunFolder.create(path, None, record, environment=outside.to_json())
-        return _room().run_outside(outside, config, folder, watch)
-    loaded = load_problem(problem) if isinstance(problem, str) else problem
+        with _room().waiting():
+            record = RunRecord.now(outside.name, config.method, config.to_json(), chosen)
+            folder = RunFolder.create(path, None, record, environment=outside.to_json())
+            return _room().run_outside(outside, config, folder, watch)
+    loaded = problem if isinstance(problem, Problem) else load_problem(problem)
     config = configure(method, settings=settings, **parts)
     path = Path(out) if out else new_run_path(Path("runs"), loaded.name, config.method)
     return run_together([begin_run(loaded, config, chosen, path)], watch)[0]
@@ -96,19 +99,21 @@ def resume(
     A run in somebody's environment needs it again, with its labels: a folder cannot hold it. Rules,
     regions and horizon come from the folder where they are not given.
     """
+    _check_options(environment, resume)
     folder = RunFolder.open(path)
     if (finished := read_result(folder)) is not None:
         return finished
-    if env is None:
+    if env is None and not environment:
         return run_together([Underway.again(folder)], watch)[0]
     kept = folder.environment() or {}
     same = ("rules", "regions", "horizon_steps", "name", "unit", "tolerance", "discount", "margin",
             "equality_band")  # fmt: skip
     given = {name: kept[name] for name in same if name in kept} | environment
-    outside = env if _is_problem(env) else _outside(env, given)
+    outside = _outside(env, environment if _is_problem(env) else given)
     _room().check_same(outside, folder)
     config = TrainingConfig.from_json(folder.record.settings)
-    return _room().run_outside(outside, config, folder, watch)
+    with _room().waiting():
+        return _room().run_outside(outside, config, folder, watch)
 
 
 def load_policy(run: Path | str, seed: int | None = None) -> SeeingPolicy | OutsidePolicy:
@@ -130,12 +135,30 @@ def _outside(env: Any, options: Mapping[str, Any]) -> EnvironmentProblem:
         if options:
             raise ScrlError(f"{', '.join(options)}: the environment has its own already")
         return env
-    if "labels" not in options:
+    if isinstance(env, Problem):
         raise ScrlError(
-            f"{env!r:.60} is no problem; if it is a Gymnasium environment, say with `labels` what "
-            "its steps give to which regions"
+            f"{', '.join(options)}: options of a Gymnasium environment, and {env.name} is a "
+            "problem with a map and rules of its own"
+        )
+    if "labels" not in options:
+        wrong = f"{', '.join(options)}: no options of" if options else "this is no problem:"
+        raise ScrlError(
+            f"{wrong} {env!r:.60}; if it is a Gymnasium environment, say with `labels` what its "
+            "steps give to which regions"
         )
     return environment(env, **options)
+
+
+def _check_options(options: Mapping[str, Any], caller: Callable[..., Any]) -> None:
+    """Raise where an option is known neither to a function nor to `scrl.environment`."""
+    if not options:
+        return
+    from scrl.outside.problem import OPTIONS
+
+    own = list(inspect.signature(caller).parameters)[1:-1]
+    for key in options:
+        if key not in OPTIONS:
+            raise ScrlError(f"unknown option '{key}'{did_you_mean(key, [*own, *OPTIONS])}")
 
 
 def _is_problem(env: Any) -> bool:

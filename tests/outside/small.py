@@ -78,6 +78,16 @@ class Make:
         return Walk(self.broken)
 
 
+def make_nothing() -> gymnasium.Env[Any, Any]:
+    raise RuntimeError("no wheels in stock")
+
+
+def make_longer() -> gymnasium.Env[Any, Any]:
+    env = Walk()
+    env.observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
+    return env
+
+
 REGIONS = ("west", "east")
 RULES = "if west > 1 then east >= 2"
 LOOP: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import multiprocessing
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,21 @@ from gymnasium import spaces
 import scrl
 from scrl.labels import LabelError
 from scrl.outside import EnvironmentFault
+from scrl.outside.problem import OPTIONS
+from scrl.problems import ProblemOptions
 
-from .small import HORIZON, LOOP, REGIONS, RULES, Make, Walk, make_choices, make_walk
+from .small import (
+    HORIZON,
+    LOOP,
+    REGIONS,
+    RULES,
+    Make,
+    Walk,
+    make_choices,
+    make_longer,
+    make_nothing,
+    make_walk,
+)
 
 BREACHES = {
     "shape": "step 3: an observation of shape (3,), and its space says (2,)",
@@ -62,6 +76,33 @@ def test_workers_are_gone_after_a_breach_and_after_an_end() -> None:
     assert multiprocessing.active_children() == []
 
 
+@pytest.mark.parametrize("processes", [False, True])
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (make_nothing, "environment 1: making it raised RuntimeError: no wheels in stock"),
+        (make_longer, "the environments cannot be put side by side: RuntimeError: "),
+    ],
+)
+def test_where_one_cannot_be_made_none_is_left(processes: bool, make: Any, message: str) -> None:
+    class Closing(Walk):
+        open = 0
+
+        def __init__(self) -> None:
+            super().__init__()
+            Closing.open += 1
+
+        def close(self) -> None:
+            Closing.open -= 1
+
+    made = problem([make_walk if processes else Closing, make], processes=processes)
+    with pytest.raises(EnvironmentFault) as error:
+        made.evaluate(stand, episodes=2)
+    assert message in str(error.value)
+    assert Closing.open == 0
+    assert multiprocessing.active_children() == []
+
+
 def test_a_breach_in_training_ends_it_and_says_where(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault, match="environment 0, episode 1, step 3: the reward is"):
         scrl.train(problem(Make("reward")), settings=LOOP, out=tmp_path / "run")
@@ -82,6 +123,8 @@ def test_one_that_goes_on_after_its_horizon_is_caught() -> None:
     assert made.horizon_steps == 5
     with pytest.raises(EnvironmentFault, match="step 5: the episode should have ended after 5"):
         made.evaluate(stand, episodes=1)
+    with pytest.raises(EnvironmentFault, match=r"horizon_steps = 4, but episodes .* up to 5 steps"):
+        problem(vector, horizon_steps=4)
     vector.close()
 
 
@@ -140,6 +183,35 @@ def test_wrong_labels_and_rules_are_seen_before_anything_runs(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    ("of", "options", "message"),
+    [
+        ("agri-situational", {"sed": 3}, "unknown option 'sed': did you mean 'seed'?"),
+        ("agri-situational", {"rules": "S1 > 1"}, "rules: no options of 'agri-situational'; if it"),
+        (scrl.load("agri-situational"), {"rules": "S1 > 1"}, "and agri-situational is a problem"),
+        (Path("nowhere.toml"), {}, "nowhere.toml: no such problem file"),
+        (make_walk, {}, "this is no problem: <function make_walk"),
+        (make_walk, {"label": "amounts"}, "unknown option 'label': did you mean 'labels'?"),
+    ],
+)
+def test_a_mistyped_option_is_named(
+    of: Any, options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(scrl.ScrlError) as error:
+        scrl.train(of, out=tmp_path / "run", **options)
+    assert message in str(error.value)
+
+
+def test_the_options_of_an_environment_are_known() -> None:
+    with pytest.raises(EnvironmentFault, match="unknown option 'margn': did you mean 'margin'"):
+        problem(make_walk, margn=1.0)
+    taken = inspect.signature(scrl.environment).parameters
+    assert set(OPTIONS) == {*taken, *inspect.signature(ProblemOptions).parameters} - {
+        "env",
+        "options",
+    }
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"settings": {"steps": 4}}, "steps = 4 is less than the 8 steps of an episode"),
@@ -154,6 +226,21 @@ def test_what_cannot_be_trained_is_refused(
         scrl.train(problem(make_choices), out=tmp_path / "run", **options)
     assert message in str(error.value)
     assert not (tmp_path / "run").exists()
+
+
+def test_given_environments_are_not_closed() -> None:
+    class Closing(Walk):
+        closed = 0
+
+        def close(self) -> None:
+            Closing.closed += 1
+
+    walks = [Closing(), Closing()]
+    made = problem(walks)
+    assert made.evaluate(stand, episodes=4) == made.evaluate(stand, episodes=4)
+    assert Closing.closed == 0
+    problem([Closing]).evaluate(stand, episodes=1)  # what we make, we close: to look, and to run
+    assert Closing.closed == 2
 
 
 def test_given_environments_keep_their_number(tmp_path: Path) -> None:

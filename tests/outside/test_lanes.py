@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import gymnasium
@@ -26,8 +27,8 @@ def make() -> gymnasium.Env[Any, Any]:
     return TimeLimit(Walk(), HORIZON)
 
 
-def lanes_in(mode: AutoresetMode) -> Lanes:
-    vector = SyncVectorEnv([make, make], autoreset_mode=mode)
+def lanes_in(mode: AutoresetMode, *, copy: bool = True) -> Lanes:
+    vector = SyncVectorEnv([make, make], copy=copy, autoreset_mode=mode)
     return Lanes(vector, Labels.of("amounts", REGIONS), HORIZON, is_ours=False)
 
 
@@ -42,11 +43,13 @@ def by_hand(seed: int, speed: float, steps: int) -> list[tuple[Any, ...]]:
     return rows
 
 
+@pytest.mark.parametrize("copy", [True, False])
 @pytest.mark.parametrize("mode", AutoresetMode)
-def test_every_autoreset_mode_comes_to_the_same(mode: AutoresetMode) -> None:
+def test_every_autoreset_mode_comes_to_the_same(mode: AutoresetMode, copy: bool) -> None:
+    """Also where the vector environment writes each observation over the one before."""
     steps = 3 * HORIZON
     twins = [by_hand(seed, speed[0], steps) for seed, speed in zip(SEEDS, SPEEDS, strict=True)]
-    with lanes_in(mode) as lanes:
+    with lanes_in(mode, copy=copy) as lanes:
         lanes.reset(SEEDS)
         for time in range(steps):
             seen, now = lanes.features, lanes.step(SPEEDS)
@@ -68,6 +71,25 @@ def test_the_last_observation_of_an_episode_is_kept() -> None:
         now = [lanes.step(SPEEDS) for _ in range(HORIZON)]
         over = next(each for each in now if each.is_terminated[0])
     assert over.after[0, 0] >= GOAL
+
+
+class Squeaking(Walk):
+    """Warns in every step, from the same line."""
+
+    def step(self, action: Any) -> Any:
+        warnings.warn("a squeak", UserWarning, stacklevel=1)
+        return super().step(action)
+
+
+def test_a_warning_of_an_environment_is_heard_once() -> None:
+    vector = SyncVectorEnv([lambda: TimeLimit(Squeaking(), HORIZON)])
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("default")
+        with Lanes(vector, Labels.of("amounts", REGIONS), HORIZON, is_ours=False) as lanes:
+            lanes.reset([0])
+            for _ in range(3):
+                lanes.step(SPEEDS[1:])
+    assert [str(each.message) for each in heard] == ["a squeak"]
 
 
 class Other(VectorEnv[Any, Any, Any]):

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import gymnasium
+import jax
 import numpy as np
 import pytest
 
 import scrl
+from scrl.errors import PolicyError
 from scrl.outside.compiled import round_keys
 from scrl.outside.rounds import OutsideRounds
-from scrl.outside.training import configure_outside, task_outside
+from scrl.outside.training import check_same, configure_outside, task_outside
 from scrl.runs import RunError, RunFolder
 from scrl.underway import Progress
 
@@ -91,6 +95,18 @@ def test_the_policy_comes_back_and_does_the_same(run: Path) -> None:
         policy(np.zeros(3))
 
 
+def test_it_takes_flattened_observations_of_other_spaces(tmp_path: Path) -> None:
+    def make() -> gymnasium.Env[Any, Any]:
+        space = gymnasium.spaces.Dict({"walk": Walk().observation_space})
+        return gymnasium.wrappers.TransformObservation(Walk(), lambda seen: {"walk": seen}, space)
+
+    result = train(make, tmp_path / "run", seeds=1, settings=LOOP | {"iterations": 1, "settle": 0})
+    policy = scrl.load_policy(result.run)
+    env = make()
+    seen = gymnasium.spaces.flatten(env.observation_space, env.reset(seed=0)[0])
+    assert env.action_space.contains(policy(seen))
+
+
 def test_gone_on_with_it_ends_with_the_same_bits(run: Path, tmp_path: Path) -> None:
     def stop(now: Progress) -> None:
         if now.rounds == 2:
@@ -106,8 +122,19 @@ def test_gone_on_with_it_ends_with_the_same_bits(run: Path, tmp_path: Path) -> N
         scrl.together.CHECKPOINT_EVERY_S = before
     with pytest.raises(RunError, match=r"see scrl\.resume and scrl\.load_policy"):
         scrl.resume(tmp_path / "run")
+    with pytest.raises(
+        PolicyError, match=r"not finished; go on with scrl\.resume\('.*', env, labels"
+    ):
+        scrl.load_policy(tmp_path / "run")
+    problem = scrl.environment(make_walk, horizon_steps=HORIZON, **OPTIONS)
+    with pytest.raises(scrl.ScrlError, match="unit: the environment has its own already"):
+        scrl.resume(tmp_path / "run", problem, unit="miles")
+    with pytest.raises(scrl.ScrlError, match="unknown option 'label': did you mean 'labels'"):
+        scrl.resume(tmp_path / "run", make_walk, label="amounts")
     with pytest.raises(RunError, match="this run began with other horizon_steps: 8, and now it is"):
         scrl.resume(tmp_path / "run", make_walk, labels="amounts", horizon_steps=9)
+    with pytest.raises(RunError, match="this run began with 4 environments, not 3"):
+        scrl.resume(tmp_path / "run", [make_walk] * 3, labels="amounts")
     with pytest.raises(RunError, match="this run began with other actions"):
         scrl.resume(tmp_path / "run", make_choices, labels="amounts")
     scrl.resume(tmp_path / "run", make_walk, labels="amounts")
@@ -129,6 +156,23 @@ def test_a_vector_environment_changes_nothing(run: Path, tmp_path: Path) -> None
     assert same_bits(run, tmp_path / "run")
     vector.reset()  # it is still open: it was made by somebody else
     vector.close()
+
+
+def test_another_id_is_refused_and_another_name_of_a_function_is_not(
+    run: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    problem = scrl.environment(make_walk, horizon_steps=HORIZON, **OPTIONS)
+    named = replace(problem, source=replace(problem.source, name="Walk-v1"))
+    folder = RunFolder.open(tmp_path / "run")
+    check_same(problem, folder)
+    check_same(named, folder)
+    (folder.path / "environment.json").write_text(json.dumps({**named.to_json(), "schema": 1}))
+    check_same(problem, folder)
+    check_same(named, folder)
+    other = replace(problem, source=replace(problem.source, name="Walk-v2"))
+    with pytest.raises(RunError, match="began with other environment: 'Walk-v1', and now it is"):
+        check_same(other, folder)
 
 
 @pytest.mark.parametrize(
@@ -158,6 +202,60 @@ def test_rules_are_learned(tmp_path: Path) -> None:
     assert RunFolder.open(result.run).metrics()[0]["violation"] > 2.0
     assert result.is_satisfied
     assert result.best.evaluation.density["west"] >= 3.0
+
+
+class Unrewarded(Walk):
+    """Chance finds no reward."""
+
+    def step(self, action: Any) -> Any:
+        seen, _, *rest = super().step(action)
+        return seen, 0.0, *rest
+
+
+class Cheap(Walk):
+    """A step costs a millionth."""
+
+    def step(self, action: Any) -> Any:
+        seen, reward, *rest = super().step(action)
+        return seen, 1e-6 * reward, *rest
+
+
+@pytest.mark.parametrize(("make", "cost"), [(Walk, 1.0), (Unrewarded, 1.0), (Cheap, 1e-6)])
+def test_units_come_from_rewards_of_any_size_and_from_none(make: Any, cost: float) -> None:
+    """In a walk a step costs 1; where it costs nothing it counts as 1."""
+    states = []
+    for each in (Walk, make):
+        problem = scrl.environment(each, horizon_steps=HORIZON, **OPTIONS)
+        config = configure_outside(problem, settings=LOOP)
+        with problem.open(config.loop.worlds) as lanes:
+            task = task_outside(problem, config)
+            states.append(OutsideRounds(config.plan, task, problem.actions, lanes, (0,)).begin())
+    usual, found = states
+    assert found.eyes.price_unit == pytest.approx(cost)
+    assert found.eyes.channel_unit[0, 0] == pytest.approx(cost * usual.eyes.channel_unit[0, 0])
+    np.testing.assert_allclose(found.kappa_rate, cost * usual.kappa_rate, rtol=1e-5)
+
+
+def test_a_preset_and_a_method_win_over_the_defaults_of_environments() -> None:
+    problem = scrl.environment(make_walk, horizon_steps=HORIZON, **OPTIONS)
+    usual = configure_outside(problem)
+    assert (usual.loop.settle, usual.loop.inset, usual.learner_settings.discount) == (30, 0.0, 0.99)
+    paper = configure_outside(problem, preset="paper", settings={"inset": 0.25})
+    assert (paper.loop.settle, paper.loop.worlds, paper.loop.inset) == (0, 1, 0.25)
+    assert paper.loop.iterations == usual.loop.iterations
+
+
+def test_a_setting_of_jax_is_changed_for_the_training_only(tmp_path: Path) -> None:
+    name, seen = "jax_cpu_enable_async_dispatch", []
+    before = jax.config.read(name)
+    assert before
+    options = {"seeds": 1, "settings": LOOP | {"iterations": 1, "settle": 0}}
+    train(
+        make_walk, tmp_path / "run", watch=lambda _: seen.append(jax.config.read(name)), **options
+    )
+    assert seen
+    assert not any(seen)
+    assert jax.config.read(name) == before
 
 
 @pytest.mark.parametrize(("discount", "ends"), [(1.0, True), (0.9, False)])

@@ -51,6 +51,20 @@ def test_the_first_move_of_kappa_is_the_one_of_the_paper() -> None:
     np.testing.assert_allclose(second.kappa, expected, rtol=1e-5)
 
 
+def test_labels_of_both_signs_do_not_cancel() -> None:
+    """Five steps give 2 and five take 2: nothing in all, and still 2 a step."""
+
+    def tide(observation: Any) -> dict[str, float]:
+        return {"tide": 2.0 if observation[0] < 0.55 else -2.0}
+
+    env = scrl.sb3.Ruled(Sharing, "tide >= 1", tide)
+    keep = scrl.sb3.KeepRules(env, every=32, episodes=1)
+    ppo(env).learn(32, callback=keep)
+    assert keep.history[0].density["tide"] == 0.0
+    assert env.charges.rate == pytest.approx(2.0)
+    assert np.isfinite(keep.history[-1].kappa).all()
+
+
 def test_densities_come_from_episodes_without_noise() -> None:
     """They are what the policy does by itself, however wide it explores."""
     env = scrl.sb3.Ruled(Sharing, RULE, "amounts")
@@ -155,6 +169,20 @@ def test_normalised_observations_are_normalised_for_measuring_too() -> None:
         seen = np.full((1, 1), (step + 1) / 10, np.float32)
     assert keep.evaluation is not None
     assert keep.evaluation.density["right"] == pytest.approx(amount, rel=1e-5)
+
+
+def test_the_best_policy_sees_normalised_observations_as_it_did() -> None:
+    """The first policy is the best; what is usual goes on changing after it."""
+    normal = VecNormalize(scrl.sb3.Ruled(Sharing, RULE, "amounts", penalty="none", worlds=2))
+    model = ppo(normal, learning_rate=1e-2)
+    model.policy.action_net.bias.data.fill_(0.5)
+    model.policy.action_net.weight.data.mul_(50.0)  # what is seen matters
+    keep = scrl.sb3.KeepRules(normal, every=64, episodes=1)
+    model.learn(320, callback=keep)
+    assert keep.best is not None
+    assert keep.best.measured is not keep.history[-1]
+    assert keep.evaluation is not None
+    assert keep.evaluation.density == pytest.approx(keep.best.measured.density)
 
 
 def test_a_policy_that_sees_prices_settles() -> None:

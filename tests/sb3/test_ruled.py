@@ -8,7 +8,8 @@ import gymnasium
 import numpy as np
 import pytest
 from stable_baselines3 import PPO
-from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFrameStack
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecFrameStack, VecNormalize
 
 import scrl
 from scrl.errors import ScrlError
@@ -75,6 +76,18 @@ def test_our_own_worlds_bring_regions_labels_and_units() -> None:
     assert (found.problem, found.policy) == ("scrl/agri-situational-v0", "PPO")
 
 
+@pytest.mark.parametrize("episodes", [1, 17])
+def test_just_as_many_episodes_are_judged_as_were_asked_for(episodes: int) -> None:
+    env = scrl.sb3.Ruled("Pendulum-v1", "slow >= 1", {"slow": lambda seen: abs(seen[2]) < 1})
+    model = PPO("MlpPolicy", env, device="cpu", seed=0)
+    found = scrl.sb3.evaluate(model, env, episodes=episodes)
+    # A time limit is an ordinary end there, and nothing to warn of.
+    assert (found.episodes, found.episodes_truncated) == (episodes, episodes)
+    assert found.warnings() == []
+    with pytest.raises(ScrlError, match="episodes"):
+        scrl.sb3.evaluate(model, env, episodes=0)
+
+
 def test_prices_are_seen_beside_the_observation_up_to_the_last_one() -> None:
     env = scrl.sb3.Ruled(Sharing, "right >= 5", "amounts", sees_prices=True, wobble=0.0)
     env.charges.kappa, env.charges.price_unit = np.array([3.0]), 2.0
@@ -87,9 +100,13 @@ def test_prices_are_seen_beside_the_observation_up_to_the_last_one() -> None:
     np.testing.assert_allclose(infos[0]["terminal_observation"], [1.0, 0.0, 1.5])
 
 
-def test_worlds_in_processes_of_their_own() -> None:
-    makers = [lambda: gymnasium.make("Pendulum-v1")] * 2
-    workers = SubprocVecEnv(makers, start_method="forkserver")
+@pytest.mark.parametrize("is_monitored", [False, True])
+def test_worlds_in_processes_of_their_own(is_monitored: bool) -> None:
+    options = {"start_method": "forkserver"}
+    if is_monitored:
+        workers = make_vec_env("Pendulum-v1", 2, vec_env_cls=SubprocVecEnv, vec_env_kwargs=options)
+    else:
+        workers = SubprocVecEnv([lambda: gymnasium.make("Pendulum-v1")] * 2, **options)
     try:
         env = scrl.sb3.Ruled(workers, "slow >= 1", {"slow": lambda seen: abs(seen[2]) < 1})
         env.reset()
@@ -141,6 +158,14 @@ def test_wrappers_that_change_what_is_seen_belong_inside() -> None:
     stacked = VecFrameStack(DummyVecEnv([Sharing]), 2)
     with pytest.raises(ScrlError, match="sees something else"):
         scrl.sb3.Ruled(stacked, RULE, "amounts")
+
+
+def test_normalising_belongs_around_it() -> None:
+    normal = VecNormalize(DummyVecEnv([Sharing]))
+    with pytest.raises(ScrlError, match="put it around Ruled"):
+        scrl.sb3.Ruled(normal, RULE, "amounts")
+    with pytest.raises(ScrlError, match="put it around Ruled"):
+        scrl.sb3.Ruled(normal, RULE, "amounts", measured_in=Sharing)
 
 
 def test_prices_can_only_be_seen_beside_numbers() -> None:

@@ -29,10 +29,6 @@ from scrl.outside.spaces import Actions
 from scrl.plan import Plan
 from scrl.rollout import Episode, Stretch
 
-# Lanes wait for every action: handing it to a thread and back would only take time, and on a busy
-# machine most of the time there is. (Of no effect once JAX has begun.)
-jax.config.update("jax_cpu_enable_async_dispatch", False)
-
 
 class RoundKeys(NamedTuple):
     """All that a round leaves to chance."""
@@ -95,7 +91,8 @@ def begin_all(
 
 
 def _eyes(plan: Plan, task: Task, actions: Actions, first: FirstDrive) -> OutsideEyes:
-    size = jnp.maximum(first.size.mean(), 1e-3)
+    # Where chance finds no reward, a step counts as 1: prices must have some size.
+    size = jnp.where(first.size.sum() > 0, first.size.mean(), first.steps.mean())
     label_unit = jnp.where(
         first.times.sum(axis=0) > 0,
         first.served.sum(axis=0) / jnp.maximum(first.times.sum(axis=0), 1.0),

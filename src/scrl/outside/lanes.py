@@ -99,7 +99,7 @@ class Lanes:
         infos: Mapping[str, Any],
     ) -> tuple[Float[np.ndarray, "lane feature"], Float[np.ndarray, "lane region"]]:
         """What was seen after a step and given in it, of lanes that nobody has guarded."""
-        after, info_of = self.features.copy(), _infos(infos, self.count)
+        after, info_of = self.features, _infos(infos, self.count)
         singles = self.observations()
         if self._mode is AutoresetMode.SAME_STEP and is_over.any():
             last = _infos(infos.get("final_info", {}), self.count)
@@ -118,11 +118,14 @@ class Lanes:
             raise EnvironmentFault(f"{self._place(lane)}: {error}") from error
 
     def _call(self, what: str, *arguments: Any, **options: Any) -> Any:
+        call = getattr(self._vector, what)
         try:
+            if not isinstance(self._vector.unwrapped, AsyncVectorEnv):
+                return call(*arguments, **options)
             with warnings.catch_warnings():
                 # It warns of what a worker raised, line by line, before it raises the same here.
                 warnings.filterwarnings("ignore", message=".*ERROR: ", category=UserWarning)
-                return getattr(self._vector, what)(*arguments, **options)
+                return call(*arguments, **options)
         except EnvironmentFault:
             raise
         except Exception as error:
@@ -143,8 +146,8 @@ class Lanes:
             lane = int(np.argmax(is_late))
             raise EnvironmentFault(
                 f"{self._place(lane)}: the episode should have ended after "
-                f"{self._horizon_steps} steps and goes on; give `horizon_steps`, or wrap the "
-                "environment in gymnasium.wrappers.TimeLimit"
+                f"{self._horizon_steps} steps and goes on; wrap each environment in "
+                "gymnasium.wrappers.TimeLimit, or give as `horizon_steps` when episodes end"
             )
 
     def _place(self, lane: int) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from scrl.errors import did_you_mean
 from scrl.evaluation import Evaluation
 from scrl.labels import Labels, LabelSource, Step
 from scrl.outside.contract import EnvironmentFault, Guard
@@ -116,6 +117,9 @@ def environment(
     sums over an episode. `options` are those of a problem file: `name`, `tolerance`, `discount`,
     `margin`, `equality_band`.
     """
+    for key in options:
+        if key not in OPTIONS:
+            raise EnvironmentFault(f"unknown option '{key}'{did_you_mean(key, OPTIONS)}")
     source = Source.of(env)
     sample, spaces, horizon = _first_look(source, horizon_steps)
     found = Labels.of(labels, regions, sample=sample)
@@ -126,6 +130,13 @@ def environment(
     return EnvironmentProblem(
         source, found, rule_set, horizon, observations, actions, chosen, unit, processes
     )
+
+
+OPTIONS: tuple[str, ...] = (
+    "labels", "rules", "regions", "horizon_steps", "processes", "unit",
+    *(each.name for each in fields(ProblemOptions)),
+)  # fmt: skip
+"""Names of all that `environment` takes beside the environment."""
 
 
 def _first_look(
@@ -145,7 +156,7 @@ def _first_look(
         action = spaces[1].to_environment(spaces[1].random(1, np.random.default_rng(0)))[0]
         observation, reward, _, _, info = guarded.step(action)
     finally:
-        if source.make is not None:  # an environment that was given is still needed
+        if not source.is_given(0):
             env.close()
     return Step(observation, action, reward, info), spaces, horizon
 
@@ -155,7 +166,14 @@ def _look_at_vector(
 ) -> tuple[Step, tuple[Observations, Actions], int]:
     vector = source.vector
     assert vector is not None  # noqa: S101 (for the type checker)
-    horizon = _horizon(horizon_steps, own_horizon(vector) or _inner_horizon(vector), source.name)
+    own = own_horizon(vector) or _inner_horizon(vector)
+    if own is not None and horizon_steps is not None and horizon_steps < own:
+        raise EnvironmentFault(
+            f"horizon_steps = {horizon_steps}, but episodes in '{source.name}' take up to {own} "
+            "steps, and a vector environment ends them itself: wrap each environment in "
+            "gymnasium.wrappers.TimeLimit"
+        )
+    horizon = _horizon(horizon_steps, own, source.name)
     observations = Observations.of(vector.single_observation_space)
     actions = Actions.of(vector.single_action_space)
     seen: list[Step] = []

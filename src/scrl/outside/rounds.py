@@ -74,7 +74,7 @@ class OutsideRounds:
         return state, metrics._replace(loss=loss)
 
     def settle(self, state: LoopState) -> tuple[LoopState, Metrics]:
-        """One round of settling, always in the same episodes; the old state is used up."""
+        """One round of settling, always from the same seeds on; the old state is used up."""
         loop = self.plan.loop
         seeds = np.asarray(reset_seeds_of_all(state.settle_key, loop.worlds))
         if int(state.iteration[0]) == loop.iterations:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -68,6 +69,10 @@ class Source:
             return self.make
         return self.makes[index]
 
+    def is_given(self, index: int) -> bool:
+        """Whether the environment of a lane exists already; then it is not ours to close."""
+        return isinstance(self.maker(index), _Given)
+
     def open(
         self, lanes: int, labels: Labels, *, horizon_steps: int, processes: bool
     ) -> VectorEnv[Any, Any, Any]:
@@ -78,17 +83,57 @@ class Source:
         makes = [
             _Lane(self.maker(index), index, labels, horizon_steps, home) for index in range(lanes)
         ]
-        # Nothing is reset behind our back: the observation that ends an episode is kept.
-        mode = AutoresetMode.DISABLED
         if not processes:
-            return SyncVectorEnv(makes, autoreset_mode=mode)
+            return _here(makes)
         if any(isinstance(make, _Given) for make in self.makes):
             raise EnvironmentFault(
                 "an environment that exists already cannot move to a process of its own: give "
                 "functions that make them"
             )
+        return _in_processes(makes)
+
+
+# Nothing is reset behind our back: the observation that ends an episode is kept.
+_MODE = AutoresetMode.DISABLED
+
+
+def _here(makes: Sequence[_Lane]) -> VectorEnv[Any, Any, Any]:
+    """The lanes in this process; where one cannot be made, the others are closed."""
+    envs: list[gymnasium.Env[Any, Any]] = []
+    try:
+        for make in makes:
+            envs.append(make())
+        return SyncVectorEnv([_Given(env) for env in envs], autoreset_mode=_MODE)
+    except Exception as error:
+        for env in envs:
+            env.close()
+        raise _unlike(error) from error
+
+
+def _in_processes(makes: Sequence[_Lane]) -> VectorEnv[Any, Any, Any]:
+    """The lanes in processes of their own; where one cannot be had, none is left."""
+    first = makes[0]()
+    spaces = first.observation_space, first.action_space
+    first.close()
+    makes = [replace(make, spaces=spaces) for make in makes]
+    before = set(multiprocessing.active_children())
+    try:
         # JAX has threads, so its process must not be forked.
-        return AsyncVectorEnv(makes, context="spawn", autoreset_mode=mode)
+        return AsyncVectorEnv(makes, context="spawn", autoreset_mode=_MODE)
+    except Exception as error:
+        for process in set(multiprocessing.active_children()) - before:
+            process.terminate()
+            process.join()
+        raise _unlike(error) from error
+
+
+def _unlike(error: Exception) -> EnvironmentFault:
+    """What to say where lanes cannot stand side by side."""
+    if isinstance(error, EnvironmentFault):
+        return error
+    return EnvironmentFault(
+        f"the environments cannot be put side by side: {type(error).__name__}: {error}"
+    )
 
 
 @dataclass(frozen=True)
@@ -109,9 +154,28 @@ class _Given:
     """An environment that exists already."""
 
     env: Any
+    """Whoever made it closes it."""
 
     def __call__(self) -> Any:
         return self.env
+
+
+class _Borrowed(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment that stays open when its lane is closed."""
+
+    def close(self) -> None:
+        pass
+
+
+class _Unmade(gymnasium.Env[Any, Any]):
+    """In a process of its own, one that could not be made: it can say why when it is reset."""
+
+    def __init__(self, observations: Any, actions: Any, fault: EnvironmentFault) -> None:
+        self.observation_space, self.action_space, self._fault = observations, actions, fault
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        del seed, options
+        raise self._fault
 
 
 @dataclass(frozen=True)
@@ -124,13 +188,21 @@ class _Lane:
     horizon_steps: int
     home: int
     """The process that trains."""
+    spaces: tuple[Any, Any] | None = None
+    """Of observations and actions, for a lane that must stand in its process whatever happens."""
 
     def __call__(self) -> gymnasium.Env[Any, Any]:
         if os.getpid() != self.home:
             # Ctrl-C reaches all processes of a terminal; the one that trains decides what it means.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        guarded = Guard(made(self.make, self.index), self.index, self.labels)
-        return TimeLimit(guarded, self.horizon_steps)
+        try:
+            env = made(self.make, self.index)
+        except EnvironmentFault as fault:
+            if self.spaces is None:
+                raise
+            return _Unmade(*self.spaces, fault)
+        env = _Borrowed(env) if isinstance(self.make, _Given) else env
+        return TimeLimit(Guard(env, self.index, self.labels), self.horizon_steps)
 
 
 def made(make: Make, index: int) -> gymnasium.Env[Any, Any]:

@@ -97,9 +97,9 @@ class Observations:
         return spaces.flatdim(self.space)
 
     def rows(self, batch: Any, lanes: int) -> Float[np.ndarray, "lane feature"]:
-        """The observations of all lanes as rows."""
+        """The observations of all lanes as rows: copies, for lanes may write over theirs."""
         if isinstance(self.space, spaces.Box):
-            return np.asarray(batch, np.float32).reshape(lanes, -1)
+            return np.array(batch, np.float32).reshape(lanes, -1)
         flat = [spaces.flatten(self.space, each) for each in self.single(batch, lanes)]
         return np.asarray(flat, np.float32)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ from scrl.evaluation import Evaluation
 from scrl.learners import SeeingPolicy
 from scrl.learners.actions import Choice
 from scrl.measuring import Task
-from scrl.methods import MethodError, TrainingConfig, configure
+from scrl.methods import PRESETS, MethodError, TrainingConfig, configure
 from scrl.outcome import TrainingResult
 from scrl.outside.compiled import begin_all, first_drive_like
 from scrl.outside.contract import EnvironmentFault
@@ -24,6 +25,7 @@ from scrl.outside.problem import EnvironmentProblem
 from scrl.outside.rounds import OutsideRounds
 from scrl.outside.spaces import Actions
 from scrl.punish import Atoms
+from scrl.roster import find_method
 from scrl.rules import RuleSet, told
 from scrl.runs import RunError, RunFolder
 from scrl.together import Together
@@ -61,18 +63,24 @@ def configure_outside(
     settings: Mapping[str, Any] | None = None,
     **names: Any,
 ) -> TrainingConfig:
-    """A method with its settings, for an environment: whole episodes fit into a round."""
+    """A method with its settings, for an environment: whole episodes fit into a round.
+
+    What is given wins over the preset, the preset over the method's own, and that over `DEFAULTS`.
+    """
     given = dict(settings or {})
     plain = configure(method, settings=given, **{**names, "steps": None})
     worlds = _worlds(problem, plain, given, seeds)
     horizon = problem.horizon_steps
     fitting = horizon * max(1, math.ceil(LEAST_STEPS / (worlds * horizon)))
-    known = {**DEFAULTS, "worlds": worlds, "steps": fitting}
+    own = {*_settings_of(method), *PRESETS[names.get("preset") or "default"]}
+    known = {key: value for key, value in DEFAULTS.items() if key not in own}
+    known |= {"worlds": worlds, "steps": fitting}
     known = {key: value for key, value in known.items() if _is_known(key, plain)}
     chosen = known | given
     for key in ("episodes", "settle_episodes"):  # every lane runs as many as the others
-        if isinstance(chosen[key], int):
-            chosen[key] = worlds * -(-chosen[key] // worlds)
+        wanted = chosen.get(key, getattr(plain.loop, key))
+        if isinstance(wanted, int):
+            chosen[key] = worlds * -(-wanted // worlds)
     found = configure(method, settings=chosen, **names)
     if found.loop.steps < horizon:
         raise MethodError(
@@ -85,6 +93,12 @@ def configure_outside(
             f"{problem.name} are choices: take learner='ppo'"
         )
     return found
+
+
+def _settings_of(method: str | None) -> Mapping[str, Any]:
+    """What a method sets by itself."""
+    found = find_method(method or "scrl")
+    return {} if found is None else found.settings
 
 
 def _is_known(key: str, config: TrainingConfig) -> bool:
@@ -138,6 +152,22 @@ def run_outside(
         return Together([Underway(problem, config, folder, judge)], rounds, watch).run()[0]
 
 
+@contextmanager
+def waiting() -> Iterator[None]:
+    """Compiled code runs in the thread that asks for it.
+
+    Lanes wait for every action: handing it to a thread and back would only take time, and on a busy
+    machine most of the time there is. It must hold before JAX looks at its devices.
+    """
+    name = "jax_cpu_enable_async_dispatch"
+    before = jax.config.read(name)
+    jax.config.update(name, False)
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)
+
+
 def _report_in(lanes: Lanes) -> Any:
     """Reports policies in these lanes, in episodes that had no part in choosing them."""
 
@@ -158,14 +188,23 @@ def check_same(problem: EnvironmentProblem, folder: RunFolder) -> None:
     kept = folder.environment()
     if kept is None:
         raise RunError(f"{folder.path}: this run is on a map; go on with it without an environment")
+    lanes, needed = problem.source.lanes, folder.record.settings["settings"]["worlds"]
+    needed *= len(folder.record.seeds)
+    if lanes not in (None, needed):
+        raise RunError(f"{folder.path}: this run began with {needed} environments, not {lanes}")
     for name, value in problem.to_json().items():
-        if name in ("name", "environment"):
+        if name == "name" or (name == "environment" and not _are_ids(kept[name], value)):
             continue  # a function may have got another name
         if kept.get(name) != _as_read(value):
             raise RunError(
                 f"{folder.path}: this run began with other {name}: {kept.get(name)!r:.120}, and "
                 f"now it is {value!r:.120}"
             )
+
+
+def _are_ids(*names: str) -> bool:
+    """Whether these are ids such as Pendulum-v1: no function or class has such a name."""
+    return all("-v" in name for name in names)
 
 
 def _as_read(value: Any) -> Any:

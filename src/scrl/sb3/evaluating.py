@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stable_baselines3.common.base_class import BaseAlgorithm
 
-from scrl.evaluation import DEFAULT_EPISODES, Evaluation, verdict
+from scrl.evaluation import DEFAULT_EPISODES, Evaluation, checked_episodes, verdict
 from scrl.sb3.measuring import Lanes, together
 from scrl.sb3.ruled import Ruled
 
@@ -26,10 +26,12 @@ def evaluate(
 
     Without `episodes`: 100, or one where chance plays no part.
     """
-    wanted = episodes or (DEFAULT_EPISODES if env.room.is_random else 1)
+    usual = DEFAULT_EPISODES if env.room.is_random else 1
+    wanted = checked_episodes(usual if episodes is None else episodes)
     lanes = Lanes(env, min(wanted, SIDE_BY_SIDE), seed)
     rounds = -(-wanted // SIDE_BY_SIDE)
-    ran = together([lanes.run(model) for _ in range(rounds)])
+    # Every round is driven to its end, so which are left out does not hang on their length.
+    ran = together([lanes.run(model) for _ in range(rounds)]).first(wanted)
     lanes.close()
     return Evaluation(
         problem=env.room.name,
@@ -39,5 +41,6 @@ def evaluate(
         episodes=len(ran.return_),
         episodes_truncated=int(ran.is_truncated.sum()),
         steps=float(ran.steps.mean()),
+        is_horizon_an_end=not env.room.must_end,
         **verdict(env.rules, ran.density, ran.amounts, tolerance),
     )

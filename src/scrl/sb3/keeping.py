@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
@@ -82,6 +83,8 @@ class Snapshot(NamedTuple):
 
     torch: dict[str, Any]
     jax: dict[str, Any]
+    usual: Any
+    """What observations `VecNormalize` knew then: the policy is used to those."""
 
 
 class Best(NamedTuple):
@@ -141,7 +144,7 @@ class KeepRules(BaseCallback):
             self._measure_and_move(SETTLE_FROM + (SETTLE_TO - SETTLE_FROM) * round_ / rounds)
         self._measure_and_move(0.0)
         if self.config.keeps_best and self.best is not None:
-            _restore(self.model.policy, self.best.parameters)
+            _restore(self.model, self.best.parameters)
             self._set_kappa(self.best.measured.kappa)
         self._lanes.close()
         self.evaluation = evaluate(self.model, self.env, tolerance=self.config.tolerance)
@@ -164,7 +167,7 @@ class KeepRules(BaseCallback):
         )
         self.history.append(seen)
         if seen.is_whole and (self.best is None or self._is_better(seen, self.best.measured)):
-            self.best = Best(seen, _snapshot(self.model.policy))
+            self.best = Best(seen, _snapshot(self.model))
         self._log(seen)
         step = charges.rate * np.abs(charges.table.coefficients).max(axis=1, initial=0.0)
         aim = config.inset * step + error
@@ -204,16 +207,21 @@ class KeepRules(BaseCallback):
             self.logger.record(f"kappa/{index}", float(kappa))
 
 
-def _snapshot(policy: Any) -> Snapshot:
+def _snapshot(model: BaseAlgorithm) -> Snapshot:
     """SBX keeps immutable states such as `actor_state` beside an empty torch module."""
+    policy: Any = model.policy
     states = {name: value for name, value in vars(policy).items() if name.endswith("_state")}
-    return Snapshot(deepcopy(policy.state_dict()), states)
+    usual = getattr(model.get_vec_normalize_env(), "obs_rms", None)
+    return Snapshot(deepcopy(policy.state_dict()), states, deepcopy(usual))
 
 
-def _restore(policy: Any, kept: Snapshot) -> None:
+def _restore(model: BaseAlgorithm, kept: Snapshot) -> None:
+    policy: Any = model.policy
     policy.load_state_dict(kept.torch)
     for name, state in kept.jax.items():
         setattr(policy, name, state)
+    if kept.usual is not None and (normaliser := model.get_vec_normalize_env()) is not None:
+        normaliser.obs_rms = deepcopy(kept.usual)
 
 
 def _ruled(env: VecEnv) -> Ruled:

@@ -29,6 +29,13 @@ class Episodes(NamedTuple):
     """Sum of the rewards without their signs."""
     serving: Float[np.ndarray, " episode"]
     """Steps that served any region."""
+    given: Float[np.ndarray, " episode"]
+    """Sum of the labels of all regions, without their signs."""
+
+    def first(self, count: int) -> Episodes:
+        """The first so many."""
+        columns: list[Any] = [column[:count] for column in self]
+        return Episodes(*columns)
 
     @property
     def density(self) -> Density:
@@ -41,9 +48,9 @@ class Episodes(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Units that a step of service gives out: all amounts over the steps that served."""
+        """Units that a step of service gives out: all of them over the steps that served."""
         served = self.serving.sum()
-        return float(np.abs(self.amounts).sum() / served) if served else 1.0
+        return float(self.given.sum() / served) if served else 1.0
 
 
 class Lanes:
@@ -76,7 +83,7 @@ class Lanes:
     def _drive(self, choose: Callable[[Any], np.ndarray]) -> Episodes:
         env, lanes = self._env, self._lanes
         count = lanes.num_envs
-        sums = np.zeros((5, count))
+        sums = np.zeros((6, count))
         amounts = np.zeros((count, len(env.labels.names)))
         is_on = np.ones(count, bool)
         observations = lanes.reset()
@@ -85,13 +92,14 @@ class Lanes:
             observations, rewards, dones, infos = lanes.step(actions)
             labels = labels_of(env.labels, actions, observations, rewards, infos)
             cut = [info.get("TimeLimit.truncated", False) for info in infos]
-            now = [rewards, np.ones(count), dones & cut, np.abs(rewards), labels.any(axis=1)]
-            sums += is_on * np.asarray(now)
+            sums += is_on * np.stack([
+                rewards, np.ones(count), dones & cut, np.abs(rewards),
+                labels.any(axis=1), np.abs(labels).sum(axis=1),
+            ])  # fmt: skip
             amounts += is_on[:, None] * labels
             is_on &= ~dones
             if not is_on.any():
-                return_, steps, is_truncated, effort, serving = sums
-                return Episodes(return_, amounts, steps, is_truncated, effort, serving)
+                return Episodes(sums[0], amounts, *sums[1:])
         raise ScrlError(
             f"{env.room.name}: an episode did not end within {LONGEST_EPISODE:,} steps; rules are "
             "about whole episodes: give it a time limit (gymnasium.wrappers.TimeLimit)"

@@ -11,7 +11,12 @@ from typing import Any, TypeAlias
 
 import gymnasium
 from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecEnvWrapper
+from stable_baselines3.common.vec_env import (
+    DummyVecEnv,
+    VecEnv,
+    VecEnvWrapper,
+    unwrap_vec_normalize,
+)
 
 from scrl.errors import ScrlError
 from scrl.labels import Labels, LabelSource, Step
@@ -20,6 +25,18 @@ from scrl.worlds.gym import SweepEnv
 Make: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
 EnvSource: TypeAlias = str | gymnasium.Env[Any, Any] | Make | VecEnv
 """An environment as a person may give it: a name, itself, a function that makes one, or many."""
+
+
+def refuse_normalised(env: EnvSource) -> None:
+    """Raise where labels would be read off normalised observations, and rules pay for them."""
+    if isinstance(env, VecEnv) and unwrap_vec_normalize(env) is not None:
+        raise ScrlError(
+            "VecNormalize hides what labels and rules are about: put it around Ruled, as in "
+            "VecNormalize(Ruled(env, ...))"
+        )
+
+
+_MONITOR = f"{Monitor.__module__}:{Monitor.__name__}"
 
 
 def learning_room(env: EnvSource, worlds: int) -> VecEnv:
@@ -79,9 +96,15 @@ def _like(env: gymnasium.Env[Any, Any]) -> Make:
 
 def _from_spec(spec: Any) -> Make | None:
     """None where there is no spec, or one that misses a wrapper's arguments."""
-    if spec is None or any(wrapper.kwargs is None for wrapper in spec.additional_wrappers):
+    if spec is None:
         return None
-    return lambda: gymnasium.make(spec)
+    # A monitor changes nothing, and measuring needs none.
+    wrappers = tuple(each for each in spec.additional_wrappers if each.entry_point != _MONITOR)
+    if any(wrapper.kwargs is None for wrapper in wrappers):
+        return None
+    bare = deepcopy(spec)
+    bare.additional_wrappers = wrappers
+    return lambda: gymnasium.make(bare)
 
 
 def _no_way() -> ScrlError:

@@ -15,7 +15,7 @@ from scrl.rules import RuleSet
 from scrl.rules.ruleset import Source
 from scrl.sb3.charges import Charges
 from scrl.sb3.replay import STEP
-from scrl.sb3.rooms import EnvSource, Room, learning_room, maker
+from scrl.sb3.rooms import EnvSource, Room, learning_room, maker, refuse_normalised
 
 
 class Ruled(VecEnvWrapper):
@@ -53,6 +53,7 @@ class Ruled(VecEnvWrapper):
             seed: Of the draws.
             **drawing: `sharpness` and `is_netted`, see `scrl.methods.PenaltyConfig`.
         """
+        refuse_normalised(env)
         self.room = Room(maker(env if measured_in is None else measured_in), labels)
         venv = learning_room(env, worlds)
         self.labels = self.room.labels
