@@ -50,7 +50,7 @@ def _finished(view: RunView) -> TrainingResult:
     if view.result is None:
         path = view.folder.path
         raise ScrlError(
-            f"{path}: this run is not finished; go on with `scrl train --resume {path}` first"
+            f"{path}: this run is not finished; go on with {view.folder.going_on} first"
         )
     return view.result
 
