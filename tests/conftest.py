@@ -16,6 +16,20 @@ settings.register_profile("scrl", deadline=None)
 settings.load_profile("scrl")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """What one worker has compiled the other need not compile again."""
+    assert config.cache is not None
+    jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir("jax")))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_piles_up() -> Iterator[None]:
+    """Compiled code is memory maps, of which a process may have only so many."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def strip() -> SweepSpec:
     """One row of twelve cells: four of S1, four of none, four of S2."""

@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from scrl.driver import run_driver
 from scrl.errors import ScrlError
 from scrl.policies import Constant
 from scrl.problems import Problem, ProblemOptions
-from scrl.report.page import page_text, plan, write_page
+from scrl.report.page import page_text, write_page
 from scrl.report.page.learning import learning_charts
 from scrl.report.page.spread import spread_of
 from scrl.report.page.writing import LARGEST_PAGE_BYTES
@@ -67,7 +68,7 @@ def test_the_page_tells_what_the_result_says(whole: Path) -> None:
 def test_the_plan_is_the_one_that_was_judged(whole: Path) -> None:
     [view] = read_runs([whole])
     assert view.result is not None
-    route = plan.drive_best(view, view.result)
+    route = run_driver(view.folder.path, view.result.best.seed).route
     assert route.totals == pytest.approx(view.result.best.evaluation.density)
     other = next(each for each in view.result.seeds if each is not view.result.best)
     assert route.totals != pytest.approx(other.evaluation.density)
@@ -168,7 +169,7 @@ def test_a_page_stays_small_however_large_the_map(
     regions = from_labels(np.random.default_rng(0).integers(0, 13, (1000, 1000)))
     problem = Problem.create(SweepSpec(regions), {"one": "S1 >= 5"}, ProblemOptions(name="large"))
     run = make_run(tmp_path / "run", problem, speeds=[3.0], rounds=2_000)
-    monkeypatch.setattr("scrl.driver.run_policy", lambda *_: Constant(jnp.ones(())))
+    monkeypatch.setattr("scrl.driver.load_policy", lambda *_: Constant(jnp.ones(())))
     size = len(page_text(read_runs([run])).encode())
     assert size < LARGEST_PAGE_BYTES
     assert size > 20_000

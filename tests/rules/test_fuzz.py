@@ -77,12 +77,12 @@ def test_a_formula_or_a_clean_error(chunk):
         kind = nested if number % 100 == 0 else rng.choice(KINDS)
         text = kind(rng)
         regions = REGIONS if number % 2 else None
-        start = time.process_time()
+        start = time.thread_time()
         try:
             formulas += isinstance(parse(text, regions=regions, rule="fuzz"), get_args(Formula))
         except RuleError as error:
             errors.append(str(error))
-        assert time.process_time() - start < 1.0, text[:200]
+        assert time.thread_time() - start < 1.0, text[:200]
     assert all(error.startswith("rule 'fuzz'") for error in errors)
     assert all(error.replace("\n", "").isprintable() for error in errors)
     assert formulas > PER_CHUNK // 50, "the fuzz must also reach valid rules"
@@ -112,10 +112,10 @@ LARGE = [
 
 @pytest.mark.parametrize(("text", "message"), LARGE, ids=range(len(LARGE)))
 def test_large_mistakes_are_clean_errors_in_under_a_second(text, message):
-    start = time.process_time()
+    start = time.thread_time()
     with pytest.raises(RuleError, match=message) as caught:
         parse(text, regions=REGIONS, rule="large")
-    assert time.process_time() - start < 1.0
+    assert time.thread_time() - start < 1.0
     assert len(str(caught.value)) < 500
 
 
@@ -135,6 +135,6 @@ SLOW = {
 @pytest.mark.parametrize("text", SLOW.values(), ids=SLOW)
 def test_large_rules_parse_in_under_a_second(text):
     parse("S1 <= 3")
-    start = time.process_time()
+    start = time.thread_time()
     parse(text)
-    assert time.process_time() - start < 1.0
+    assert time.thread_time() - start < 1.0

@@ -57,7 +57,7 @@ def whole(problems: list[Problem], tmp_path_factory: pytest.TempPathFactory) -> 
     return out
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", ["ppo", "ddpg", "cal"])
 def test_the_first_rounds_are_those_of_each_run_alone(
     problems: list[Problem], tmp_path: Path, name: str
 ) -> None:
