@@ -18,6 +18,7 @@ from scrl.policies import Schedule
 from scrl.prices import store
 from scrl.prices.answer import Answer, Plan, holds
 from scrl.prices.drives import Driver
+from scrl.prices.exact import exact_drives
 from scrl.prices.kept import keep
 from scrl.prices.policy import PricePolicy
 from scrl.prices.search import Aim, Found, PlanSearch
@@ -137,6 +138,10 @@ def _search(
         if judge.holds(best) or not len(broken):
             break
         avoided, now = _other_branch(problem, now, avoided, broken)
+    if is_possible and not any(judge.holds(best) for _, best in tried):
+        exact = exact_drives(problem, priced.branch)
+        if exact is not None:
+            tried.append((priced, (exact, judge.evaluate(exact))))
     return min(tried, key=lambda each: judge.rank(each[1]))
 
 

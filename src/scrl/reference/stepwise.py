@@ -41,6 +41,8 @@ class StepwiseOptimum:
     weights: Float[np.ndarray, " plan"]
     prices: Float[np.ndarray, "plan region"]
     """Return per step in each region that each plan was made for."""
+    speeds: tuple[Float[np.ndarray, " time"], ...]
+    """What each plan drives, in cells per step."""
     steps: float
     violation: float
     """The largest excess over an atom's bound; 0 if a mixture of the drives keeps the rules."""
@@ -115,13 +117,14 @@ class _Search:
         self.density = np.zeros((0, regions))
         self.prices = np.zeros((0, regions))
         self.steps = np.zeros(0)
+        self.speeds: list[Float[np.ndarray, " time"]] = []
         self.estimate_above = np.inf
 
     def add(self, multipliers: Float[np.ndarray, "plan atom"]) -> None:
         """Make and drive one plan per vector of multipliers."""
         prices = -self.rate * multipliers @ self.coefficients
         values = self.lattice.values(prices)
-        driven = drive(self.lattice, prices, values)
+        driven = drive(self.lattice, prices, values, keep_speeds=True)
         above = values[:, 0, 0] + multipliers @ self.bounds
         self.estimate_above = min(self.estimate_above, float(above.min()))
         kept = driven.is_finished
@@ -129,6 +132,7 @@ class _Search:
         self.density = np.concatenate([self.density, driven.density[kept]])
         self.prices = np.concatenate([self.prices, prices[kept]])
         self.steps = np.concatenate([self.steps, driven.steps[kept]])
+        self.speeds += [driven.speeds[: driven.steps[plan], plan] for plan in np.flatnonzero(kept)]
 
     def best_at(self, multipliers: Float[np.ndarray, " atom"]) -> float:
         """The best Lagrangian value among the drives so far."""
@@ -148,6 +152,7 @@ class _Search:
             density=mixed.weights @ self.density,
             weights=mixed.weights[used],
             prices=self.prices[used],
+            speeds=tuple(self.speeds[plan] for plan in np.flatnonzero(used)),
             steps=float(mixed.weights @ self.steps),
             violation=float(mixed.slack.max(initial=0.0)),
             estimate_above=self.estimate_above,
