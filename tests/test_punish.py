@@ -15,8 +15,8 @@ from scrl.punish import (
     netted,
     netting,
     next_kappa,
+    sigmas,
     smallest_sigma,
-    weights,
 )
 from scrl.rules import AtomTable, RuleSet
 
@@ -40,7 +40,9 @@ def test_the_papers_example_1() -> None:
     """rho(i) - rho(j) <= 0: a step in i weighs 1/2, in j -1/2, in both or neither 0."""
     atoms = atoms_of("A - B <= 0")
     for labels, expected in [((1, 0), 0.5), ((0, 1), -0.5), ((1, 1), 0.0), ((0, 0), 0.0)]:
-        assert float(weights(atoms, jnp.array(labels, float))[0]) == pytest.approx(expected)
+        assert float(
+            sigmas(atoms, jnp.ones((1, 1)), jnp.array(labels, float))[0, 0]
+        ) == pytest.approx(expected)
     charge = MECHANISMS["scrl"]().charge
     kappa, luck = jnp.array([4.0]), jnp.array([0.5])
     # kappa 4: sigma is 2 in i (a punishment), -2 in j (a reward).
@@ -50,25 +52,23 @@ def test_the_papers_example_1() -> None:
 
 def test_the_papers_tree_has_the_value_4() -> None:
     """min(5, 1) + min(3, 4) + min(0, 2) = 4, all kappa above 0."""
-    members = jnp.repeat(jnp.eye(3, dtype=bool), 2, axis=1)
-    sigma = jnp.array([5.0, 1.0, 3.0, 4.0, 0.0, 2.0])
-    assert float(smallest_sigma(members, jnp.ones(6), sigma)) == 4.0
+    sigma = jnp.array([[5.0, 1.0], [3.0, 4.0], [0.0, 2.0]])
+    assert float(smallest_sigma(jnp.ones((3, 2)), sigma)) == 4.0
 
 
 def test_a_clause_with_a_kappa_of_0_charges_nothing() -> None:
-    members = jnp.ones((1, 2), bool)
-    kappa, sigma = jnp.array([0.0, 3.0]), jnp.array([0.0, -9.0])
+    kappa, sigma = jnp.array([[0.0, 3.0]]), jnp.array([[0.0, -9.0]])
     # Without the guard the smallest would be -9: a gift for an atom that need not be kept.
-    assert float(smallest_sigma(members, kappa, sigma)) == 0.0
-    assert not draw_shares(members, kappa).any()
-    assert float(drawn_sigma(draw_shares(members, kappa), sigma, jnp.array([0.5]))) == 0.0
+    assert float(smallest_sigma(kappa, sigma)) == 0.0
+    assert not draw_shares(kappa).any()
+    assert float(drawn_sigma(draw_shares(kappa), sigma, jnp.array([0.5]))) == 0.0
 
 
 def test_the_draw_has_the_papers_probabilities() -> None:
     """kappa 1, 2, 4: p proportional to 1, 1/2, 1/4, so 4/7, 2/7, 1/7."""
-    members, kappa = jnp.ones((1, 3), bool), jnp.array([1.0, 2.0, 4.0])
-    sigma = jnp.array([1.0, 10.0, 100.0])
-    shares = draw_shares(members, kappa)
+    kappa = jnp.array([[1.0, 2.0, 4.0]])
+    sigma = jnp.array([[1.0, 10.0, 100.0]])
+    shares = draw_shares(kappa)
     assert np.allclose(shares, [[4 / 7, 2 / 7, 1 / 7]])
     drawn = jax.vmap(lambda luck: drawn_sigma(shares, sigma, luck))(lucks(70_000, 1))
     counts = [int((drawn == value).sum()) for value in (1.0, 10.0, 100.0)]
@@ -81,7 +81,7 @@ def test_the_draw_has_the_papers_probabilities() -> None:
 def test_luck_falls_into_one_piece_of_each_clause() -> None:
     """Shares 1/4, 3/4 and 1/2, 1/2: each piece holds its lower end, and 1 is never reached."""
     shares = jnp.array([[0.25, 0.75, 0.0], [0.0, 0.5, 0.5]])
-    sigma = jnp.array([1.0, 10.0, 100.0])
+    sigma = jnp.array([[1.0, 10.0, 100.0]] * 2)
     for luck, expected in [
         ((0.0, 0.0), 1.0 + 10.0),
         ((0.249, 0.5), 1.0 + 100.0),
@@ -104,7 +104,22 @@ def test_clauses_draw_on_their_own_and_add_up() -> None:
 
 def test_an_atom_shared_by_two_clauses_has_one_kappa() -> None:
     atoms = atoms_of("A <= 1 or B <= 1", "A <= 1 or A + B <= 3")
-    assert atoms.members.shape == (2, 3)
+    assert atoms.listed.tolist() == [[0, 1], [0, 2]]
+    assert atoms.shape == (3, 2, 2)
+
+
+def test_clauses_of_different_lengths_leave_places_empty() -> None:
+    """`A <= 1` alone charges 4 * 1 whatever the luck; the other draws among its two atoms."""
+    atoms = atoms_of("A <= 1", "A + B <= 3 or B <= 1")
+    assert atoms.listed.tolist() == [[0, -1], [1, 2]]
+    kappa, labels = jnp.array([4.0, 2.0, 2.0]), jnp.array([1.0, 0.0])
+    by_clause = atoms.kappa_in_clauses(kappa)
+    assert np.allclose(draw_shares(by_clause, 0.0), [[1.0, 0.0], [0.5, 0.5]])
+    charge = MECHANISMS["scrl"]().charge
+    assert float(charge(atoms, kappa, labels, jnp.array([0.999, 0.0]))) == pytest.approx(5.0)
+    assert float(charge(atoms, kappa, labels, jnp.array([0.0, 0.999]))) == pytest.approx(4.0)
+    least = MECHANISMS["scrl-min"]().charge
+    assert float(least(atoms, kappa, labels, jnp.zeros(2))) == pytest.approx(4.0)
 
 
 @pytest.mark.parametrize("rule", ["2*A - 3*B <= 4", "A >= 7", "A + B <= 5"])
@@ -143,10 +158,10 @@ def test_no_rules_no_charge() -> None:
 
 def test_a_sharper_draw_prefers_the_smaller_kappa() -> None:
     """kappa 1 and 3, sharpness 2: p proportional to 1 and 1/9, so 9/10 and 1/10."""
-    members, kappa = jnp.ones((1, 2), bool), jnp.array([1.0, 3.0])
+    kappa = jnp.array([[1.0, 3.0]])
     # Expected charges per unit of weight: 1 * 9/10 and 3 * 1/10; the paper's draw: 3/4 each.
-    assert np.allclose(draw_shares(members, kappa, 2.0) * kappa, [[0.9, 0.3]])
-    assert np.allclose(draw_shares(members, kappa) * kappa, [[0.75, 0.75]])
+    assert np.allclose(draw_shares(kappa, 2.0) * kappa, [[0.9, 0.3]])
+    assert np.allclose(draw_shares(kappa) * kappa, [[0.75, 0.75]])
 
 
 @pytest.mark.parametrize("name", ["scrl", "lagrangian", "none"])

@@ -83,7 +83,7 @@ def judge(task: Task, ran: Episode, *, deviations: float = 0.0) -> Measurement:
     def violation(atoms: Atoms) -> Float[Array, ""]:
         bounds = atoms.bounds - deviations * standard_error(atoms, amounts)
         signed = signed_violation(atoms.coefficients, bounds, density)
-        return clause_violation(atoms.members, signed).sum()
+        return clause_violation(atoms.listed, signed).sum()
 
     return Measurement(
         ran.return_.mean(),

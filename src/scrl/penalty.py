@@ -18,17 +18,19 @@ def signed_violation(coefficients: Any, bounds: Any, density: Any) -> Any:
     return density @ coefficients.T - bounds
 
 
-def clause_violation(members: Any, signed: Any) -> Any:
-    """The smallest max(0, Vio) among the atoms of each clause."""
+def clause_violation(listed: Any, signed: Any) -> Any:
+    """The smallest max(0, Vio) among the listed atoms of each clause."""
     xp = signed.__array_namespace__()
-    positive = xp.maximum(signed, 0.0)[..., None, :]
-    return xp.min(xp.where(members, positive, xp.inf), axis=-1, initial=xp.inf)
+    if not listed.size or not signed.shape[-1]:
+        return xp.full((*signed.shape[:-1], len(listed)), xp.inf)
+    positive = xp.maximum(signed, 0.0)[..., listed]
+    return xp.min(xp.where(listed >= 0, positive, xp.inf), axis=-1)
 
 
 def cons_vio(table: AtomTable, density: Any) -> Any:
     """Cons.Vio: the sum of the clauses' violations; the last axis of `density` is the region."""
     signed = signed_violation(table.coefficients, table.bounds, density)
-    return clause_violation(table.members, signed).sum(axis=-1)
+    return clause_violation(table.listed, signed).sum(axis=-1)
 
 
 def rule_margins(table: AtomTable, density: Any, rules: int) -> np.ndarray:

@@ -21,7 +21,8 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from scrl.penalty import signed_violation
 from scrl.rules import AtomTable
@@ -35,7 +36,8 @@ class Atoms(eqx.Module):
 
     coefficients: Float[Array, "atom region"]
     bounds: Float[Array, " atom"]
-    members: Bool[Array, "clause atom"]
+    listed: Int[Array, "clause place"]
+    """The atoms of each clause; -1 in a place that is empty."""
     opposite: Int[Array, " atom"]
     """The atom that bounds the same sum from the other side; itself where there is none."""
 
@@ -44,7 +46,7 @@ class Atoms(eqx.Module):
         return cls(
             jnp.asarray(table.coefficients, float),
             jnp.asarray(table.bounds, float),
-            jnp.asarray(table.members),
+            jnp.asarray(table.listed, int),
             jnp.asarray(table.opposites, int),
         )
 
@@ -54,26 +56,34 @@ class Atoms(eqx.Module):
         return jnp.abs(self.coefficients).sum(axis=1)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """How many atoms and how many clauses there are."""
-        clauses, atoms = self.members.shape
-        return atoms, clauses
+    def shape(self) -> tuple[int, int, int]:
+        """How many atoms there are, how many clauses, and how many atoms in the longest."""
+        clauses, places = self.listed.shape
+        return len(self.bounds), clauses, places
 
-    def padded(self, atoms: int, clauses: int) -> Atoms:
+    def padded(self, atoms: int, clauses: int, places: int) -> Atoms:
         """With atoms and clauses added that always hold, so that several tasks have one shape.
 
         Their bound is out of reach: their kappa stays 0, and no clause with them ever charges.
         """
-        if (atoms, clauses) == self.shape:
-            return self
-        more, rows = atoms - len(self.bounds), clauses - len(self.members)
-        members = jnp.pad(self.members, ((0, rows), (0, more)))
+        more, rows, wider = np.subtract((atoms, clauses, places), self.shape)
+        listed = jnp.pad(self.listed, ((0, rows), (0, wider)), constant_values=-1)
         return Atoms(
             jnp.pad(self.coefficients, ((0, more), (0, 0)), constant_values=1.0),
             jnp.pad(self.bounds, (0, more), constant_values=OUT_OF_REACH),
-            members.at[len(self.members) :, -1].set(True),
+            listed.at[len(self.listed) :, 0].set(atoms - 1),
             jnp.concatenate([self.opposite, jnp.arange(len(self.bounds), atoms)]),
         )
+
+    def in_clauses(self, values: Shaped[Array, "atom ..."]) -> Shaped[Array, "clause place ..."]:
+        """A row per atom, laid out by clause; what stands in empty places means nothing."""
+        if not self.listed.size or not len(self.bounds):
+            return jnp.zeros((*self.listed.shape, *values.shape[1:]), values.dtype)
+        return values[self.listed]
+
+    def kappa_in_clauses(self, kappa: Float[Array, " atom"]) -> Float[Array, "clause place"]:
+        """Infinite in empty places: those are never drawn, and no clause waits for them."""
+        return jnp.where(self.listed >= 0, self.in_clauses(kappa), jnp.inf)
 
 
 def next_kappa(
@@ -89,30 +99,37 @@ def netted(kappa: Float[Array, " atom"], opposite: Int[Array, " atom"]) -> Float
     return jnp.where(is_pair, kappa - jnp.minimum(kappa, kappa[opposite]), kappa)
 
 
-def weights(atoms: Atoms, labels: Float[Array, " region"]) -> Float[Array, " atom"]:
-    """w(phi, s) = a . labels / sum |a|."""
-    return atoms.coefficients @ labels / atoms.size
+def weights(atoms: Atoms) -> Float[Array, "atom region"]:
+    """w(phi, s) = a . labels / sum |a|, of a step that serves one region alone."""
+    return atoms.coefficients / atoms.size[:, None]
 
 
-def is_charged(members: Bool[Array, "clause atom"], kappa: Float[Array, " atom"]) -> Array:
+def sigmas(
+    atoms: Atoms, kappa: Float[Array, "clause place"], labels: Float[Array, " region"]
+) -> Float[Array, "clause place"]:
+    """sigma(phi, s) = kappa(phi) w(phi, s); infinite in empty places."""
+    # Weights are laid out by clause before they meet the labels: that is done once for all steps.
+    weighed = atoms.in_clauses(weights(atoms)) @ labels
+    return jnp.where(jnp.isinf(kappa), jnp.inf, kappa * weighed)
+
+
+def is_charged(kappa: Float[Array, "clause place"]) -> Bool[Array, " clause"]:
     """A clause charges only while every kappa in it is above 0: else a disjunct holds already."""
-    return jnp.all(~members | (kappa > 0), axis=1)
+    return jnp.all(kappa > 0, axis=1)
 
 
 def draw_shares(
-    members: Bool[Array, "clause atom"], kappa: Float[Array, " atom"], sharpness: float = 1.0
-) -> Float[Array, "clause atom"]:
+    kappa: Float[Array, "clause place"], sharpness: float = 1.0
+) -> Float[Array, "clause place"]:
     """p_j = kappa_j^-s / sum; all 0 in a clause that charges nothing."""
-    if members.size == 0:
-        return jnp.zeros(members.shape)
-    is_live = is_charged(members, kappa)[:, None]
-    log_odds = jnp.where(members, -sharpness * jnp.log(kappa), -jnp.inf)
+    is_live = is_charged(kappa)[:, None]
+    log_odds = jnp.where(jnp.isinf(kappa), -jnp.inf, -sharpness * jnp.log(kappa))
     return jnp.where(is_live, jax.nn.softmax(jnp.where(is_live, log_odds, 0.0), axis=1), 0.0)
 
 
 def drawn_sigma(
-    shares: Float[Array, "clause atom"],
-    sigma: Float[Array, " atom"],
+    shares: Float[Array, "clause place"],
+    sigma: Float[Array, "clause place"],
     luck: Float[Array, " clause"],
 ) -> Float[Array, ""]:
     """Algorithm 3, summed over clauses: sigma of the atom drawn with these shares.
@@ -121,19 +138,16 @@ def drawn_sigma(
     in which it falls is drawn.
     """
     above = jnp.cumsum(shares, axis=1)
-    place = (luck * above[:, -1] if shares.size else luck)[:, None]
+    place = (luck * above[:, -1])[:, None]
     is_drawn = (above - shares <= place) & (place < above)
     return jnp.sum(jnp.where(is_drawn, sigma, 0.0))
 
 
 def smallest_sigma(
-    members: Bool[Array, "clause atom"],
-    kappa: Float[Array, " atom"],
-    sigma: Float[Array, " atom"],
+    kappa: Float[Array, "clause place"], sigma: Float[Array, "clause place"]
 ) -> Float[Array, ""]:
     """SCRL-min, summed over clauses: the smallest sigma, under the same guard."""
-    least = jnp.min(jnp.where(members, sigma, jnp.inf), axis=1, initial=jnp.inf)
-    return jnp.sum(jnp.where(is_charged(members, kappa), least, 0.0))
+    return jnp.sum(jnp.where(is_charged(kappa), jnp.min(sigma, axis=1), 0.0))
 
 
 class Mechanism(NamedTuple):
@@ -153,12 +167,14 @@ def scrl(sharpness: float = 1.0) -> Mechanism:
     def charge(
         atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], luck: Array
     ) -> Float[Array, ""]:
-        shares = draw_shares(atoms.members, kappa, sharpness)
-        return drawn_sigma(shares, kappa * weights(atoms, labels), luck)
+        by_clause = atoms.kappa_in_clauses(kappa)
+        shares = draw_shares(by_clause, sharpness)
+        return drawn_sigma(shares, sigmas(atoms, by_clause, labels), luck)
 
     def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
-        expected = draw_shares(atoms.members, kappa, sharpness).sum(axis=0) * kappa
-        return -(expected / atoms.size) @ atoms.coefficients
+        shares = draw_shares(atoms.kappa_in_clauses(kappa), sharpness)
+        expected = shares * atoms.in_clauses(kappa)
+        return -jnp.tensordot(expected, atoms.in_clauses(weights(atoms)), axes=2)
 
     return Mechanism(_kappa_by_violation, charge, price)
 
@@ -170,12 +186,12 @@ def scrl_min() -> Mechanism:
         atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], luck: Array
     ) -> Float[Array, ""]:
         del luck
-        return smallest_sigma(atoms.members, kappa, kappa * weights(atoms, labels))
+        by_clause = atoms.kappa_in_clauses(kappa)
+        return smallest_sigma(by_clause, sigmas(atoms, by_clause, labels))
 
     def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
         alone = jnp.eye(atoms.coefficients.shape[1])
-        sigma = jax.vmap(lambda labels: kappa * weights(atoms, labels))(alone)
-        return -jax.vmap(lambda each: smallest_sigma(atoms.members, kappa, each))(sigma)
+        return -jax.vmap(lambda labels: charge(atoms, kappa, labels, kappa))(alone)
 
     return Mechanism(_kappa_by_violation, charge, price)
 

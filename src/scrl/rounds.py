@@ -65,9 +65,9 @@ def side_by_side(tasks: Sequence[Task]) -> Task:
 
 def _alike(tables: Sequence[Atoms]) -> list[Atoms]:
     """Padded to one shape; where a clause is added, there must be an added atom to keep it."""
-    clauses = max(table.shape[1] for table in tables)
+    clauses, places = (max(table.shape[axis] for table in tables) for axis in (1, 2))
     atoms = max(table.shape[0] + (table.shape[1] < clauses) for table in tables)
-    return [table.padded(atoms, clauses) for table in tables]
+    return [table.padded(atoms, clauses, places) for table in tables]
 
 
 class TaskRounds(Protocol):

@@ -31,7 +31,7 @@ class Pricing(eqx.Module):
 
     def luck(self, shape: tuple[int, ...], *, key: PRNGKeyArray) -> Float[Array, "*shape clause"]:
         """What the draws of as many transitions hang on."""
-        drawn = jax.random.uniform(key, (len(self.atoms.members), *shape))
+        drawn = jax.random.uniform(key, (len(self.atoms.listed), *shape))
         return jnp.moveaxis(drawn, 0, -1)
 
     def price(self, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:

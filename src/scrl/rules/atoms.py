@@ -56,6 +56,19 @@ class AtomTable:
         )
 
     @property
+    def listed(self) -> Int[np.ndarray, "clause place"]:
+        """The atoms of each clause as numbers, -1 where it has fewer than others.
+
+        What is done with these grows with the clauses; with `members`, by their square.
+        """
+        widest = int(self.members.sum(axis=1).max(initial=1))
+        found = np.full((len(self.members), widest), -1)
+        for row, of_clause in enumerate(self.members):
+            places = np.flatnonzero(of_clause)
+            found[row, : len(places)] = places
+        return found
+
+    @property
     def opposites(self) -> Int[np.ndarray, " atom"]:
         """The atom that bounds the same sum from the other side, as in an equality; else itself.
 

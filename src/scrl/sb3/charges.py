@@ -87,4 +87,4 @@ class Charges:
     ) -> float:
         """Cons.Vio with each bound drawn in by `aim`."""
         signed = signed_violation(self.table.coefficients, self.table.bounds - aim, density)
-        return float(clause_violation(self.table.members, signed).sum())
+        return float(clause_violation(self.table.listed, signed).sum())
