@@ -1,9 +1,10 @@
 """Rounds of the loop, compiled, for all seeds of one task or of several, over all devices.
 
-Seeds and tasks know nothing of each other. Each device takes some of the seeds and runs on its own
-(on a CPU every core can be a device: JAX_NUM_CPU_DEVICES; the commands see to it). Tasks of one
-shape run side by side in one call, which is what fills a GPU; every array of the state has the
-seed as its first axis and the task as its second.
+Seeds and tasks know nothing of each other. Each device takes some of the seeds and of the tasks and
+runs on its own (on a CPU every core can be a device: JAX_NUM_CPU_DEVICES; the commands see to it);
+where they cannot be shared out evenly, the last ones run twice and count once. Tasks of one shape
+run side by side in one call, which is what fills a GPU; every array of the state has the seed as
+its first axis and the task as its second.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PRNGKeyArray
 
@@ -27,7 +29,7 @@ from scrl.problems import Problem
 from scrl.punish import Atoms
 from scrl.rules import told
 
-BY_SEED = PartitionSpec("seed")
+BY_TASK, BY_SEED_AND_TASK = PartitionSpec("task"), PartitionSpec("seed", "task")
 
 
 def task_of(problem: Problem, config: TrainingConfig) -> Task:
@@ -80,7 +82,6 @@ class TaskRounds(Protocol):
     def own(self, metrics: Metrics, task: int) -> Metrics: ...
     def part(self, state: LoopState, task: int) -> LoopState: ...
     def whole(self, parts: Sequence[LoopState]) -> LoopState: ...
-    def place(self, by_seed: Any) -> Any: ...
 
 
 class Rounds:
@@ -90,15 +91,19 @@ class Rounds:
         self.plan = plan
         self.seeds = tuple(seeds)
         self.atoms = tuple(task.told.shape[0] for task in tasks)
-        self.mesh = mesh_for(len(self.seeds))
-        self.sharding = NamedSharding(self.mesh, BY_SEED)
-        self.tasks = jax.device_put(side_by_side(tasks), NamedSharding(self.mesh, PartitionSpec()))
+        self.mesh = mesh_for(len(self.seeds), len(tasks))
+        self._room = tuple(
+            _multiple(count, self.mesh.shape[axis])
+            for count, axis in ((len(self.seeds), "seed"), (len(tasks), "task"))
+        )
+        whole = [*tasks, *[tasks[-1]] * (self._room[1] - len(tasks))]
+        self.tasks = jax.device_put(side_by_side(whole), NamedSharding(self.mesh, BY_TASK))
 
     def begin(self) -> LoopState:
         """The state of every seed and task before the first round."""
         keys = jnp.stack([jax.random.key(seed) for seed in self.seeds])
         keys = jnp.broadcast_to(keys[:, None], (len(self.seeds), len(self.atoms)))
-        return begin_all(self.plan, self.mesh, self.tasks, self.place(keys))
+        return begin_all(self.plan, self.mesh, self.tasks, self._place(keys))
 
     def learn(self, state: LoopState) -> tuple[LoopState, Metrics]:
         """One round of learning; the old state is used up."""
@@ -114,20 +119,16 @@ class Rounds:
             jax.tree.map(lambda leaf: leaf[0], each) for each in (self.tasks, state.eyes)
         )
         of_all = self.plan.build(first, eyes).actor(state.learner)
-        return jax.tree.map(lambda leaf: leaf[:, task], of_all)
+        return self._of_task(of_all, task)
 
     def own(self, metrics: Metrics, task: int) -> Metrics:
         """What one task saw, with its own atoms."""
-        own = jax.tree.map(lambda leaf: leaf[:, task], metrics)
+        own = self._of_task(metrics, task)
         return own._replace(kappa=own.kappa[:, : self.atoms[task]])
-
-    def place(self, by_seed: Any) -> Any:
-        """Arrays with a row per seed, moved to the devices of their seeds."""
-        return jax.device_put(by_seed, self.sharding)
 
     def part(self, state: LoopState, task: int) -> LoopState:
         """The state of one task, with its own atoms: as if it had run alone."""
-        own = jax.tree.map(lambda leaf: leaf[:, task], state)
+        own = self._of_task(state, task)
         atoms = self.atoms[task]
         return own._replace(
             kappa=own.kappa[:, :atoms], best=own.best._replace(kappa=own.best.kappa[:, :atoms])
@@ -145,14 +146,45 @@ class Rounds:
             return jax.tree.leaves(part._replace(kappa=wide(part.kappa), best=best))
 
         stacked = [jnp.stack(leaves, axis=1) for leaves in zip(*map(padded, parts), strict=True)]
-        return self.place(jax.tree.unflatten(jax.tree.structure(parts[0]), stacked))
+        return self._place(jax.tree.unflatten(jax.tree.structure(parts[0]), stacked))
+
+    def _of_task(self, state: Any, task: int) -> Any:
+        return jax.tree.map(lambda leaf: leaf[: len(self.seeds), task], state)
+
+    def _place(self, state: Any) -> Any:
+        """Arrays with a row per seed and task, filled up, on the devices of their seeds."""
+
+        def filled(leaf: Any) -> Any:
+            for axis, room in enumerate(self._room):
+                last = jax.lax.slice_in_dim(leaf, leaf.shape[axis] - 1, leaf.shape[axis], axis=axis)
+                leaf = jnp.concatenate([leaf, *[last] * (room - leaf.shape[axis])], axis=axis)
+            return leaf
+
+        sharding = NamedSharding(self.mesh, BY_SEED_AND_TASK)
+        return jax.device_put(jax.tree.map(filled, state), sharding)
 
 
-def mesh_for(seeds: int) -> Mesh:
-    """As many devices as share the seeds out evenly."""
+def mesh_for(seeds: int, tasks: int = 1) -> Mesh:
+    """As many devices as make for the fewest runs one after the other, and no more."""
     devices = jax.local_devices()
-    used = max(count for count in range(1, len(devices) + 1) if seeds % count == 0)
-    return Mesh(devices[:used], ("seed",), axis_types=(AxisType.Auto,))
+
+    def cost(shape: tuple[int, int]) -> tuple[int, int]:
+        rows, columns = shape
+        return -(-seeds // rows) * -(-tasks // columns), rows * columns
+
+    shapes = [
+        (rows, columns)
+        for rows in range(1, min(seeds, len(devices)) + 1)
+        for columns in range(1, min(tasks, len(devices) // rows) + 1)
+    ]
+    rows, columns = min(shapes, key=cost)
+    used = np.array(devices[: rows * columns]).reshape(rows, columns)
+    return Mesh(used, ("seed", "task"), axis_types=(AxisType.Auto, AxisType.Auto))
+
+
+def _multiple(count: int, of: int) -> int:
+    """The next one that is not smaller."""
+    return -(-count // of) * of
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -177,18 +209,31 @@ def settle_round(
 
 def _on_all(mesh: Mesh, for_one: Callable[..., Any]) -> Callable[..., Any]:
     """A function of a task and one seed's data, for all tasks and all seeds of all devices."""
+    is_cpu = mesh.devices.flat[0].platform == "cpu"
 
     def of_seed(tasks: Task, data: Any) -> Any:
-        if len(tasks.told.bounds) > 1:
-            return jax.vmap(for_one)(tasks, data)
-        # One task alone: look-ups in a table are quicker than in a stack of one table.
-        task, only = (jax.tree.map(lambda leaf: leaf[0], each) for each in (tasks, data))
-        return jax.tree.map(lambda leaf: leaf[None], for_one(task, only))
+        return _each(for_one, (tasks, data), is_cpu=is_cpu)
+
+    def of_device(tasks: Task, data: Any) -> Any:
+        return _each(lambda data: of_seed(tasks, data), (data,), is_cpu=is_cpu)
 
     return jax.shard_map(
-        jax.vmap(of_seed, in_axes=(None, 0)),
+        of_device,
         mesh=mesh,
-        in_specs=(PartitionSpec(), BY_SEED),
-        out_specs=BY_SEED,
+        in_specs=(BY_TASK, BY_SEED_AND_TASK),
+        out_specs=BY_SEED_AND_TASK,
         check_vma=False,
     )
+
+
+def _each(function: Callable[..., Any], rows: tuple[Any, ...], *, is_cpu: bool) -> Any:
+    """A function of every row: one after the other on a core, side by side elsewhere.
+
+    A row alone is not stacked: look-ups in a table are quicker than in a stack of one table.
+    """
+    if len(jax.tree.leaves(rows)[0]) == 1:
+        only = jax.tree.map(lambda leaf: leaf[0], rows)
+        return jax.tree.map(lambda leaf: leaf[None], function(*only))
+    if is_cpu:
+        return jax.lax.map(lambda row: function(*row), rows)
+    return jax.vmap(function)(*rows)

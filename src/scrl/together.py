@@ -89,7 +89,9 @@ class Together:
         is_learning = now < self.runs[0].config.loop.iterations
         state, metrics = (self.rounds.learn if is_learning else self.rounds.settle)(state)
         if before is not None:
-            state = self.rounds.place(_choose(is_behind, state, before))
+            states = [state if is_new else before for is_new in is_behind]
+            parts = [self.rounds.part(each, index) for index, each in enumerate(states)]
+            state = self.rounds.whole(parts)
         metrics = jax.tree.map(np.asarray, metrics)
         return state, [
             (run, self.rounds.own(metrics, index))
@@ -100,17 +102,6 @@ class Together:
     def _save(self, state: LoopState) -> None:
         for index, run in enumerate(self.runs):
             run.save(self.rounds.part(state, index), self.rounds.actor(state, index))
-
-
-def _choose(is_new: Sequence[bool], new: LoopState, old: LoopState) -> LoopState:
-    """The new state of some tasks and the old one of the others."""
-    chosen = jnp.asarray(is_new)
-
-    def pick(one: Any, other: Any) -> Any:
-        shape = (1, len(is_new)) + (1,) * (one.ndim - 2)
-        return jnp.where(chosen.reshape(shape), one, other)
-
-    return jax.tree.map(pick, new, old)
 
 
 @contextmanager

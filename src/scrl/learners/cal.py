@@ -160,7 +160,7 @@ def _cost_target(
     key: PRNGKeyArray,
 ) -> Float[Array, "critic sample atom"]:
     """w + gamma Qc'(s', a'), for every critic by its own target network."""
-    paid = jax.vmap(lambda labels: weights(pricing.atoms, labels))(batch.labels) / _unit(eyes)
+    paid = batch.labels @ weights(pricing.atoms).T / _unit(eyes)
     noise = jax.random.normal(key, batch.action.shape)
     action, _, _ = jax.vmap(state.soft.actor.draw)(batch.next_actor_inputs, noise)
     after = _costs(state.target_critics, batch.next_critic_inputs, action)

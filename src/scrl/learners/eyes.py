@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from scrl.learners.actions import THROTTLE, Numbers
+from scrl.learners.networks import Blocks
 from scrl.worlds.observation import OBSERVED_SCALARS, VIEWS, observation_size, read_observation
 
 
@@ -41,6 +42,8 @@ class Eyes(Protocol):
     def critic_size(self) -> int: ...
     @property
     def channels(self) -> int: ...
+    @property
+    def blocks(self) -> Blocks | None: ...
     def actor(self, observation: Array, price: Array) -> Array: ...
     def critic(self, observation: Array, price: Array) -> Array: ...
     def value(self, channels: Array, price: Array) -> Array: ...
@@ -84,6 +87,11 @@ class SweepEyes(eqx.Module):
     def channels(self) -> int:
         """What the critic predicts: the punished return, or the return and each region's labels."""
         return 1 + self.regions if self.sees_prices else 1
+
+    @property
+    def blocks(self) -> Blocks | None:
+        """Where the regions' own inputs lie among the critic's; none without a channel for each."""
+        return Blocks(OBSERVED_SCALARS, 4) if self.sees_prices else None
 
     def actor(
         self, observation: Float[Array, " feature"], price: Float[Array, " region"]

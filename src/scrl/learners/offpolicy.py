@@ -68,7 +68,7 @@ class ActionValue(eqx.Module):
 
     def __init__(self, eyes: Eyes, hidden: tuple[int, ...], *, key: PRNGKeyArray) -> None:
         self.network = ValueNet(
-            eyes.critic_size + eyes.actions.size, hidden, eyes.channels, key=key
+            eyes.critic_size + eyes.actions.size, hidden, eyes.channels, blocks=eyes.blocks, key=key
         )
 
     def __call__(

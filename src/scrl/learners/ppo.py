@@ -45,7 +45,9 @@ def learner(config: PpoConfig, eyes: Eyes) -> Learner:
     def init(*, key: PRNGKeyArray) -> PpoState:
         actor_key, critic_key = jax.random.split(key)
         actor = chooser(config, eyes, key=actor_key)
-        critic = ValueNet(eyes.critic_size, config.hidden, eyes.channels, key=critic_key)
+        critic = ValueNet(
+            eyes.critic_size, config.hidden, eyes.channels, blocks=eyes.blocks, key=critic_key
+        )
         return PpoState(actor, critic, adam_memory((actor, critic)))
 
     def explore(

@@ -56,6 +56,10 @@ class OutsideEyes(eqx.Module):
         return self.actor_size
 
     @property
+    def blocks(self) -> None:
+        """What of somebody's features belongs to which region, nobody knows."""
+
+    @property
     def channels(self) -> int:
         """What the critic predicts: the punished return, or the return and each region's labels."""
         return 1 + self.regions if self.sees_prices else 1

@@ -104,10 +104,6 @@ class OutsideRounds:
         del task
         return metrics
 
-    def place(self, by_seed: Any) -> Any:
-        """Where arrays must lie: there is one device only."""
-        return by_seed
-
     def _measure(self, policy: SeeingPolicy, episodes: int, seeds: np.ndarray) -> Episode:
         """Whole episodes of every seed's policy without noise; the seed is the first axis."""
 
