@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from scrl.learners.actions import ActionKind
-from scrl.learners.eyes import at_price
+from scrl.learners.eyes import PricedEyes
 
 FARTHEST = 10.0
 """Features are cut off this many standard deviations from their mean."""
@@ -31,7 +31,7 @@ class Usual(eqx.Module):
         return Usual(total, self.mean + shift * more / total, squares / total)
 
 
-class OutsideEyes(eqx.Module):
+class OutsideEyes(PricedEyes, eqx.Module):
     """How observations and prices become inputs, and the critic's outputs a value."""
 
     price_unit: Float[Array, ""]
@@ -55,11 +55,6 @@ class OutsideEyes(eqx.Module):
     def critic_size(self) -> int:
         return self.actor_size
 
-    @property
-    def channels(self) -> int:
-        """What the critic predicts: the punished return, or the return and each region's labels."""
-        return 1 + self.regions if self.sees_prices else 1
-
     def actor(
         self, observation: Float[Array, " feature"], price: Float[Array, " region"]
     ) -> Float[Array, " input"]:
@@ -76,9 +71,3 @@ class OutsideEyes(eqx.Module):
     ) -> Float[Array, " input"]:
         """The same."""
         return self.actor(observation, price)
-
-    def value(
-        self, channels: Float[Array, "*batch channel"], price: Float[Array, "*batch region"]
-    ) -> Float[Array, "*batch"]:
-        """The channels at their price: return + price . labels."""
-        return at_price(channels, price) if self.sees_prices else channels[..., 0]
