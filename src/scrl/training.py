@@ -53,7 +53,7 @@ def train(  # noqa: PLR0913 (one for each thing that a user may want to say)
     """
     chosen = tuple(range(seed, seed + seeds)) if isinstance(seeds, int) else tuple(seeds)
     parts = {"learner": learner, "penalty": penalty, "preset": preset, "steps": steps}
-    _check_options(environment, train)
+    check_options(environment, train)
     if environment or not isinstance(problem, Problem | str | Path):
         outside = _outside(problem, environment)
         _check_seeds(chosen)
@@ -99,7 +99,7 @@ def resume(
     A run in somebody's environment needs it again, with its labels: a folder cannot hold it. Rules,
     regions and horizon come from the folder where they are not given.
     """
-    _check_options(environment, resume)
+    check_options(environment, resume)
     folder = RunFolder.open(path)
     if (finished := read_result(folder)) is not None:
         return finished
@@ -161,7 +161,7 @@ def _outside(env: Any, options: Mapping[str, Any]) -> EnvironmentProblem:
     return environment(env, **options)
 
 
-def _check_options(options: Mapping[str, Any], caller: Callable[..., Any]) -> None:
+def check_options(options: Mapping[str, Any], caller: Callable[..., Any]) -> None:
     """Raise where an option is known neither to a function nor to `scrl.environment`."""
     if not options:
         return

@@ -31,6 +31,11 @@ class Usual(eqx.Module):
         return Usual(total, self.mean + shift * more / total, squares / total)
 
 
+def spread_of(usual: Usual) -> Float[Array, " feature"]:
+    """What features are divided by."""
+    return jnp.sqrt(usual.variance) + 1e-6
+
+
 class OutsideEyes(PricedEyes, eqx.Module):
     """How observations and prices become inputs, and the critic's outputs a value."""
 
@@ -59,12 +64,15 @@ class OutsideEyes(PricedEyes, eqx.Module):
         self, observation: Float[Array, " feature"], price: Float[Array, " region"]
     ) -> Float[Array, " input"]:
         """The features in standard deviations, and the prices, large ones on a log scale."""
-        spread = jnp.sqrt(self.usual.variance) + 1e-6
-        features = jnp.clip((observation - self.usual.mean) / spread, -FARTHEST, FARTHEST)
+        shifted = (observation - self.usual.mean) / spread_of(self.usual)
+        features = jnp.clip(shifted, -FARTHEST, FARTHEST)
         if not self.sees_prices:
             return features
-        scaled = jnp.arcsinh(price * self.label_unit / self.price_unit)
-        return jnp.concatenate([features, scaled])
+        return jnp.concatenate([features, self.seen_prices(price)])
+
+    def seen_prices(self, price: Float[Array, " region"]) -> Float[Array, " region"]:
+        """Prices as networks see them."""
+        return jnp.arcsinh(price * self.label_unit / self.price_unit)
 
     def critic(
         self, observation: Float[Array, " feature"], price: Float[Array, " region"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 from pprint import pformat
-from textwrap import indent
+from textwrap import dedent, indent
 from typing import Any
 
 from scrl.problems import ProblemOptions
@@ -66,4 +66,8 @@ def _other_options(kept: KeptEnvironment) -> dict[str, Any]:
 
 
 def _written(value: Any) -> str:
-    return pformat(value, width=WIDTH, compact=True, sort_dicts=False)
+    """On one line, or with brackets on lines of their own."""
+    text = pformat(value, width=WIDTH, compact=True, sort_dicts=False)
+    if "\n" not in text:
+        return text
+    return f"{text[0]}\n{indent(dedent(' ' + text[1:-1]), '    ')},\n{text[-1]}"

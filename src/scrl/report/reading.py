@@ -56,8 +56,8 @@ def _read(path: Path) -> RunView:
                 f"its own to report. Ask it something: scrl ask WORLD RULES --policy {path}"
             )
         raise RunError(
-            f"{path}: this run has neither problem.toml nor environment.json, so there is nothing to "
-            "report"
+            f"{path}: this run has neither problem.toml nor environment.json, so there is nothing "
+            "to report"
         )
     problem, result = folder.terms(), read_result(folder)
     if result is not None:
