@@ -51,8 +51,9 @@ def evaluate(
         if (policy, episodes, seed) != (None, None, None):
             raise PolicyError(
                 f"{problem}: this run was trained in an environment of somebody's, which cannot be "
-                "made from here, so no --policy, --episodes or --seed can be driven in it; without "
-                f"them `scrl eval {problem}` shows what was measured when the run ended"
+                "made from here, so no --policy, --episodes or --seed can be driven in it. Without "
+                f"them `scrl eval {problem}` shows what was measured when the run ended; anew, in "
+                f"Python: scrl.evaluate_run({problem!r}, env, labels=...)"
             )
         result = show_kept(Path(problem), policy_seed, as_json=as_json)
     else:

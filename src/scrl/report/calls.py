@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from pprint import pformat
-from textwrap import dedent, indent
+from textwrap import indent
 from typing import Any
 
 from scrl.problems import ProblemOptions
@@ -48,7 +47,8 @@ def _made_by(kept: KeptEnvironment) -> str:
 
 
 def _remark(kept: KeptEnvironment) -> str:
-    return "" if kept.is_id else f"  # called {kept.environment!r:.80} when this run began"
+    """What is no name that one could type."""
+    return "" if _made_by(kept) != "env" else f"  # {kept.environment!r:.80} when this run began"
 
 
 def _remember(kept: KeptEnvironment) -> str:
@@ -66,8 +66,18 @@ def _other_options(kept: KeptEnvironment) -> dict[str, Any]:
 
 
 def _written(value: Any) -> str:
-    """On one line, or with brackets on lines of their own."""
-    text = pformat(value, width=WIDTH, compact=True, sort_dicts=False)
-    if "\n" not in text:
+    """On one line where it fits, else in lines that are filled with what it holds."""
+    text = repr(value)
+    if len(text) <= WIDTH or not isinstance(value, dict | list):
         return text
-    return f"{text[0]}\n{indent(dedent(' ' + text[1:-1]), '    ')},\n{text[-1]}"
+    pieces = (
+        [f"{key!r}: {each!r}" for key, each in value.items()]
+        if isinstance(value, dict)
+        else [repr(each) for each in value]
+    )
+    lines = [""]
+    for piece in pieces:
+        if lines[-1] and len(lines[-1]) + len(piece) > WIDTH:
+            lines.append("")
+        lines[-1] += f"{' ' if lines[-1] else ''}{piece},"
+    return f"{text[0]}\n{indent(chr(10).join(lines), '    ')}\n{text[-1]}"

@@ -51,4 +51,4 @@ def _draw_differences(axes: Axes, found: Comparison) -> None:
         range(len(found.pairs)), [f"against {pair.other.label}" for pair in found.pairs]
     )
     axes.margins(y=0.3)
-    axes.set_xlabel(f"{found.runs[0].label} returns more by (95 %; grey: could be chance)")
+    axes.set_xlabel(f"{found.runs[0].label} returns more by\n(95 %; grey: could be chance)")
