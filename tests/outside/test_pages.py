@@ -147,6 +147,13 @@ def test_what_differs_is_named(run: Path, tmp_path: Path) -> None:
     assert difference_between(known, small_problem()) == ["world"]
 
 
+def test_a_damaged_environment_is_called_so(run: Path, tmp_path: Path) -> None:
+    for key, value in (("rules", {"one": 3}), ("regions", ["west", None])):
+        path = changed(run, tmp_path / key, **{key: value})
+        with pytest.raises(ScrlError, match="'regions' and 'rules' must hold texts"):
+            read_runs([path])
+
+
 def test_a_map_and_an_environment_stand_beside_each_other(run: Path, tmp_path: Path) -> None:
     on_map = make_run(tmp_path / "map", small_problem(), speeds=[1.5, 1.6])
     page = page_of(run, on_map)

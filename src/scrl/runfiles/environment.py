@@ -9,7 +9,7 @@ from typing import Any
 
 from scrl.problems import ProblemOptions, Terms
 from scrl.rules import RuleSet
-from scrl.runfiles.files import read_json
+from scrl.runfiles.files import RunError, read_json
 from scrl.worlds.units import Units
 
 _FIELDS = {
@@ -83,6 +83,8 @@ class KeptEnvironment(Terms):
     def read(cls, path: Path) -> KeptEnvironment:
         """The same again from a file, checked."""
         found = read_json(path, _FIELDS)
+        if not all(isinstance(each, str) for each in (*found["regions"], *found["rules"].values())):
+            raise RunError(f"{path}: damaged: 'regions' and 'rules' must hold texts")
         description = str(found.get("description", ""))  # folders of old have none
         options = ProblemOptions(
             description=description, **{name: found[name] for name in _OPTIONS}
