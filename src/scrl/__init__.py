@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from scrl import gym as gym
     from scrl import reference as reference
     from scrl import sb3 as sb3
+    from scrl.anew import evaluate_run as evaluate_run
     from scrl.errors import ScrlError as ScrlError
     from scrl.evaluation import Evaluation as Evaluation
     from scrl.evaluation import evaluate as evaluate
@@ -41,6 +42,7 @@ _HOMES = {
     "d": "scrl.rules",
     "environment": "scrl.outside",
     "evaluate": "scrl.evaluation",
+    "evaluate_run": "scrl.anew",
     "implies": "scrl.rules",
     "learn": "scrl.prices",
     "planner": "scrl.prices",
@@ -62,6 +64,7 @@ __all__ = [
     "d",
     "environment",
     "evaluate",
+    "evaluate_run",
     "gym",
     "implies",
     "learn",

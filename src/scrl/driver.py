@@ -1,4 +1,4 @@
-"""What a run folder drives with, whether it was trained or asked for."""
+"""What a run folder drives with: trained or asked for, on a map or in somebody's environment."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from scrl import training
 from scrl.errors import PolicyError
+from scrl.evaluation import Evaluation
 from scrl.prices.kept import holds_plan, kept_plans
 from scrl.problems import Problem
 from scrl.route import Route, drive
-from scrl.runs import RunFolder
-from scrl.trained import REPORT_SEED, load_policy, read_result
+from scrl.runs import KeptEnvironment, RunFolder
+from scrl.trained import REPORT_SEED, load_policy, read_result, read_seed
 
 
 @dataclass(frozen=True)
 class Driver:
     """A policy on its problem, and the episode that shows what it does."""
 
-    problem: Problem
+    problem: Problem | KeptEnvironment
     policy: Any
     seed: int
     """Of training, or of the search."""
@@ -27,10 +29,28 @@ class Driver:
     warning: str | None = None
     """What a reader of its route should know."""
 
+    measured: Evaluation | None = None
+    """What was measured when the run ended, where it cannot be driven again from its folder."""
+
     @cached_property
     def route(self) -> Route:
-        """What it drives in that episode."""
+        """What it drives in that episode, on a map."""
+        if isinstance(self.problem, KeptEnvironment):
+            raise PolicyError(
+                f"{self.problem.name}: there is no route, since there is no map: the policy acts "
+                f"in an environment of somebody's ({self.problem.environment})"
+            )
         return drive(self.problem, self.policy, seed=self.episode_seed)
+
+    @property
+    def received(self) -> dict[str, float]:
+        """What each region receives in that episode, or on average in those that were measured."""
+        return self.route.totals if self.measured is None else self.measured.density
+
+    @property
+    def steps(self) -> float:
+        """How many it takes."""
+        return self.route.steps if self.measured is None else self.measured.steps
 
 
 def run_plans(run: Path | str, seed: int | None = None) -> list[tuple[float, Any]]:
@@ -47,8 +67,12 @@ def run_plans(run: Path | str, seed: int | None = None) -> list[tuple[float, Any
 
 def run_driver(run: Path | str, seed: int | None = None) -> Driver:
     """What a finished run drives with: the policy of a seed, or of the best one."""
-    plans = run_plans(run, seed)
     folder = RunFolder.open(run)
+    if (kept := folder.environment()) is not None:
+        chosen = read_seed(folder, seed)
+        policy = training.load_policy(run, chosen.seed)
+        return Driver(kept, policy, chosen.seed, measured=chosen.evaluation)
+    plans = run_plans(run, seed)
     if seed is None:
         result = read_result(folder)
         if result is None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from scrl.problems import Problem, load_file, save
-from scrl.rules import Conventions, RuleSet
+from scrl.runfiles.environment import KeptEnvironment
 from scrl.runfiles.events import EventFiles
 from scrl.runfiles.files import (
     SCHEMA,
@@ -33,16 +33,19 @@ from scrl.runfiles.files import (
 from scrl.runfiles.record import RunRecord, git_commit
 from scrl.runfiles.trees import read_tree, write_tree
 
-__all__ = ["Checkpoint", "RunError", "RunFolder", "RunRecord", "git_commit", "new_run_path"]
+__all__ = [
+    "Checkpoint",
+    "KeptEnvironment",
+    "RunError",
+    "RunFolder",
+    "RunRecord",
+    "git_commit",
+    "new_run_path",
+]
 
 LARGEST_METRICS_BYTES = 2**30
 """A metrics file above this size is refused unread."""
 
-_ENVIRONMENT = {
-    "name": str, "environment": str, "regions": list, "rules": dict, "horizon_steps": int,
-    "features": int, "actions": dict, "unit": str, "tolerance": int | float,
-    "discount": int | float, "margin": int | float, "equality_band": int | float,
-}  # fmt: skip
 _MAP_NAMES_TAKEN = ("run.json", "result.json", "environment.json", "plan.json", "prices.json")
 """Files of runs; a map can be a .json file too."""
 _STATE_NAME = re.compile(r"state-[0-9]+-[0-9a-f]+\.eqx")
@@ -77,7 +80,7 @@ class RunFolder:
         problem: Problem | None,
         record: RunRecord,
         *,
-        environment: Mapping[str, Any] | None = None,
+        environment: KeptEnvironment | None = None,
     ) -> RunFolder:
         """A new folder with the problem (if there is one) or the environment, and the record.
 
@@ -92,7 +95,7 @@ class RunFolder:
         if problem is not None:
             save(problem, path / "problem.toml")
         if environment is not None:
-            write_json(path / "environment.json", environment)
+            write_json(path / "environment.json", environment.to_json())
         folder = cls(path, record)
         with replacing(folder._metrics) as file:
             file.write(json_line({"schema": SCHEMA}))
@@ -110,34 +113,24 @@ class RunFolder:
         return cls(path, RunRecord.read(path / "run.json"))
 
     def problem(self) -> Problem:
-        """The problem that is trained on."""
-        if (environment := self.environment()) is not None:
+        """The problem that is trained on, where it has a map."""
+        if (kept := self.environment()) is not None:
             raise RunError(
                 f"{self.path}: this run is not on a map but in an environment of somebody's "
-                f"({environment['environment']}), which only its owner's Python can make; see "
-                "scrl.resume and scrl.load_policy"
+                f"({kept.environment}), which only its owner's Python can make; see "
+                "scrl.resume, scrl.load_policy and scrl.evaluate_run"
             )
         return load_file(self.path / "problem.toml")
 
-    def environment(self) -> dict[str, Any] | None:
+    def environment(self) -> KeptEnvironment | None:
         """What is known of the environment that is trained in; none where it is a map."""
         path = self.path / "environment.json"
-        if not path.is_file():
-            return None
-        return read_json(path, _ENVIRONMENT)
+        return KeptEnvironment.read(path) if path.is_file() else None
 
-    def rules(self) -> RuleSet:
-        """The rules that are trained for, on a map or in an environment."""
+    def terms(self) -> Problem | KeptEnvironment:
+        """What is trained for, on a map or in an environment."""
         kept = self.environment()
-        if kept is None:
-            return self.problem().rules
-        conventions = Conventions(margin=kept["margin"], equality_band=kept["equality_band"])
-        return RuleSet.from_texts(kept["rules"], kept["regions"], conventions)
-
-    def unit(self) -> str:
-        """What densities count."""
-        kept = self.environment()
-        return self.problem().unit if kept is None else kept["unit"]
+        return self.problem() if kept is None else kept
 
     def log(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append a line per row; a row has `iteration`, `seed`, and numbers."""
@@ -245,8 +238,8 @@ class RunFolder:
 
     @property
     def has_problem(self) -> bool:
-        """Whether there is a problem: a run of `scrl learn` has none."""
-        return (self.path / "problem.toml").is_file()
+        """Whether there is a problem, on a map or not: a run of `scrl learn` has none."""
+        return any((self.path / name).is_file() for name in ("problem.toml", "environment.json"))
 
     @property
     def going_on(self) -> str:

@@ -10,7 +10,7 @@ from scrl.errors import PolicyError
 from scrl.evaluation import Evaluation, evaluate
 from scrl.learners import SeeingPolicy
 from scrl.methods import TrainingConfig
-from scrl.outcome import TrainingResult
+from scrl.outcome import SeedResult, TrainingResult
 from scrl.problems import Problem
 from scrl.rounds import Rounds, task_of
 from scrl.runs import RunError, RunFolder
@@ -30,16 +30,26 @@ def load_policy(run: Path | str, seed: int | None = None) -> SeeingPolicy:
 
 def seed_index(folder: RunFolder, seed: int | None) -> int:
     """The place of a seed, or of the best one, among those of a finished run."""
+    chosen = read_seed(folder, seed).seed
+    if chosen not in folder.record.seeds:
+        raise RunError(f"{folder.path}: damaged: result.json has a seed that run.json has not")
+    return folder.record.seeds.index(chosen)
+
+
+def read_seed(folder: RunFolder, seed: int | None) -> SeedResult:
+    """What a finished run says of a seed, or of the best one."""
     result = read_result(folder)
     if result is None:
         raise PolicyError(
             f"{folder.path}: this run is not finished; go on with {folder.going_on} first"
         )
-    chosen = result.best.seed if seed is None else seed
-    if chosen not in folder.record.seeds:
-        known = ", ".join(map(str, folder.record.seeds))
-        raise PolicyError(f"{folder.path}: there is no seed {chosen} in this run, only {known}")
-    return folder.record.seeds.index(chosen)
+    if seed is None:
+        return result.best
+    for each in result.seeds:
+        if each.seed == seed:
+            return each
+    known = ", ".join(str(each.seed) for each in result.seeds)
+    raise PolicyError(f"{folder.path}: there is no seed {seed} in this run, only {known}")
 
 
 def read_result(folder: RunFolder) -> TrainingResult | None:

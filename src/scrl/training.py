@@ -53,7 +53,7 @@ def train(  # noqa: PLR0913 (one for each thing that a user may want to say)
     """
     chosen = tuple(range(seed, seed + seeds)) if isinstance(seeds, int) else tuple(seeds)
     parts = {"learner": learner, "penalty": penalty, "preset": preset, "steps": steps}
-    _check_options(environment, train)
+    check_options(environment, train)
     if environment or not isinstance(problem, Problem | str | Path):
         outside = _outside(problem, environment)
         _check_seeds(chosen)
@@ -64,7 +64,7 @@ def train(  # noqa: PLR0913 (one for each thing that a user may want to say)
         told(outside.rules, config.told)
         with _room().waiting():
             record = RunRecord.now(outside.name, config.method, config.to_json(), chosen)
-            folder = RunFolder.create(path, None, record, environment=outside.to_json())
+            folder = RunFolder.create(path, None, record, environment=outside.kept)
             return _room().run_outside(outside, config, folder, watch)
     loaded = problem if isinstance(problem, Problem) else load_problem(problem)
     config = configure(method, settings=settings, **parts)
@@ -99,21 +99,33 @@ def resume(
     A run in somebody's environment needs it again, with its labels: a folder cannot hold it. Rules,
     regions and horizon come from the folder where they are not given.
     """
-    _check_options(environment, resume)
+    check_options(environment, resume)
     folder = RunFolder.open(path)
     if (finished := read_result(folder)) is not None:
         return finished
     if env is None and not environment:
         return run_together([Underway.again(folder)], watch)[0]
-    kept = folder.environment() or {}
-    same = ("rules", "regions", "horizon_steps", "name", "unit", "tolerance", "discount", "margin",
-            "equality_band")  # fmt: skip
-    given = {name: kept[name] for name in same if name in kept} | environment
-    outside = _outside(env, environment if _is_problem(env) else given)
-    _room().check_same(outside, folder)
+    outside = environment_again(folder, env, environment)
+    _room().check_lanes(outside, folder)
     config = TrainingConfig.from_json(folder.record.settings)
     with _room().waiting():
         return _room().run_outside(outside, config, folder, watch)
+
+
+def environment_again(
+    folder: RunFolder, env: Any, options: Mapping[str, Any]
+) -> EnvironmentProblem:
+    """The problem of a run with its environment made anew; what is not given the folder knows."""
+    kept = folder.environment()
+    known = {} if kept is None else kept.to_json()
+    same = {name: known[name] for name in _KEPT_OPTIONS if name in known}
+    outside = _outside(env, options if _is_problem(env) else {**same, **options})
+    _room().check_same(outside, folder)
+    return outside
+
+
+_KEPT_OPTIONS = ("rules", "regions", "horizon_steps", "name", "description", "unit", "tolerance",
+                 "discount", "margin", "equality_band")  # fmt: skip
 
 
 def load_policy(run: Path | str, seed: int | None = None) -> SeeingPolicy | OutsidePolicy:
@@ -149,7 +161,7 @@ def _outside(env: Any, options: Mapping[str, Any]) -> EnvironmentProblem:
     return environment(env, **options)
 
 
-def _check_options(options: Mapping[str, Any], caller: Callable[..., Any]) -> None:
+def check_options(options: Mapping[str, Any], caller: Callable[..., Any]) -> None:
     """Raise where an option is known neither to a function nor to `scrl.environment`."""
     if not options:
         return

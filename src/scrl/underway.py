@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -20,33 +19,15 @@ from scrl.loop import LoopState, Metrics
 from scrl.measuring import Task
 from scrl.methods import TrainingConfig
 from scrl.outcome import SeedResult, TrainingResult
-from scrl.problems import Problem
+from scrl.problems import Problem, Terms
 from scrl.reference import solve
 from scrl.rounds import task_of
-from scrl.rules import AtomTable, RuleSet
 from scrl.runs import RunFolder
 from scrl.trained import report, seed_policy
 
 
 class DivergedError(ScrlError):
     """Numbers grew beyond all bounds; the last good checkpoint is kept."""
-
-
-class Terms(Protocol):
-    """What a run must know of its problem, whatever world it has."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def rules(self) -> RuleSet: ...
-    @property
-    def regions(self) -> tuple[str, ...]: ...
-    @cached_property
-    def atoms(self) -> AtomTable: ...
-    @property
-    def is_random(self) -> bool: ...
-    @property
-    def tolerance(self) -> float: ...
 
 
 class Judge(NamedTuple):

@@ -16,7 +16,7 @@ import onnxruntime
 import pytest
 
 from scrl.export import ExportError, find_format
-from scrl.export.portable import throttle_function
+from scrl.export.sweep_policy import SweepPolicy, throttle_function
 from scrl.learners import LEARNERS, SeeingPolicy
 from scrl.learners.eyes import SweepEyes
 from scrl.policies import Constant
@@ -84,7 +84,7 @@ def test_onnx_agrees_on_a_thousand_states(
 ) -> None:
     world = problem if world_name == "islands" else load(world_name)
     policy, states = lively_policy(name, world, sees_prices=sees_prices), some_states(world)
-    model, _ = find_format("onnx").write(world, policy)
+    model, _ = find_format("onnx").write(SweepPolicy.of(world, policy))
     (found,) = onnxruntime.InferenceSession(model).run(["throttle"], states._asdict())
     assert np.abs(found - original(world, policy, states)).max() <= LARGEST_DIFFERENCE
 
@@ -93,7 +93,7 @@ def test_stablehlo_agrees_on_a_thousand_states_without_this_package(
     problem: Problem, tmp_path: Path
 ) -> None:
     policy, states = lively_policy("ppo", problem, sees_prices=True), some_states(problem)
-    data, _ = find_format("stablehlo").write(problem, policy)
+    data, _ = find_format("stablehlo").write(SweepPolicy.of(problem, policy))
     (tmp_path / "policy.stablehlo").write_bytes(data)
     np.savez(tmp_path / "states.npz", **states._asdict())
     code = (
@@ -126,7 +126,7 @@ def test_the_original_is_what_an_episode_asks(problem: Problem) -> None:
 @pytest.mark.parametrize("name", ["onnx", "stablehlo"])
 def test_the_description_says_how_to_use_the_file(name: str, problem: Problem) -> None:
     policy = lively_policy("ppo", problem, sees_prices=True)
-    described = json.loads(find_format(name).write(problem, policy)[1])
+    described = json.loads(find_format(name).write(SweepPolicy.of(problem, policy))[1])
     assert list(described["inputs"]) == ["cell", "offset", "speed", "gust"]
     assert list(described["outputs"]) == ["throttle"]
     assert (described["metres_per_cell"], described["seconds_per_step"]) == (70.0, 10.0)
@@ -143,13 +143,12 @@ def test_the_description_says_how_to_use_the_file(name: str, problem: Problem) -
         assert np.allclose(between, true[:, axis], atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["onnx", "stablehlo"])
-def test_a_plan_or_another_maps_policy_is_refused(name: str, problem: Problem) -> None:
+def test_a_plan_or_another_maps_policy_is_refused(problem: Problem) -> None:
     with pytest.raises(ExportError, match="export it as csv"):
-        find_format(name).write(problem, Constant(jnp.ones(())))
+        SweepPolicy.of(problem, Constant(jnp.ones(())))
     other = lively_policy("ppo", load("agri-joint"), sees_prices=True)
     with pytest.raises(ExportError, match="trained on a map with 5 regions"):
-        find_format(name).write(problem, other)
+        SweepPolicy.of(problem, other)
 
 
 @pytest.mark.parametrize(("name", "package"), [("onnx", "onnx"), ("stablehlo", "flatbuffers")])
@@ -157,5 +156,6 @@ def test_a_missing_package_is_named(
     name: str, package: str, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
+    policy = SweepPolicy.of(problem, lively_policy("ppo", problem, sees_prices=True))
     with pytest.raises(ExportError, match=rf"need the package {package}: pip install 'scrl\[exp"):
-        find_format(name).write(problem, lively_policy("ppo", problem, sees_prices=True))
+        find_format(name).write(policy)

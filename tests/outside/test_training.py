@@ -120,7 +120,7 @@ def test_gone_on_with_it_ends_with_the_same_bits(run: Path, tmp_path: Path) -> N
             train(make_walk, tmp_path / "run", watch=stop)
     finally:
         scrl.together.CHECKPOINT_EVERY_S = before
-    with pytest.raises(RunError, match=r"see scrl\.resume and scrl\.load_policy"):
+    with pytest.raises(RunError, match=r"see scrl\.resume, scrl\.load_policy and"):
         scrl.resume(tmp_path / "run")
     with pytest.raises(
         PolicyError, match=r"not finished; go on with scrl\.resume\('.*', env, labels"
@@ -167,7 +167,7 @@ def test_another_id_is_refused_and_another_name_of_a_function_is_not(
     folder = RunFolder.open(tmp_path / "run")
     check_same(problem, folder)
     check_same(named, folder)
-    (folder.path / "environment.json").write_text(json.dumps({**named.to_json(), "schema": 1}))
+    (folder.path / "environment.json").write_text(json.dumps({**named.kept.to_json(), "schema": 1}))
     check_same(problem, folder)
     check_same(named, folder)
     other = replace(problem, source=replace(problem.source, name="Walk-v2"))

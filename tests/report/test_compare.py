@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from scrl.errors import ScrlError
+from scrl.problems import difference_between
 from scrl.report.compare import compare
 from scrl.report.compared import CHANCE, Comparison, fewest_seeds
 from scrl.report.contrast import contrast_figure
 from scrl.report.numbers import amount
-from scrl.report.reading import difference_between, read_runs
+from scrl.report.reading import read_runs
 from scrl.statistics import holm, paired_difference
 
 from .made import make_run, small_problem

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import scrl
+from scrl.cli.app import app
 from scrl.errors import PolicyError
 from scrl.outcome import TrainingResult
 from scrl.problems import Problem
@@ -45,6 +48,18 @@ def test_the_policy_of_the_best_seed_is_loaded_unless_another_is_named(copied: P
             each["return"] = -1.0 if index == best else -2.0
         (copied / "result.json").write_text(json.dumps(document))
         assert leaves(scrl.load_policy(str(copied))) == expected
+
+
+def test_a_run_is_judged_anew_on_its_own_map(copied: Path) -> None:
+    result = scrl.resume(copied)
+    for seed, expected in ((None, result.best), (0, result.seeds[0]), (1, result.seeds[1])):
+        found = scrl.evaluate_run(copied, policy_seed=seed)
+        # Nothing is random here: any episode is the same.
+        assert replace(found, policy="scrl") == expected.evaluation
+    with pytest.raises(PolicyError, match="this run is on a map, which needs no environment"):
+        scrl.evaluate_run(copied, "Pendulum-v1", labels="amounts")
+    done = CliRunner().invoke(app, ["eval", str(copied), "--policy-seed", "1", "--json"])
+    assert json.loads(done.stdout)["density"] == result.seeds[1].evaluation.density
 
 
 def test_a_seed_that_was_not_trained_has_no_policy(copied: Path) -> None:

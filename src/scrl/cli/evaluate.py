@@ -8,51 +8,81 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
-from scrl.cli.output import (
-    JsonFlag,
-    ProblemArgument,
-    console,
-    print_json,
-    table,
-    verdict,
-    warn,
-    working,
-)
+from scrl.cli.output import JsonFlag, console, print_json, table, verdict, warn, working
 from scrl.errors import PolicyError
 
 if TYPE_CHECKING:
     from scrl.evaluation import Evaluation
-    from scrl.problems import Problem
+    from scrl.problems import Problem, Terms
 
 
 def evaluate(
-    problem: ProblemArgument,
-    policy: Annotated[
+    problem: Annotated[
         str,
-        typer.Option(help="full-speed, constant:V (V: the target speed), or a run folder."),
+        typer.Argument(
+            help="A built-in problem (see `scrl list`), the path of a problem file, or a run "
+            "folder: then its own policy on its own problem."
+        ),
     ],
+    policy: Annotated[
+        str | None,
+        typer.Option(help="full-speed, constant:V (V: the target speed), or a run folder."),
+    ] = None,
     episodes: Annotated[
         int | None,
         typer.Option(
             min=1, max=1_000_000, help="Episodes to average (default: 1, or 100 if random)."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the episodes.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of the episodes (default: 0).")
+    ] = None,
     policy_seed: Annotated[
         int | None, typer.Option(min=0, help="Which seed of a run folder (default: its best).")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Run a policy and hold what each region receives against the rules (exit 1: one is broken)."""
+    if (Path(problem) / "environment.json").is_file():
+        from scrl.cli.evaluate_kept import show_kept
+
+        if (policy, episodes, seed) != (None, None, None):
+            raise PolicyError(
+                f"{problem}: this run was trained in an environment of somebody's, which cannot be "
+                "made from here, so no --policy, --episodes or --seed can be driven in it. Without "
+                f"them `scrl eval {problem}` shows what was measured when the run ended; anew, in "
+                f"Python: scrl.evaluate_run({problem!r}, env, labels=...)"
+            )
+        result = show_kept(Path(problem), policy_seed, as_json=as_json)
+    else:
+        loaded, result = _drive(problem, policy, episodes, seed or 0, policy_seed)
+        if as_json:
+            print_json(result.to_json())
+        else:
+            print_evaluation(loaded, result, console())
+    warn(result.warnings())
+    if not result.is_satisfied:
+        raise typer.Exit(1)
+
+
+def _drive(
+    problem: str, policy: str | None, episodes: int | None, seed: int, policy_seed: int | None
+) -> tuple[Problem, Evaluation]:
+    """Whole episodes on a map."""
     from scrl.problems import load
 
     loaded = load(problem)
+    if policy is None:
+        if not (Path(problem) / "run.json").is_file():
+            raise PolicyError(
+                f"'{problem}' has no policy of its own: say with --policy what is to drive "
+                "(full-speed, constant:V, or a run folder)"
+            )
+        policy = problem
     with working("driving ..."):
-        import numpy as np
-
-        from scrl.evaluation import DEFAULT_EPISODES, evaluate_mixture
-        from scrl.evaluation import evaluate as run
+        from scrl.anew import evaluate_plans
 
         plans: list[tuple[float, Any]] = [(1.0, policy)]
         if Path(policy).is_dir():
@@ -61,45 +91,39 @@ def evaluate(
             plans = run_plans(policy, policy_seed)
         elif policy_seed is not None:
             raise PolicyError(f"'{policy}' has no seeds: --policy-seed goes with a run folder")
-        if len(plans) == 1:
-            result = run(loaded, plans[0][1], episodes=episodes, seed=seed, name=policy)
-        else:
-            weights, policies = zip(*plans, strict=True)
-            usual = DEFAULT_EPISODES if loaded.world_spec.is_random else 1
-            result = evaluate_mixture(
-                loaded, policies, np.array(weights), episodes=episodes or usual, seed=seed,
-                name=policy,
-            )  # fmt: skip
-    if as_json:
-        print_json(result.to_json())
-    else:
-        print_evaluation(loaded, result, console())
-    warn(result.warnings())
-    if not result.is_satisfied:
-        raise typer.Exit(1)
+        found = evaluate_plans(loaded, plans, episodes=episodes, seed=seed, name=policy)
+    return loaded, found
 
 
-def print_evaluation(problem: Problem, result: Evaluation, out: Console) -> None:
+def print_evaluation(problem: Terms, result: Evaluation, out: Console) -> None:
     """Tables of what was received and which rules hold."""
-    spec = problem.world_spec
-    regions = table("region", ">cells", f">{result.unit} received", ">+-", title="Received")
-    for name, cells in zip(spec.regions.names, spec.regions.sizes, strict=True):
-        error = result.density_se[name]
-        regions.add_row(
-            escape(name),
-            str(cells),
-            f"{result.density[name]:,.2f}",
-            f"{error:.2f}" if error else "",
-        )
+    out.print(_received(problem, result))
     rules = table("rule", "", f">margin, {result.unit}", "text", title="Rules")
     for rule in result.rules:
         rules.add_row(
             escape(rule.name), verdict(rule.is_satisfied), f"{rule.margin:+,.2f}", escape(rule.text)
         )
-    out.print(regions)
     out.print(rules)
     out.print(
-        f"return {result.return_:.3f} in {spec.units.duration(result.steps)}; "
+        f"return {result.return_:.3f} in {problem.units.duration(result.steps)}; "
         + ("every rule holds" if result.is_satisfied else f"violated by {result.cons_vio:,.2f}")
         + f"; {result.episodes_satisfied} of {result.episodes} single episodes keep all rules"
     )
+
+
+def _received(problem: Terms, result: Evaluation) -> Table:
+    """With the size of each region, where there is a map."""
+    from scrl.problems import Problem
+
+    sizes = problem.world_spec.regions.sizes if isinstance(problem, Problem) else None
+    cells = () if sizes is None else (">cells",)
+    shown = table("region", *cells, f">{result.unit} received", ">+-", title="Received")
+    for index, name in enumerate(problem.regions):
+        error = result.density_se[name]
+        shown.add_row(
+            escape(name),
+            *(() if sizes is None else (str(sizes[index]),)),
+            f"{result.density[name]:,.2f}",
+            f"{error:.2f}" if error else "",
+        )
+    return shown

@@ -54,9 +54,9 @@ def export(
                 "seed": driver.seed,
                 "files": [str(path) for path in written.paths],
                 "coordinates": written.coordinates,
-                "received": driver.route.totals,
-                "unit": driver.problem.world_spec.units.unit,
-                "steps": driver.route.steps,
+                "received": driver.received,
+                "unit": driver.problem.unit,
+                "steps": driver.steps,
                 "warnings": list(written.warnings),
             }
         )

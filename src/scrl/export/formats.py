@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scrl.errors import did_you_mean
 from scrl.export.geojson import write_geojson
@@ -11,10 +11,10 @@ from scrl.export.kml import write_kml
 from scrl.export.onnx import write_onnx
 from scrl.export.options import ExportOptions
 from scrl.export.plan import write_plan
+from scrl.export.portable import Portable
 from scrl.export.segments import ExportError
 from scrl.export.stablehlo import write_stablehlo
 from scrl.export.tables import write_regions, write_steps
-from scrl.problems import Problem
 from scrl.route import Route
 
 
@@ -31,7 +31,7 @@ class PolicyFormat(NamedTuple):
 
     file_name: str
     sentence: str
-    write: Callable[[Problem, Any], tuple[bytes, bytes]]
+    write: Callable[[Portable], tuple[bytes, bytes]]
 
 
 FORMATS: dict[str, RouteFormat | PolicyFormat] = {

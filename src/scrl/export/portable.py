@@ -1,107 +1,73 @@
-"""A trained policy as one function of what a controller knows, with everything else baked in.
-
-    throttle(cell, offset, speed, gust)
-
-The world's tables (what is served where, what lies ahead, what is left) and the prices that the
-policy drives under are constants of the exported file.
-"""
+"""A trained policy as one function of arrays, with everything else baked in; whatever its world."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
-import jax
-import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array
 
 from scrl._version import __version__
-from scrl.export.frame import frame_of
-from scrl.export.segments import ExportError
-from scrl.learners import SeeingPolicy
-from scrl.problems import Problem
-from scrl.worlds.places import turns_of
-from scrl.worlds.sweep import SweepState
-
-Throttle = Callable[..., Float[Array, " state"]]
-
-INPUTS = {
-    "cell": "int32: the path cell that the vehicle is in, from 0",
-    "offset": "float32: how far it is into that cell, from 0 to below 1",
-    "speed": "float32: its own speed after the last step, in cells per step; 0 at the start",
-    "gust": "float32: the gust as a share of the speed; 0 in calm air",
-}
-OUTPUTS = {"throttle": "float32: from 0 to 1, as a share of the top speed"}
+from scrl.export.onnx_graph import Graph
 
 
-def checked(problem: Problem, policy: Any) -> SeeingPolicy:
-    """The policy, if it is one that sees observations of this problem's world."""
-    if not isinstance(policy, SeeingPolicy):
-        raise ExportError(
-            "only a trained policy can be written as a function, and this run holds a plan: "
-            "export it as csv, which has the throttle of every step"
-        )
-    there = len(problem.world_spec.regions.names)
-    if policy.regions != there:
-        raise ExportError(
-            f"the policy was trained on a map with {policy.regions} regions, and {problem.name} "
-            f"has {there}"
-        )
-    return policy
+class Port(NamedTuple):
+    """An input or output; its first axis, n, are the states."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    """Of one state."""
+    sentence: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.dtype}: {self.sentence}"
 
 
-def throttle_function(problem: Problem, policy: SeeingPolicy) -> Throttle:
-    """The policy as a function of whole arrays of states."""
-    world = problem.world
-    key = jax.random.key(0)  # the policy is deterministic and does not look at it
+class Portable(Protocol):
+    """What the formats need of a policy."""
 
-    def one(
-        cell: Int[Array, ""],
-        offset: Float[Array, ""],
-        speed: Float[Array, ""],
-        gust: Float[Array, ""],
-    ) -> Float[Array, ""]:
-        state = SweepState(cell, offset, speed, gust, jax.numpy.zeros((), int))
-        return policy(world.observe(state), key=key)
+    @property
+    def name(self) -> str:
+        """The problem's name."""
+        ...
 
-    return jax.vmap(one)
+    @property
+    def inputs(self) -> tuple[Port, ...]: ...
+
+    @property
+    def output(self) -> Port: ...
+
+    def function(self) -> Callable[..., Array]:
+        """The policy as a function of whole arrays of states."""
+        ...
+
+    def draw(self, graph: Graph) -> str:
+        """The same as nodes of a graph; the name of what comes out."""
+        ...
+
+    def about(self) -> dict[str, Any]:
+        """What a reader must know of the world to use it, as plain values."""
+        ...
 
 
-def sidecar(problem: Problem, kind: str, how_to_run: str) -> bytes:
-    """What a reader must know to use the file: inputs, outputs, the vehicle and the path."""
-    spec = problem.world_spec
-    frame = frame_of(spec)
-    path = spec.path
-    bends = np.floor(turns_of(path)).astype(int)
-    corners = np.unique([0, *path.legs, *bends, len(path.cells) - 1])
-    corners = np.union1d(corners, np.maximum(np.array(path.legs[1:], int) - 1, 0)).astype(int)
-    places = frame.places(path.cells[corners] + 0.5)
+def sidecar(policy: Portable, kind: str, how_to_run: str) -> bytes:
+    """The file beside the policy: inputs, output, and what they mean in the world."""
     document = {
         "format": kind,
-        "problem": problem.name,
+        "problem": policy.name,
         "made_by": f"scrl {__version__}",
         "how_to_run": how_to_run,
-        "inputs": INPUTS,
-        "outputs": OUTPUTS,
-        "shapes": "every input and the output has one axis, the states: [n]",
-        "vehicle": {
-            "max_speed_cells_per_step": spec.vehicle.max_speed,
-            "inertia": spec.vehicle.inertia,
-            "crawl": spec.vehicle.crawl,
-            "next_speed": "inertia * speed + (1 - inertia) * max_speed * max(throttle, crawl)",
-        },
-        "metres_per_cell": spec.units.cell,
-        "seconds_per_step": spec.units.step,
-        "path": {
-            "cells": len(path.cells),
-            "legs_start_at_cell": list(path.legs),
-            "coordinates_are": frame.sentence,
-            "corners": [
-                [int(cell), *place]
-                for cell, place in zip(corners.tolist(), places.tolist(), strict=True)
-            ],
-            "corners_are": "path cell and the x and y of its centre; straight in between",
-        },
+        "inputs": {port.name: port.text for port in policy.inputs},
+        "outputs": {policy.output.name: policy.output.text},
+        "shapes": ", ".join(_shape(port) for port in (*policy.inputs, policy.output))
+        + "; n is any number of states",
+        **policy.about(),
     }
     return (json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _shape(port: Port) -> str:
+    return f"{port.name} {['n', *port.shape]}".replace("'", "")

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from scrl.export.portable import checked, sidecar, throttle_function
+from scrl.export.portable import Portable, sidecar
 from scrl.export.segments import ExportError
-from scrl.problems import Problem
 
 PLATFORMS = ("cpu", "cuda")
-HOW_TO_RUN = (
-    "jax.export.deserialize(open('policy.stablehlo', 'rb').read()).call(cell, offset, speed, gust)"
-)
 
 
-def write_stablehlo(problem: Problem, policy: Any) -> tuple[bytes, bytes]:
+def write_stablehlo(policy: Portable) -> tuple[bytes, bytes]:
     """The serialised function for any number of states, and its description."""
     try:
         import flatbuffers  # noqa: F401  (JAX needs it to serialise, and does not ask for it)
@@ -29,15 +24,15 @@ def write_stablehlo(problem: Problem, policy: Any) -> tuple[bytes, bytes]:
         ) from None
     from jax import export
 
-    function = throttle_function(problem, checked(problem, policy))
     (states,) = export.symbolic_shape("n")
-    number = jax.ShapeDtypeStruct((states,), jnp.float32)
-    cell = jax.ShapeDtypeStruct((states,), jnp.int32)
+    given = [
+        jax.ShapeDtypeStruct((states, *port.shape), jnp.dtype(port.dtype)) for port in policy.inputs
+    ]
     with _without_places_in_our_code():
-        exported = export.export(jax.jit(function), platforms=PLATFORMS)(
-            cell, number, number, number
-        )
-    return bytes(exported.serialize()), sidecar(problem, "StableHLO", HOW_TO_RUN)
+        exported = export.export(jax.jit(policy.function()), platforms=PLATFORMS)(*given)
+    names = ", ".join(port.name for port in policy.inputs)
+    how_to_run = f"jax.export.deserialize(open('policy.stablehlo', 'rb').read()).call({names})"
+    return bytes(exported.serialize()), sidecar(policy, "StableHLO", how_to_run)
 
 
 @contextmanager

@@ -8,12 +8,17 @@ from pathlib import Path
 import numpy as np
 
 from scrl.driver import Driver
-from scrl.export.formats import RouteFormat, find_format
+from scrl.export.formats import FORMATS, RouteFormat, find_format
 from scrl.export.frame import frame_of
 from scrl.export.options import ExportOptions
+from scrl.export.outside_policy import EnvironmentPolicy
+from scrl.export.portable import Portable
 from scrl.export.segments import ExportError, segments
+from scrl.export.sweep_policy import SweepPolicy
+from scrl.problems import Problem
 from scrl.route import Route
 from scrl.runfiles.files import replacing
+from scrl.runs import KeptEnvironment
 
 WORTH_SAYING = 0.01
 """A flight that is longer than counted by less than this share is not worth a warning."""
@@ -39,10 +44,11 @@ def export(
     if out.is_dir() or not out.parent.is_dir():
         raise ExportError(f"{out}: a folder, or in a folder that is not there; name a file")
     if isinstance(known, RouteFormat):
+        spec = _on_a_map(driver, format_name).world_spec
         files = {out: known.write(driver.route, options or ExportOptions())}
-        coordinates = None if format_name == "regions" else frame_of(driver.problem.world_spec)
+        coordinates = None if format_name == "regions" else frame_of(spec)
     else:
-        data, description = known.write(driver.problem, driver.policy)
+        data, description = known.write(portable(driver))
         files = {out: data, out.with_name(f"{out.name}.json"): description}
         coordinates = None
     for path, data in files.items():
@@ -56,12 +62,31 @@ def export(
     )
 
 
+def portable(driver: Driver) -> Portable:
+    """A driver's policy as the formats want it."""
+    if isinstance(driver.problem, KeptEnvironment):
+        return EnvironmentPolicy(driver.problem, driver.policy)
+    return SweepPolicy.of(driver.problem, driver.policy)
+
+
+def _on_a_map(driver: Driver, format_name: str) -> Problem:
+    """The problem that is driven, where it has routes."""
+    if not isinstance(driver.problem, KeptEnvironment):
+        return driver.problem
+    others = [name for name, each in FORMATS.items() if not isinstance(each, RouteFormat)]
+    raise ExportError(
+        f"'{format_name}' writes a route over a map, and this run has none: it was trained in an "
+        f"environment of somebody's ({driver.problem.environment}). Its policy can be exported as "
+        f"{' or '.join(others)}"
+    )
+
+
 def _warnings(driver: Driver, format_name: str) -> list[str]:
     """What makes the file other than it looks."""
-    spec = driver.problem.world_spec
     found = [] if driver.warning is None else [driver.warning]
     if not isinstance(find_format(format_name), RouteFormat):
         return found
+    spec = driver.route.problem.world_spec
     frame = frame_of(spec)
     if format_name == "geojson" and frame.kind != "WGS84":
         found.append(

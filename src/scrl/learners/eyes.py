@@ -49,7 +49,25 @@ class Eyes(Protocol):
     def value(self, channels: Array, price: Array) -> Array: ...
 
 
-class SweepEyes(eqx.Module):
+class PricedEyes:
+    """Eyes whose critic predicts what lies behind the prices, if they may see them."""
+
+    regions: int
+    sees_prices: bool
+
+    @property
+    def channels(self) -> int:
+        """What the critic predicts: the punished return, or the return and each region's labels."""
+        return 1 + self.regions if self.sees_prices else 1
+
+    def value(
+        self, channels: Float[Array, "*batch channel"], price: Float[Array, "*batch region"]
+    ) -> Float[Array, "*batch"]:
+        """The channels at their price: return + price . labels."""
+        return at_price(channels, price) if self.sees_prices else channels[..., 0]
+
+
+class SweepEyes(PricedEyes, eqx.Module):
     """How observations and prices become inputs, and the critic's outputs a value."""
 
     price_unit: Float[Array, ""]
@@ -84,11 +102,6 @@ class SweepEyes(eqx.Module):
         return OBSERVED_SCALARS + 4 * self.regions
 
     @property
-    def channels(self) -> int:
-        """What the critic predicts: the punished return, or the return and each region's labels."""
-        return 1 + self.regions if self.sees_prices else 1
-
-    @property
     def blocks(self) -> Blocks | None:
         """Where the regions' own inputs lie among the critic's; none without a channel for each."""
         return Blocks(OBSERVED_SCALARS, 4) if self.sees_prices else None
@@ -112,12 +125,6 @@ class SweepEyes(eqx.Module):
         scaled = price / self.price_unit
         parts = [seen.scalars, seen.views[0], seen.left, scaled, seen.left * scaled]
         return jnp.concatenate(parts)
-
-    def value(
-        self, channels: Float[Array, "*batch channel"], price: Float[Array, "*batch region"]
-    ) -> Float[Array, "*batch"]:
-        """The channels at their price: return + price . labels."""
-        return at_price(channels, price) if self.sees_prices else channels[..., 0]
 
 
 def at_price(

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from scrl.learners.actions import ActionKind
-from scrl.learners.eyes import at_price
+from scrl.learners.eyes import PricedEyes
 
 FARTHEST = 10.0
 """Features are cut off this many standard deviations from their mean."""
@@ -31,7 +31,12 @@ class Usual(eqx.Module):
         return Usual(total, self.mean + shift * more / total, squares / total)
 
 
-class OutsideEyes(eqx.Module):
+def spread_of(usual: Usual) -> Float[Array, " feature"]:
+    """What features are divided by."""
+    return jnp.sqrt(usual.variance) + 1e-6
+
+
+class OutsideEyes(PricedEyes, eqx.Module):
     """How observations and prices become inputs, and the critic's outputs a value."""
 
     price_unit: Float[Array, ""]
@@ -59,30 +64,22 @@ class OutsideEyes(eqx.Module):
     def blocks(self) -> None:
         """What of somebody's features belongs to which region, nobody knows."""
 
-    @property
-    def channels(self) -> int:
-        """What the critic predicts: the punished return, or the return and each region's labels."""
-        return 1 + self.regions if self.sees_prices else 1
-
     def actor(
         self, observation: Float[Array, " feature"], price: Float[Array, " region"]
     ) -> Float[Array, " input"]:
         """The features in standard deviations, and the prices, large ones on a log scale."""
-        spread = jnp.sqrt(self.usual.variance) + 1e-6
-        features = jnp.clip((observation - self.usual.mean) / spread, -FARTHEST, FARTHEST)
+        shifted = (observation - self.usual.mean) / spread_of(self.usual)
+        features = jnp.clip(shifted, -FARTHEST, FARTHEST)
         if not self.sees_prices:
             return features
-        scaled = jnp.arcsinh(price * self.label_unit / self.price_unit)
-        return jnp.concatenate([features, scaled])
+        return jnp.concatenate([features, self.seen_prices(price)])
+
+    def seen_prices(self, price: Float[Array, " region"]) -> Float[Array, " region"]:
+        """Prices as networks see them."""
+        return jnp.arcsinh(price * self.label_unit / self.price_unit)
 
     def critic(
         self, observation: Float[Array, " feature"], price: Float[Array, " region"]
     ) -> Float[Array, " input"]:
         """The same."""
         return self.actor(observation, price)
-
-    def value(
-        self, channels: Float[Array, "*batch channel"], price: Float[Array, "*batch region"]
-    ) -> Float[Array, "*batch"]:
-        """The channels at their price: return + price . labels."""
-        return at_price(channels, price) if self.sees_prices else channels[..., 0]

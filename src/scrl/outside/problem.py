@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,13 +15,15 @@ from scrl.outside.contract import EnvironmentFault, Guard
 from scrl.outside.lanes import Lanes
 from scrl.outside.sources import Source, made, own_horizon
 from scrl.outside.spaces import Actions, Observations
-from scrl.problems import ProblemOptions
-from scrl.rules import AtomTable, RuleSet
+from scrl.problems import ProblemOptions, Terms
+from scrl.rules import RuleSet
 from scrl.rules.ruleset import Source as RuleSource
+from scrl.runfiles.environment import KeptEnvironment
+from scrl.worlds.units import Units
 
 
 @dataclass(frozen=True)
-class EnvironmentProblem:
+class EnvironmentProblem(Terms):
     """Anybody's environment, what its steps give to which regions, and the rules for them."""
 
     source: Source
@@ -32,38 +33,35 @@ class EnvironmentProblem:
     observations: Observations
     actions: Actions
     options: ProblemOptions = field(default_factory=ProblemOptions)
-    unit: str = "steps"
+    counts: str = "steps"
     """What densities count."""
     processes: bool = False
     """Whether every lane has a process of its own."""
 
     @property
-    def name(self) -> str:
-        return self.options.name
-
-    @property
-    def regions(self) -> tuple[str, ...]:
-        """Their names."""
-        return self.labels.names
+    def units(self) -> Units:
+        return Units(unit=self.counts)
 
     @property
     def is_random(self) -> bool:
-        """Whether chance plays a part: nobody can tell, so it is taken to."""
+        """Nobody can tell, so it is taken to be."""
         return True
 
-    @property
-    def tolerance(self) -> float:
-        return self.options.tolerance
+    def parts(self) -> dict[str, Any]:
+        return self.kept.parts()
 
     @property
-    def discount(self) -> float:
-        """Of densities and returns; what a learner discounts by is a setting of its own."""
-        return self.options.discount
-
-    @cached_property
-    def atoms(self) -> AtomTable:
-        """The rules as matrices."""
-        return AtomTable.of(self.rules)
+    def kept(self) -> KeptEnvironment:
+        """All that can be written down of it: an environment itself cannot."""
+        return KeptEnvironment(
+            environment=self.source.name,
+            rules=self.rules,
+            horizon_steps=self.horizon_steps,
+            features=self.observations.features,
+            actions=self.actions.to_json(),
+            options=self.options,
+            counts=self.counts,
+        )
 
     def evaluate(
         self, policy: Any, *, episodes: int | None = None, seed: int = 0, name: str | None = None
@@ -80,23 +78,6 @@ class EnvironmentProblem:
         )
         is_ours = self.source.vector is None
         return Lanes(vector, self.labels, self.horizon_steps, is_ours=is_ours)
-
-    def to_json(self) -> dict[str, Any]:
-        """All that can be written down of it: an environment itself cannot."""
-        return {
-            "name": self.name,
-            "environment": self.source.name,
-            "regions": list(self.regions),
-            "rules": {rule.name: rule.text for rule in self.rules.rules},
-            "horizon_steps": self.horizon_steps,
-            "features": self.observations.features,
-            "actions": self.actions.to_json(),
-            "unit": self.unit,
-            "tolerance": self.tolerance,
-            "discount": self.discount,
-            "margin": self.options.margin,
-            "equality_band": self.options.equality_band,
-        }
 
 
 def environment(

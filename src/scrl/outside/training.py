@@ -24,9 +24,11 @@ from scrl.outside.policy import OutsidePolicy
 from scrl.outside.problem import EnvironmentProblem
 from scrl.outside.rounds import OutsideRounds
 from scrl.outside.spaces import Actions
+from scrl.problems import Terms
 from scrl.punish import Atoms
 from scrl.roster import find_method
-from scrl.rules import RuleSet, told
+from scrl.rules import told
+from scrl.runfiles.files import plain
 from scrl.runs import RunError, RunFolder
 from scrl.together import Together
 from scrl.trained import REPORT_SEED
@@ -125,16 +127,14 @@ def _worlds(
     return lanes // seeds
 
 
-def task_outside(problem: EnvironmentProblem, config: TrainingConfig) -> Task:
+def task_outside(problem: Terms, config: TrainingConfig) -> Task:
     """The problem as the loop wants it."""
-    return _task(problem.rules, config, problem.tolerance, problem.discount)
-
-
-def _task(rules: RuleSet, config: TrainingConfig, tolerance: float, discount: float) -> Task:
-    heard = told(rules, config.told)
-    atoms = Atoms.of(told(rules, "all"))
-    world = OutsideWorld(len(rules.regions))
-    return Task(world, atoms, Atoms.of(heard), config.mechanism, tolerance, discount, True)
+    heard = told(problem.rules, config.told)
+    atoms = Atoms.of(told(problem.rules, "all"))
+    world = OutsideWorld(len(problem.regions))
+    return Task(
+        world, atoms, Atoms.of(heard), config.mechanism, problem.tolerance, problem.discount, True
+    )
 
 
 def run_outside(
@@ -183,46 +183,42 @@ def _report_in(lanes: Lanes) -> Any:
     return report
 
 
-def check_same(problem: EnvironmentProblem, folder: RunFolder) -> None:
-    """Raise unless an environment is the one that a run has begun with, as far as one can tell."""
-    kept = folder.environment()
-    if kept is None:
-        raise RunError(f"{folder.path}: this run is on a map; go on with it without an environment")
+def check_lanes(problem: EnvironmentProblem, folder: RunFolder) -> None:
+    """Raise where there are not as many environments as a run has begun with."""
     lanes, needed = problem.source.lanes, folder.record.settings["settings"]["worlds"]
     needed *= len(folder.record.seeds)
     if lanes not in (None, needed):
         raise RunError(f"{folder.path}: this run began with {needed} environments, not {lanes}")
-    for name, value in problem.to_json().items():
-        if name == "name" or (name == "environment" and not _are_ids(kept[name], value)):
-            continue  # a function may have got another name
-        if kept.get(name) != _as_read(value):
+
+
+def check_same(problem: EnvironmentProblem, folder: RunFolder) -> None:
+    """Raise unless an environment is the one that a run has begun with, as far as one can tell."""
+    kept, given = folder.environment(), problem.kept
+    if kept is None:
+        raise RunError(f"{folder.path}: this run is on a map, which needs no environment")
+    before, now = plain(kept.to_json()), plain(given.to_json())
+    unlike = {"name", "description"}
+    if not (kept.is_id and given.is_id):
+        unlike.add("environment")  # a function may have got another name
+    for name, value in before.items():
+        if name not in unlike and value != now[name]:
             raise RunError(
-                f"{folder.path}: this run began with other {name}: {kept.get(name)!r:.120}, and "
-                f"now it is {value!r:.120}"
+                f"{folder.path}: this run began with other {name}: {value!r:.120}, and now it is "
+                f"{now[name]!r:.120}"
             )
-
-
-def _are_ids(*names: str) -> bool:
-    """Whether these are ids such as Pendulum-v1: no function or class has such a name."""
-    return all("-v" in name for name in names)
-
-
-def _as_read(value: Any) -> Any:
-    """The value as it comes back from JSON."""
-    if isinstance(value, Mapping):
-        return {key: _as_read(each) for key, each in value.items()}
-    return [_as_read(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def load_outside(folder: RunFolder, seed_index: int) -> OutsidePolicy:
     """The policy of one seed of a finished run; the environment is not needed."""
-    document = folder.environment()
-    if document is None:
+    kept = folder.environment()
+    if kept is None:
         raise RunError(f"{folder.path}: this run is on a map")
-    config = TrainingConfig.from_json(folder.record.settings)
-    rules, actions = folder.rules(), Actions.from_json(document["actions"])
-    task = _task(rules, config, document["tolerance"], document["discount"])
-    first = first_drive_like(config.loop.worlds, document["features"], len(rules.regions))
+    config, actions = (
+        TrainingConfig.from_json(folder.record.settings),
+        Actions.from_json(kept.actions),
+    )
+    task = task_outside(kept, config)
+    first = first_drive_like(config.loop.worlds, kept.features, len(kept.regions))
     seeds = len(folder.record.seeds)
 
     def begin() -> SeeingPolicy:

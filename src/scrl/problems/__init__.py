@@ -8,16 +8,19 @@ from scrl.problems.load import (
     load_file,
     load_world,
 )
-from scrl.problems.problem import MapSource, Problem, ProblemOptions
+from scrl.problems.problem import MapSource, Problem
 from scrl.problems.save import save
 from scrl.problems.start import start_problem
+from scrl.problems.terms import ProblemOptions, Terms, difference_between
 
 __all__ = [
     "MapSource",
     "Problem",
     "ProblemOptions",
+    "Terms",
     "builtin_names",
     "builtin_worlds",
+    "difference_between",
     "find_world",
     "load",
     "load_file",

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from scrl.errors import ProblemError, ScrlError, did_you_mean
-from scrl.problems.problem import MapSource, Problem, ProblemOptions
+from scrl.problems.problem import MapSource, Problem
+from scrl.problems.terms import ProblemOptions
 from scrl.rules import RuleSet
 from scrl.worlds.maps import SUFFIXES, MapOptions, load_map
 from scrl.worlds.regions import RegionMap

@@ -6,50 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrl.errors import ProblemError
-from scrl.rules import AtomTable, Conventions, Formula, RuleSet
+from scrl.problems.terms import ProblemOptions, Terms
+from scrl.rules import Formula, RuleSet
 from scrl.worlds.maps import MapOptions
-from scrl.worlds.settings import check_settings, setting
 from scrl.worlds.spec import SweepSpec, cell_on_map
+from scrl.worlds.units import Units
 
 if TYPE_CHECKING:
     from scrl.worlds.sweep import SweepWorld
 
 NEARLY = 0.03
 """A `cell` that is off by a smaller share than this agrees with its map."""
-
-
-@dataclass(frozen=True)
-class ProblemOptions:
-    """How rules are read and judged."""
-
-    name: str = setting("", "Short name, used in tables and run folders.")
-    description: str = setting("", "One sentence for people.")
-    equality_band: float = setting(
-        0.0, "Band of an equality that has no `within` of its own.", unit="units", low=0.0
-    )
-    margin: float = setting(
-        0.0, "How far past its bound a negated comparison must be.", unit="units", low=0.0
-    )
-    tolerance: float = setting(
-        1e-6, "Violation up to which the rules count as satisfied.", unit="units", low=0.0
-    )
-    discount: float = setting(
-        1.0,
-        "Weight of a step against the one before it (1: plain sums).",
-        low=0.0,
-        is_low_open=True,
-        high=1.0,
-    )
-
-    def __post_init__(self) -> None:
-        check_settings(self)
-
-    @property
-    def conventions(self) -> Conventions:
-        return Conventions(margin=self.margin, equality_band=self.equality_band)
 
 
 @dataclass(frozen=True)
@@ -65,7 +35,7 @@ RuleInput = str | Formula | Mapping[str, str | Formula] | Sequence[str | Formula
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(Terms):
     """A world, a rule set over its regions, and how to judge it."""
 
     world_spec: SweepSpec
@@ -87,36 +57,23 @@ class Problem:
         return cls(world_spec, rule_set, options)
 
     @property
-    def name(self) -> str:
-        return self.options.name
-
-    @property
-    def regions(self) -> tuple[str, ...]:
-        """Their names."""
-        return tuple(self.world_spec.regions.names)
+    def units(self) -> Units:
+        return self.world_spec.units
 
     @property
     def is_random(self) -> bool:
-        """Whether chance plays a part."""
         return self.world_spec.is_random
 
-    @property
-    def unit(self) -> str:
-        """What densities count."""
-        return self.world_spec.units.unit
-
-    @property
-    def tolerance(self) -> float:
-        return self.options.tolerance
-
-    @property
-    def discount(self) -> float:
-        return self.options.discount
-
-    @cached_property
-    def atoms(self) -> AtomTable:
-        """The rules as matrices."""
-        return AtomTable.of(self.rules)
+    def parts(self) -> dict[str, Any]:
+        spec = self.world_spec
+        return {
+            # Where on Earth the map lies makes no difference.
+            "map": replace(spec.regions, georeference=None),
+            "vehicle": spec.vehicle,
+            "wind": spec.wind,
+            "route": spec.route,
+            **self.judged_by(),
+        }
 
     @cached_property
     def world(self) -> SweepWorld:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from scrl.errors import ProblemError
-from scrl.problems.problem import Problem, ProblemOptions
+from scrl.problems.problem import Problem
+from scrl.problems.terms import ProblemOptions
 from scrl.problems.toml_text import key_text, value_text
 from scrl.worlds.maps import MapOptions
 from scrl.worlds.spec import Route

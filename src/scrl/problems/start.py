@@ -9,8 +9,9 @@ from typing import Any
 
 from scrl.errors import ProblemError
 from scrl.problems.load import BUILTIN_FOLDER, load_file, with_room
-from scrl.problems.problem import Problem, ProblemOptions
+from scrl.problems.problem import Problem
 from scrl.problems.save import changed_fields
+from scrl.problems.terms import ProblemOptions
 from scrl.problems.toml_text import value_text
 from scrl.rules.words import show_name
 from scrl.worlds.maps import MapOptions, load_map

@@ -9,8 +9,9 @@ import numpy as np
 
 from scrl.errors import ScrlError
 from scrl.outcome import SeedResult, TrainingResult
+from scrl.problems import difference_between
 from scrl.report.compared import Comparison, Contrast, Pair, Quantity, RunFigures
-from scrl.report.reading import RunView, difference_between
+from scrl.report.reading import RunView
 from scrl.report.verdicts import sentence
 from scrl.statistics import holm, mean_of, paired_difference, unpaired_difference
 
@@ -35,7 +36,7 @@ def compare(views: Sequence[RunView]) -> Comparison:
                 f"in: {', '.join(parts)}): only runs of the same problem can be compared; "
                 "`scrl report` shows them beside each other"
             )
-    unit = first.problem.world_spec.units.unit
+    unit = first.problem.unit
     pairs = [_pair(figures[0], each) for each in figures[1:]]
     return Comparison(
         problem=first.problem.name,

@@ -35,7 +35,8 @@ def _draw_seeds(axes: Axes, found: Comparison) -> None:
     if found.reference is not None:
         axes.axvline(found.reference, color="black", ls=":", lw=1)
     axes.set_yticks(range(len(found.runs)), [run.label for run in found.runs])
-    axes.set_xlabel("return of every seed (hollow: breaks rules; dotted: the best possible)")
+    dotted = "" if found.reference is None else "; dotted: the best possible"
+    axes.set_xlabel(f"return of every seed (hollow: breaks rules{dotted})")
 
 
 def _draw_differences(axes: Axes, found: Comparison) -> None:
@@ -50,4 +51,4 @@ def _draw_differences(axes: Axes, found: Comparison) -> None:
         range(len(found.pairs)), [f"against {pair.other.label}" for pair in found.pairs]
     )
     axes.margins(y=0.3)
-    axes.set_xlabel(f"{found.runs[0].label} returns more by (95 %; grey: could be chance)")
+    axes.set_xlabel(f"{found.runs[0].label} returns more by\n(95 %; grey: could be chance)")

@@ -22,14 +22,14 @@ MOST_KAPPAS = 8
 def plot(result: TrainingResult) -> Figure:
     """The learning curves of a run: the median of its seeds, and the range of all of them."""
     folder = RunFolder.open(result.run)
-    rows = folder.metrics()
+    rows, terms = folder.metrics(), folder.terms()
     figure = Figure(figsize=(9.0, 7.0), layout="constrained")
     top, middle, bottom = figure.subplots(3, 1, sharex=True)
     _draw_return(top, rows, result)
     _draw_band(middle, by_seed(rows, "violation"), colour_of(3), "violation")
     middle.set_yscale("symlog", linthresh=1.0)
-    middle.set_ylabel(f"violated by, {folder.unit()}")
-    _draw_kappas(bottom, rows, told(folder.rules(), folder.record.settings.get("told", "all")))
+    middle.set_ylabel(f"violated by, {terms.unit}")
+    _draw_kappas(bottom, rows, told(terms.rules, folder.record.settings.get("told", "all")))
     bottom.set_xlabel("round")
     top.set_title(
         f"{result.problem}, {result.method}: {result.satisfied} of {len(result.seeds)} seeds keep "

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from scrl.errors import ScrlError
 from scrl.evaluation import Evaluation
-from scrl.problems import Problem
+from scrl.problems import Problem, Terms
 from scrl.reference import Trade
 from scrl.worlds.palette import colour_of, region_colours
 from scrl.worlds.regions import RegionMap
@@ -77,7 +77,7 @@ def draw_received(axes: Axes, problem: Problem, result: Evaluation) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def single_region_bounds(problem: Problem) -> list[tuple[int, float, bool]]:
+def single_region_bounds(problem: Terms) -> list[tuple[int, float, bool]]:
     """(region, bound, whether at least) of every atom that names one region only."""
     found = []
     table = problem.atoms

@@ -11,7 +11,7 @@ from typing import Any
 
 from scrl.errors import ScrlError
 from scrl.outcome import TrainingResult
-from scrl.problems import Problem
+from scrl.problems import Terms
 from scrl.runs import RunError, RunFolder
 from scrl.trained import read_result
 
@@ -28,7 +28,8 @@ class RunView:
     label: str
     """What it is called among the others."""
     folder: RunFolder
-    problem: Problem
+    problem: Terms
+    """A problem with a map, or what the folder knows of an environment."""
     result: TrainingResult | None
     """None while the run is not finished."""
 
@@ -54,22 +55,25 @@ def _read(path: Path) -> RunView:
                 f"{path}: `scrl learn` has trained a price policy here, which has no problem of "
                 f"its own to report. Ask it something: scrl ask WORLD RULES --policy {path}"
             )
-        raise RunError(f"{path}: this run has no problem.toml, so there is nothing to report")
-    problem, result = folder.problem(), read_result(folder)
+        raise RunError(
+            f"{path}: this run has neither problem.toml nor environment.json, so there is nothing "
+            "to report"
+        )
+    problem, result = folder.terms(), read_result(folder)
     if result is not None:
         _check(result, problem, path)
     return RunView(folder.record.method, folder, problem, result)
 
 
-def _check(result: TrainingResult, problem: Problem, path: Path) -> None:
+def _check(result: TrainingResult, problem: Terms, path: Path) -> None:
     """Raise where a result is not one of the problem beside it."""
     rules = [rule.name for rule in problem.rules.rules]
-    regions = set(problem.world_spec.regions.names)
+    regions = set(problem.regions)
     for each in result.seeds:
         found = each.evaluation
         if [rule.name for rule in found.rules] != rules or set(found.density) != regions:
             raise RunError(
-                f"{path}: result.json speaks of other rules or regions than problem.toml"
+                f"{path}: result.json speaks of other rules or regions than the problem beside it"
             )
     if not result.seeds:
         raise RunError(f"{path}: damaged: result.json holds no seed")
@@ -91,24 +95,3 @@ def _labels(views: Sequence[RunView]) -> list[str]:
         again = seen[view.problem.name, label]
         unique.append(label if again == 1 else f"{label} {again}")
     return unique
-
-
-def difference_between(one: Problem, other: Problem) -> list[str]:
-    """In what two problems differ; nothing where they are the same but for their names."""
-    first, second = one.world_spec, other.world_spec
-    parts = {
-        # Where on Earth the map lies makes no difference.
-        "map": tuple(replace(each.regions, georeference=None) for each in (first, second)),
-        "vehicle": (first.vehicle, second.vehicle),
-        "wind": (first.wind, second.wind),
-        "route": (first.route, second.route),
-        "rules": (_rules(one), _rules(other)),
-        "tolerance": (one.tolerance, other.tolerance),
-        "discount": (one.discount, other.discount),
-    }
-    return [name for name, (mine, theirs) in parts.items() if mine != theirs]
-
-
-def _rules(problem: Problem) -> tuple[Any, ...]:
-    formulas = tuple(rule.formula for rule in problem.rules.rules)
-    return formulas, problem.rules.conventions

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scrl.problems import Problem
+from scrl.problems import Terms
 from scrl.report.figures import single_region_bounds
 from scrl.report.numbers import amount
 from scrl.worlds.palette import colour_of
@@ -24,8 +24,9 @@ class Bar:
     received: str
     spread: str
     """Plus or minus so much, where chance plays a part."""
+    begin: float
+    """In percent of the line; from nothing to the right, or from less than nothing to there."""
     width: float
-    """In percent of the widest."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Bound:
 
     text: str
     at: float
-    """In percent of the widest."""
+    """In percent of the line."""
     is_least: bool
     is_firm: bool
     """Whether it must be kept anyway; else a rule leaves a choice."""
@@ -60,26 +61,45 @@ class Received:
     standard_error: Mapping[str, float]
 
 
-def region_bars(problem: Problem, received: Sequence[Received]) -> tuple[list[RegionBars], int]:
+@dataclass(frozen=True)
+class Line:
+    """The scale that all bars share; 0 lies on it."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def over(cls, values: Sequence[float]) -> Line:
+        """With a little room beyond the largest, and beyond the smallest where it is negative."""
+        low, high = min([0.0, *values]), max([0.0, *values])
+        room = 0.06 * (high - low) or 1.0
+        return cls(low - room if low < 0.0 else 0.0, 0.0 if high == 0.0 > low else high + room)
+
+    def at(self, value: float) -> float:
+        """In percent."""
+        return 100.0 * (value - self.low) / (self.high - self.low)
+
+
+def region_bars(problem: Terms, received: Sequence[Received]) -> tuple[list[RegionBars], int]:
     """Bars of the regions, those that rules name first if not all fit; and how many are missing."""
-    names = problem.world_spec.regions.names
+    names = problem.regions
     bounds = single_region_bounds(problem)
     named = np.flatnonzero(np.abs(problem.atoms.coefficients).sum(axis=0) > 0).tolist()
     order = sorted(range(len(names)), key=lambda index: index not in set(named))
     shown = sorted(order[:MOST_BARS])
     amounts = [each.density[names[index]] for each in received for index in shown]
-    tops = [bound for region, bound, _ in bounds if region in shown]
-    widest = 1.06 * max([1e-9, *amounts, *tops])
+    marks = [bound for region, bound, _ in bounds if region in shown]
+    line = Line.over([*amounts, *marks])
     firm = _firm_bounds(problem)
     found = [
         RegionBars(
             names[index],
             colour_of(index),
-            tuple(_bar(each, names[index], widest) for each in received),
+            tuple(_bar(each, names[index], line) for each in received),
             tuple(
                 Bound(
                     f"at {'least' if is_least else 'most'} {amount(bound)}",
-                    100.0 * max(bound, 0.0) / widest,
+                    line.at(bound),
                     is_least,
                     (region, bound, is_least) in firm,
                 )
@@ -92,14 +112,15 @@ def region_bars(problem: Problem, received: Sequence[Received]) -> tuple[list[Re
     return found, len(names) - len(shown)
 
 
-def _bar(each: Received, name: str, widest: float) -> Bar:
+def _bar(each: Received, name: str, line: Line) -> Bar:
     error = each.standard_error.get(name, 0.0)
     spread = f"± {amount(2.0 * error)}" if error > 0 else ""
     value = each.density[name]
-    return Bar(each.label, each.run, amount(value), spread, 100.0 * max(value, 0.0) / widest)
+    begin, end = line.at(min(value, 0.0)), line.at(max(value, 0.0))
+    return Bar(each.label, each.run, amount(value), spread, begin, end - begin)
 
 
-def _firm_bounds(problem: Problem) -> set[tuple[int, float, bool]]:
+def _firm_bounds(problem: Terms) -> set[tuple[int, float, bool]]:
     """Those whose clause has no other way to be kept."""
     table = problem.atoms
     alone = np.flatnonzero(table.members[table.members.sum(axis=1) == 1].sum(axis=0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scrl.outcome import TrainingResult
-from scrl.problems import Problem
+from scrl.problems import Terms
 from scrl.report.numbers import amount, percent
 from scrl.report.reading import RunView
 
@@ -29,9 +29,9 @@ def unfinished(view: RunView) -> str:
     return f"This run is not finished: {last:,} rounds are done."
 
 
-def verdict_on(result: TrainingResult, problem: Problem) -> tuple[str, str]:
+def verdict_on(result: TrainingResult, problem: Terms) -> tuple[str, str]:
     """How it ended, in a sentence, and whether that is good."""
-    count, unit = len(result.seeds), problem.world_spec.units.unit
+    count, unit = len(result.seeds), problem.unit
     if not problem.rules.rules:
         return "There are no rules to keep.", "good"
     if result.satisfied == 0:
@@ -54,10 +54,9 @@ def verdict_on(result: TrainingResult, problem: Problem) -> tuple[str, str]:
     return f"Every rule holds{where}; {best} {near}.", state
 
 
-def figures_of(result: TrainingResult, problem: Problem) -> tuple[Figure, ...]:
+def figures_of(result: TrainingResult, problem: Terms) -> tuple[Figure, ...]:
     """The few numbers that matter most."""
     best, count = result.best.evaluation, len(result.seeds)
-    units = problem.world_spec.units
     state = "good" if result.is_satisfied else "bad" if not result.satisfied else "mixed"
     found = [
         Figure(
@@ -71,9 +70,9 @@ def figures_of(result: TrainingResult, problem: Problem) -> tuple[Figure, ...]:
     elif result.reference is not None:
         found.append(Figure("Best possible", amount(result.reference), "return"))
     if not best.is_satisfied:
-        found.append(Figure("Violated by", amount(best.cons_vio), units.unit, "bad"))
-    found.append(Figure("Time", units.duration(best.steps), "for the whole way"))
+        found.append(Figure("Violated by", amount(best.cons_vio), problem.unit, "bad"))
+    found.append(Figure("Time", problem.units.duration(best.steps), "an episode"))
     if best.episodes > 1:
         kept = percent(best.episodes_satisfied / best.episodes)
-        found.append(Figure("Single drives", kept, f"of {best.episodes:,} keep every rule"))
+        found.append(Figure("Single episodes", kept, f"of {best.episodes:,} keep every rule"))
     return tuple(found)

@@ -30,7 +30,7 @@ def learning_charts(views: Sequence[RunView], reference: float | None) -> list[C
         if bands and key == "return":
             charts.append(draw_chart(_return_sketch(title, bands, reference, mark)))
         elif bands:
-            unit = views[0].problem.world_spec.units.unit
+            unit = views[0].problem.unit
             high = max(1.0, *(float(band.high.max()) for _, _, band in bands))
             charts.append(
                 draw_chart(

@@ -6,9 +6,11 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from scrl.report.calls import evaluate_call, resume_call, train_call
 from scrl.report.reading import RunView
+from scrl.runs import KeptEnvironment
 
 LONGEST_TEXT = 8_000
 
@@ -18,19 +20,38 @@ class Origin:
     """What was run, with what, and where."""
 
     command: str
+    """A command line, or a call in Python."""
+    note: str
+    """What must be said of it."""
     again: str
-    """The command that goes on with the run, or judges its policy once more."""
+    """What goes on with the run, or judges its policy once more."""
     is_finished: bool
     facts: tuple[tuple[str, str], ...]
     settings: tuple[tuple[str, str], ...]
-    problem: str
-    """The problem file."""
+    kept_as: str
+    """What the folder holds of the problem."""
+    kept: str
+
+
+class Ways(NamedTuple):
+    """How to make a run again: by commands, or in Python."""
+
+    command: str
+    resume: str
+    evaluate: str
+    file: str
+    """What holds the problem, in the run folder."""
+    kept_as: str
+    note: str = ""
+    facts: tuple[tuple[str, str], ...] = ()
 
 
 def origin_of(view: RunView) -> Origin:
     """Read from the run's own record."""
     record, path = view.folder.record, view.folder.path
+    ways = _ways(view)
     facts = [
+        *ways.facts,
         ("commit", record.commit or f"none (installed, version {record.version})"),
         ("seeds", seeds_text(record.seeds)),
         ("scrl", record.version),
@@ -43,15 +64,44 @@ def origin_of(view: RunView) -> Origin:
         took = f"{view.result.wall_s:,.0f} s"
         steps = view.result.env_steps
         facts.append(("driven", f"{steps:,} steps in {took}") if steps else ("found in", took))
-    run = shlex.quote(str(path))
-    again = f"scrl train --resume {run}"
-    if view.result is not None:
-        again = f"scrl eval {shlex.quote(str(path / 'problem.toml'))} --policy {run}"
-    text = (path / "problem.toml").read_text(encoding="utf-8")
     return Origin(
-        _short(record.command), again, view.result is not None, tuple(facts),
-        tuple(_flat(record.settings)), _short(text),
-    )  # fmt: skip
+        command=_short(ways.command),
+        note=ways.note,
+        again=ways.resume if view.result is None else ways.evaluate,
+        is_finished=view.result is not None,
+        facts=tuple(facts),
+        settings=tuple(_flat(record.settings)),
+        kept_as=ways.kept_as,
+        kept=_short((path / ways.file).read_text(encoding="utf-8")),
+    )
+
+
+def _ways(view: RunView) -> Ways:
+    record, path = view.folder.record, view.folder.path
+    if isinstance(view.problem, KeptEnvironment):
+        kept = view.problem
+        return Ways(
+            command=train_call(kept, record),
+            resume=resume_call(kept, path),
+            evaluate=evaluate_call(kept, path),
+            file="environment.json",
+            kept_as="What the run folder knows of the environment",
+            note="A run folder cannot hold an environment. Whoever has it, and knows what its "
+            "steps give to which regions, trains the same again in Python:",
+            facts=(
+                ("environment", kept.environment[:200]),
+                ("horizon", kept.units.duration(kept.horizon_steps)),
+                ("begun by", _short(record.command)),
+            ),
+        )
+    run, problem = shlex.quote(str(path)), shlex.quote(str(path / "problem.toml"))
+    return Ways(
+        command=record.command,
+        resume=f"scrl train --resume {run}",
+        evaluate=f"scrl eval {problem} --policy {run}",
+        file="problem.toml",
+        kept_as="The problem file",
+    )
 
 
 def seeds_text(seeds: Sequence[int]) -> str:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from scrl.driver import run_driver
 from scrl.errors import ScrlError
+from scrl.problems import Problem
 from scrl.report.allocation import given_over_cells
 from scrl.report.numbers import amount
-from scrl.report.page.maps import heat_pictures
+from scrl.report.page.maps import DrawnMap, draw_map, heat_pictures
 from scrl.report.page.ways import DrawnRoute, draw_route
 from scrl.report.reading import RunView
 from scrl.route import Route
@@ -46,15 +47,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class Plans:
-    """The plans of several runs in one scale, and what must be said about some."""
+    """A map, the plans of several runs on it in one scale, and what must be said about some."""
 
+    map: DrawnMap
+    top_speed: str
     shown: tuple[Plan, ...]
     most: str
     """What the fullest colour means."""
     missing: tuple[str, ...]
 
 
-def plans_of(views: Sequence[RunView]) -> Plans:
+def plans_of(problem: Problem, views: Sequence[RunView]) -> Plans:
     """Drive every finished run once more, in the first of the episodes that it was judged by."""
     routes: list[tuple[int, Route]] = []
     missing = []
@@ -68,15 +71,17 @@ def plans_of(views: Sequence[RunView]) -> Plans:
                 missing.append(f"{view.label}: {driver.warning}.")
         except ScrlError as error:
             missing.append(f"{view.label}: no plan to draw. {error}")
+    spec = problem.world_spec
+    drawn, top_speed = draw_map(spec.regions), spec.units.speed(spec.vehicle.max_speed)
     if not routes:
-        return Plans((), "", tuple(missing))
+        return Plans(drawn, top_speed, (), "", tuple(missing))
     amounts = [given_over_cells(route) for _, route in routes]
     pictures, most = heat_pictures(amounts)
     shown = tuple(
         _plan(views[index].label, index, route, picture)
         for (index, route), picture in zip(routes, pictures, strict=True)
     )
-    return Plans(shown, amount(most), tuple(missing))
+    return Plans(drawn, top_speed, shown, amount(most), tuple(missing))
 
 
 def _plan(label: str, run: int, route: Route, picture: str) -> Plan:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scrl.problems import Problem
+from scrl.outcome import SeedResult, TrainingResult
+from scrl.problems import Problem, Terms, difference_between
 from scrl.report.compare import compare
 from scrl.report.compared import Comparison
 from scrl.report.numbers import amount, percent
@@ -13,11 +14,10 @@ from scrl.report.page.bars import Received, RegionBars, region_bars
 from scrl.report.page.charts import Chart
 from scrl.report.page.ending import Figure, figures_of, unfinished, verdict_on
 from scrl.report.page.learning import learning_charts
-from scrl.report.page.maps import DrawnMap, draw_map
 from scrl.report.page.origin import Origin, origin_of
 from scrl.report.page.plan import Plans, plans_of
 from scrl.report.page.spread import Spread, Whiskers, spread_of, whiskers_of
-from scrl.report.reading import RunView, difference_between
+from scrl.report.reading import RunView
 from scrl.report.words import Said, Teller
 from scrl.rules import Rule
 
@@ -57,6 +57,15 @@ class SeedRow:
 
 
 @dataclass(frozen=True)
+class SeedTable:
+    """Every seed of a run in numbers."""
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[SeedRow, ...] = ()
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
 class RunStory:
     """One run: how it ended, seed by seed, and where it came from."""
 
@@ -65,8 +74,7 @@ class RunStory:
     verdict: str
     state: str
     figures: tuple[Figure, ...]
-    seeds: tuple[SeedRow, ...]
-    seeds_left_out: int
+    seeds: SeedTable
     origin: Origin
 
 
@@ -80,9 +88,9 @@ class Story:
     is_discounted: bool
     is_random: bool
     reference: str | None
-    map: DrawnMap
     runs: tuple[RunStory, ...]
-    plans: Plans
+    plans: Plans | None
+    """None where there is no map to draw them on."""
     bars: tuple[RegionBars, ...]
     bars_left_out: int
     rules: tuple[RuleCard, ...]
@@ -91,7 +99,6 @@ class Story:
     comparison: Comparison | None
     whiskers: Whiskers | None
     charts: tuple[Chart, ...]
-    top_speed: str
 
     @property
     def is_alone(self) -> bool:
@@ -119,7 +126,6 @@ def stories_of(views: Sequence[RunView]) -> list[Story]:
 
 def _story(views: Sequence[RunView]) -> Story:
     problem = views[0].problem
-    spec = problem.world_spec
     done = [view for view in views if view.result is not None]
     reference = next((view.result.reference for view in done if view.result), None)
     received = [
@@ -132,13 +138,12 @@ def _story(views: Sequence[RunView]) -> Story:
     return Story(
         name=problem.name,
         description=problem.options.description,
-        unit=spec.units.unit,
+        unit=problem.unit,
         is_discounted=problem.discount < 1.0,
-        is_random=spec.is_random,
+        is_random=problem.is_random,
         reference=None if reference is None else amount(reference),
-        map=draw_map(spec.regions),
         runs=tuple(_run(index, view) for index, view in enumerate(views)),
-        plans=plans_of(views),
+        plans=plans_of(problem, views) if isinstance(problem, Problem) else None,
         bars=tuple(bars),
         bars_left_out=missing,
         rules=tuple(_card(problem, rule, views) for rule in problem.rules.rules[:MOST_RULES]),
@@ -147,51 +152,45 @@ def _story(views: Sequence[RunView]) -> Story:
         comparison=comparison,
         whiskers=None if comparison is None else whiskers_of(comparison),
         charts=tuple(learning_charts(views, reference)),
-        top_speed=spec.units.speed(spec.vehicle.max_speed),
     )
 
 
 def _run(index: int, view: RunView) -> RunStory:
     result = view.result
     if result is None:
-        verdict, state, figures = unfinished(view), "open", ()
-    else:
-        verdict, state = verdict_on(result, view.problem)
-        figures = figures_of(result, view.problem)
-    seeds = () if result is None else result.seeds
-    return RunStory(
-        view.label, index, verdict, state, figures,
-        tuple(
-            SeedRow(
-                each.seed,
-                each.is_satisfied,
-                (
-                    amount(each.evaluation.return_),
-                    "" if each.gap is None else percent(each.gap),
-                    "" if each.is_satisfied else amount(each.evaluation.cons_vio),
-                    f"{each.evaluation.steps:,.0f}",
-                ),
-            )
-            for each in seeds[:MOST_SEEDS]
-        ),
-        max(0, len(seeds) - MOST_SEEDS),
-        origin_of(view),
-    )  # fmt: skip
+        return RunStory(
+            view.label, index, unfinished(view), "open", (), SeedTable(), origin_of(view)
+        )
+    verdict, state = verdict_on(result, view.problem)
+    figures = figures_of(result, view.problem)
+    return RunStory(view.label, index, verdict, state, figures, _seeds(result), origin_of(view))
 
 
-def _card(problem: Problem, rule: Rule, views: Sequence[RunView]) -> RuleCard:
+def _seeds(result: TrainingResult) -> SeedTable:
+    """Without a column of gaps where there is no reference."""
+    columns: dict[str, Callable[[SeedResult], str]] = {
+        "return": lambda each: amount(each.evaluation.return_),
+        "gap": lambda each: "" if each.gap is None else percent(each.gap),
+        "violated by": lambda each: "" if each.is_satisfied else amount(each.evaluation.cons_vio),
+        "steps": lambda each: f"{each.evaluation.steps:,.0f}",
+    }
+    if result.reference is None:
+        del columns["gap"]
+    rows = (
+        SeedRow(each.seed, each.is_satisfied, tuple(show(each) for show in columns.values()))
+        for each in result.seeds[:MOST_SEEDS]
+    )
+    return SeedTable(tuple(columns), tuple(rows), max(0, len(result.seeds) - MOST_SEEDS))
+
+
+def _card(problem: Terms, rule: Rule, views: Sequence[RunView]) -> RuleCard:
     outcomes = []
     place = [each.name for each in problem.rules.rules].index(rule.name)
     for index, view in enumerate(views):
         if view.result is None:
             continue
         best = view.result.best.evaluation
-        teller = Teller(
-            best.density,
-            problem.rules.conventions,
-            problem.tolerance,
-            problem.world_spec.units.unit,
-        )
+        teller = Teller(best.density, problem.rules.conventions, problem.tolerance, problem.unit)
         said = teller.say(rule.formula)
         kept = sum(each.evaluation.rules[place].is_satisfied for each in view.result.seeds)
         count = len(view.result.seeds)

@@ -1,0 +1,157 @@
+"""A policy for a map as a function of what a controller knows.
+
+    throttle(cell, offset, speed, gust)
+
+The world's tables (what is served where, what lies ahead, what is left) and the prices that the
+policy drives under are constants of the exported file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from scrl.export.frame import frame_of
+from scrl.export.onnx_graph import Graph
+from scrl.export.onnx_network import draw_numbers
+from scrl.export.portable import Port
+from scrl.export.segments import ExportError
+from scrl.learners import SeeingPolicy
+from scrl.problems import Problem
+from scrl.worlds.places import turns_of
+from scrl.worlds.sweep import SweepState, SweepWorld
+
+Throttle = Callable[..., Float[Array, " state"]]
+
+
+@dataclass(frozen=True)
+class SweepPolicy:
+    """What drives over a map."""
+
+    problem: Problem
+    policy: SeeingPolicy
+
+    inputs = (
+        Port("cell", "int32", (), "the path cell that the vehicle is in, from 0"),
+        Port("offset", "float32", (), "how far it is into that cell, from 0 to below 1"),
+        Port(
+            "speed", "float32", (),
+            "its own speed after the last step, in cells per step; 0 at the start",
+        ),
+        Port("gust", "float32", (), "the gust as a share of the speed; 0 in calm air"),
+    )  # fmt: skip
+    output = Port("throttle", "float32", (), "from 0 to 1, as a share of the top speed")
+
+    @classmethod
+    def of(cls, problem: Problem, policy: Any) -> SweepPolicy:
+        """The policy, if it is one that sees observations of this problem's world."""
+        if not isinstance(policy, SeeingPolicy):
+            raise ExportError(
+                "only a trained policy can be written as a function, and this run holds a plan: "
+                "export it as csv, which has the throttle of every step"
+            )
+        there = len(problem.regions)
+        if policy.regions != there:
+            raise ExportError(
+                f"the policy was trained on a map with {policy.regions} regions, and "
+                f"{problem.name} has {there}"
+            )
+        return cls(problem, policy)
+
+    @property
+    def name(self) -> str:
+        return self.problem.name
+
+    def function(self) -> Throttle:
+        return throttle_function(self.problem, self.policy)
+
+    def draw(self, graph: Graph) -> str:
+        inputs = _inputs(graph, self.problem.world, self.policy)
+        throttle = draw_numbers(graph, self.policy.network, inputs, ())
+        return graph.node("Clip", throttle, graph.constant(0.0), graph.constant(1.0))
+
+    def about(self) -> dict[str, Any]:
+        """The vehicle and the path."""
+        spec = self.problem.world_spec
+        frame = frame_of(spec)
+        path = spec.path
+        bends = np.floor(turns_of(path)).astype(int)
+        corners = np.unique([0, *path.legs, *bends, len(path.cells) - 1])
+        corners = np.union1d(corners, np.maximum(np.array(path.legs[1:], int) - 1, 0)).astype(int)
+        places = frame.places(path.cells[corners] + 0.5)
+        return {
+            "vehicle": {
+                "max_speed_cells_per_step": spec.vehicle.max_speed,
+                "inertia": spec.vehicle.inertia,
+                "crawl": spec.vehicle.crawl,
+                "next_speed": "inertia * speed + (1 - inertia) * max_speed * max(throttle, crawl)",
+            },
+            "metres_per_cell": spec.units.cell,
+            "seconds_per_step": spec.units.step,
+            "path": {
+                "cells": len(path.cells),
+                "legs_start_at_cell": list(path.legs),
+                "coordinates_are": frame.sentence,
+                "corners": [
+                    [int(cell), *place]
+                    for cell, place in zip(corners.tolist(), places.tolist(), strict=True)
+                ],
+                "corners_are": "path cell and the x and y of its centre; straight in between",
+            },
+        }
+
+
+def throttle_function(problem: Problem, policy: SeeingPolicy) -> Throttle:
+    """The policy as a function of whole arrays of states."""
+    world = problem.world
+    key = jax.random.key(0)  # the policy is deterministic and does not look at it
+
+    def one(
+        cell: Int[Array, ""],
+        offset: Float[Array, ""],
+        speed: Float[Array, ""],
+        gust: Float[Array, ""],
+    ) -> Float[Array, ""]:
+        state = SweepState(cell, offset, speed, gust, jax.numpy.zeros((), int))
+        return policy(world.observe(state), key=key)
+
+    return jax.vmap(one)
+
+
+def _inputs(graph: Graph, world: SweepWorld, policy: SeeingPolicy) -> str:
+    """What the network is shown, [n, input]: as `SweepWorld.observe` and `Eyes.actor` make it."""
+    scalars = _scalars(graph, world)
+    kinds, kind_of_cell = np.asarray(world.kinds), np.asarray(world.kind_of_cell)
+
+    def seen(table: np.ndarray, ahead: int) -> str:
+        """A row of a table of kinds of cell, for the cell so far ahead."""
+        moved = graph.node("Add", "cell", graph.constant(ahead, np.int32))
+        cell = graph.node("Min", moved, graph.constant(world.length, np.int32))
+        return graph.rows(table, graph.rows(kind_of_cell, cell, np.int32))
+
+    ahead = np.asarray(world.cells_ahead).tolist()
+    if policy.eyes.sees_prices:
+        prices = kinds @ np.asarray(policy.price) / np.asarray(policy.eyes.price_unit)
+        views = [graph.column(seen(prices, each)) for each in ahead]
+        return graph.node("Concat", *scalars, seen(kinds, 0), *views, axis=1)
+    views = [seen(kinds, each) for each in ahead]
+    stretch = graph.node("Div", "cell", graph.constant(world.stride, np.int32))
+    left = graph.rows(np.asarray(world.left), stretch)
+    return graph.node("Concat", *scalars, *views, left, axis=1)
+
+
+def _scalars(graph: Graph, world: SweepWorld) -> list[str]:
+    """Progress, speed, gust, row and column."""
+    cell = graph.node("Cast", "cell", to=1)
+    along = graph.node("Add", cell, "offset")
+    progress = graph.node("Div", along, graph.constant(world.length))
+    progress = graph.node("Min", progress, graph.constant(1.0))
+    speed = graph.node("Div", "speed", graph.constant(world.numbers.max_speed))
+    gust = graph.node("Clip", "gust", graph.constant(-1.0), graph.constant(1.0))
+    place = graph.rows(np.asarray(world.place), "cell")
+    return [*(graph.column(each) for each in (progress, speed, gust)), place]
