@@ -16,12 +16,13 @@ from scrl.errors import PolicyError
 from scrl.evaluation import Evaluation, evaluate_mixture
 from scrl.policies import Schedule
 from scrl.prices import store
+from scrl.prices.aim import Aim
 from scrl.prices.answer import Answer, Plan, holds
 from scrl.prices.drives import Driver
 from scrl.prices.exact import exact_drives
 from scrl.prices.kept import keep
 from scrl.prices.policy import PricePolicy
-from scrl.prices.search import Aim, Found, PlanSearch
+from scrl.prices.search import Found, PlanSearch
 from scrl.problems import Problem, find_world
 from scrl.problems.problem import RuleInput
 from scrl.reference import Status
