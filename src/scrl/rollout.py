@@ -128,29 +128,6 @@ def one_step(
     return RunningEpisode(moved.state, sums, now.weight * discount, now.key), moved.action
 
 
-def run_recorded(
-    world: SweepWorld,
-    policy: Action | PlacedPolicy,
-    *,
-    key: PRNGKeyArray,
-    until_step: Int[Array, ""],
-    room: int,
-) -> tuple[Episode, Float[Array, " step"]]:
-    """One episode to its end or to a step, and its actions; there is room for so many."""
-
-    def is_running(now: tuple[RunningEpisode, Array]) -> Bool[Array, ""]:
-        return ~now[0].sums.is_terminated & (now[0].state.step < until_step)
-
-    def body(now: tuple[RunningEpisode, Array]) -> tuple[RunningEpisode, Array]:
-        running, actions = now
-        after, action = one_step(world, policy, running)
-        return after, actions.at[running.state.step].set(action)
-
-    start = (begin_episode(world, key=key), jnp.zeros((room,)))
-    running, actions = jax.lax.while_loop(is_running, body, start)
-    return running.sums, actions
-
-
 def run_episode(
     world: SweepWorld, policy: Action | PlacedPolicy, *, key: PRNGKeyArray, discount: float = 1.0
 ) -> Episode:
