@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.stats import norm
 
+from scrl.density import standard_error
 from scrl.penalty import clause_violation, signed_violation
 from scrl.problems import Problem
 
@@ -33,7 +34,7 @@ class Aim:
 
     def room(self, sides: Float[np.ndarray, "plan episode atom"]) -> Float[np.ndarray, "plan atom"]:
         """How far inside each bound the mean must lie."""
-        room = self.deviations * self._error(sides)
+        room = self.deviations * standard_error(sides, axis=1)
         if self.confidence is None or self.episodes == 1:
             return room
         spread = sides.std(axis=1, ddof=1)
@@ -47,7 +48,7 @@ class Aim:
         """Whether the rules hold, by whichever disjunct."""
         table = problem.atoms
         sides = amounts @ table.coefficients.T
-        signed = sides.mean(axis=1) - table.bounds + self.deviations * self._error(sides)
+        signed = sides.mean(axis=1) - table.bounds + self.deviations * standard_error(sides, axis=1)
         kept = clause_violation(table.members, signed).sum(axis=-1) <= problem.tolerance
         if self.confidence is None:
             return kept
@@ -56,11 +57,3 @@ class Aim:
         share = alone.mean(axis=1)
         error = np.sqrt(share * (1.0 - share) / self.episodes)
         return kept & (share - self.deviations * error >= self.confidence)
-
-    def _error(
-        self, sides: Float[np.ndarray, "plan episode atom"]
-    ) -> Float[np.ndarray, "plan atom"]:
-        """Standard errors of the means; 0 where one episode tells everything."""
-        if self.episodes == 1:
-            return np.zeros(sides[:, 0].shape)
-        return sides.std(axis=1, ddof=1) / np.sqrt(self.episodes)

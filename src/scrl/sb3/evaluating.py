@@ -7,11 +7,10 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from scrl.evaluation import DEFAULT_EPISODES, Evaluation, checked_episodes, verdict
 from scrl.sb3.measuring import Lanes, together
 from scrl.sb3.ruled import Ruled
+from scrl.trained import REPORT_SEED
 
 SIDE_BY_SIDE = 16
 """Episodes driven at once."""
-REPORT_SEED = 1_000_003
-"""Episodes that report a policy are not those that chose it."""
 
 
 def evaluate(
