@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from scrl.prices import drives, store
-from scrl.prices.drives import PARTS, Driven, Driver
+from scrl.prices.drives import PARTS, Driven, PriceDriver
 from scrl.worlds.regions import from_labels
 from scrl.worlds.spec import SweepSpec
 from scrl.worlds.sweep import SweepWorld
@@ -23,18 +23,18 @@ PRICES = np.full((5, PARTS, 2), 0.01) * np.arange(5)[:, None, None]
 
 
 @pytest.fixture(scope="module")
-def driver() -> Driver:
+def driver() -> PriceDriver:
     """300 cells in a row, in wind."""
     regions = from_labels(np.array([[1] * 150 + [2] * 150]))
     spec = SweepSpec(regions, wind=Wind(strength=0.1))
-    return Driver(store.shipped().ahead, spec, SweepWorld.from_spec(spec))
+    return PriceDriver(store.shipped().ahead, spec, SweepWorld.from_spec(spec))
 
 
-def drive(driver: Driver, most_steps: float = np.inf) -> Driven:
+def drive(driver: PriceDriver, most_steps: float = np.inf) -> Driven:
     return driver.drive(PRICES, most_steps=most_steps, keys=KEYS)
 
 
-def test_chunks_change_no_bit(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_change_no_bit(driver: PriceDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = drive(driver)
     assert whole.is_finished.all()
     monkeypatch.setattr(drives, "CHUNK_STEPS", 7 * drives.AT_ONCE * len(KEYS))
@@ -47,14 +47,18 @@ def test_chunks_change_no_bit(driver: Driver, monkeypatch: pytest.MonkeyPatch) -
         assert np.array_equal(one, other)
 
 
-def test_what_takes_longer_is_broken_off(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_takes_longer_is_broken_off(
+    driver: PriceDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(drives, "CHUNK_STEPS", 7 * drives.AT_ONCE * len(KEYS))
     broken = drive(driver, most_steps=50)  # 300 cells at 3 a step take 100
     assert not broken.is_finished.any()
     assert (broken.steps == 50).all()
 
 
-def test_ctrl_c_is_heard_between_chunks(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_is_heard_between_chunks(
+    driver: PriceDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = int(drive(driver).steps.max())
     calls: list[int] = []
     drive_on = drives._drive_on

@@ -56,7 +56,7 @@ class Recorded(NamedTuple):
     """Return and service, summed over episodes."""
 
 
-class Driver:
+class PriceDriver:
     """Drives one world by any prices."""
 
     def __init__(self, ahead: AheadOfFluid, spec: SweepSpec, world: SweepWorld) -> None:

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 
 from scrl.errors import ScrlError
 from scrl.prices.aim import Aim
-from scrl.prices.drives import PARTS, Driven, Driver
+from scrl.prices.drives import PARTS, Driven, PriceDriver
 from scrl.problems import Problem
 from scrl.reference.master import elastic_mixture
 from scrl.reference.priced import PricedBranch
@@ -45,7 +45,7 @@ class Pool:
     """
 
     def __init__(
-        self, problem: Problem, branch: PricedBranch, driver: Driver, aim: Aim, *, seed: int
+        self, problem: Problem, branch: PricedBranch, driver: PriceDriver, aim: Aim, *, seed: int
     ) -> None:
         self.problem, self.branch, self.driver, self.aim = problem, branch, driver, aim
         self.keys = jax.random.split(jax.random.key(seed), aim.episodes)

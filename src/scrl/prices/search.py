@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from scrl.prices.aim import Aim
-from scrl.prices.drives import Driver
+from scrl.prices.drives import PriceDriver
 from scrl.prices.pool import Mixture, Pool
 from scrl.prices.proposals import Proposals
 from scrl.problems import Problem
@@ -53,7 +53,7 @@ class PlanSearch:
         self,
         problem: Problem,
         branch: PricedBranch,
-        driver: Driver,
+        driver: PriceDriver,
         aim: Aim,
         *,
         seed: int = 0,
