@@ -6,7 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scrl.density import count_density, from_episodes, kernel_density, scott_bandwidth
+from scrl.density import (
+    count_density,
+    from_episodes,
+    kernel_density,
+    scott_bandwidth,
+    standard_error,
+)
 
 
 def test_counts_by_hand() -> None:
@@ -26,6 +32,15 @@ def test_standard_error_by_hand() -> None:
     assert from_episodes(np.array([[1.0]])).standard_error[0] == 0.0
     with pytest.raises(ValueError, match="at least one episode"):
         from_episodes(np.zeros((0, 2)))
+
+
+def test_standard_errors_along_any_axis_stay_numpy_or_jax() -> None:
+    values = np.array([[[1.0], [3.0]], [[5.0], [5.0]]])  # two plans, two episodes, one atom
+    for module in (np, jnp):
+        found = standard_error(module.asarray(values), axis=1)
+        assert type(found) is type(module.zeros(1))
+        assert np.allclose(found, [[1.0], [0.0]])
+        assert np.array_equal(standard_error(module.asarray(values[:, :1]), axis=1), [[0.0], [0.0]])
 
 
 def test_the_standard_error_covers_the_truth() -> None:

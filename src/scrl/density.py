@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
+
+Numbers = TypeVar("Numbers", np.ndarray, Array)
 
 
 @dataclass(frozen=True)
@@ -23,8 +27,17 @@ def from_episodes(amounts: Float[np.ndarray, "episode region"]) -> Density:
     episodes = len(amounts)
     if episodes == 0:
         raise ValueError("a density needs at least one episode")
-    spread = amounts.std(axis=0, ddof=1) if episodes > 1 else np.zeros(amounts.shape[1])
-    return Density(amounts.mean(axis=0), spread / np.sqrt(episodes), episodes)
+    return Density(amounts.mean(axis=0), standard_error(amounts), episodes)
+
+
+def standard_error(values: Numbers, *, axis: int = 0) -> Numbers:
+    """Of the mean over episodes, which lie along an axis; 0 where one episode tells everything.
+
+    Arrays of NumPy and of JAX stay what they are.
+    """
+    episodes = values.shape[axis]
+    spread: Any = values.std(axis=axis, ddof=min(episodes - 1, 1))
+    return spread / math.sqrt(episodes)
 
 
 def discounts(steps: int, discount: float) -> Float[Array, " time"]:

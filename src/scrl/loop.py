@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from scrl.learners import Eyes, Pricing, SeeingPolicy, SweepEyes
 from scrl.measuring import Measurement, Task, measure
-from scrl.plan import Plan
+from scrl.plan import LearningPlan
 from scrl.policies import Constant
 from scrl.rollout import Stretch, begin_worlds, gather
 from scrl.worlds.sweep import SweepState, SweepWorld
@@ -65,7 +65,7 @@ class Metrics(NamedTuple):
     best_violation: Float[Array, ""]
 
 
-def begin(plan: Plan, task: Task, *, key: PRNGKeyArray) -> LoopState:
+def begin(plan: LearningPlan, task: Task, *, key: PRNGKeyArray) -> LoopState:
     """An untrained policy and kappa = 0; units are read off a drive with its throttle."""
     learner_key, drive_key, worlds_key, loop_key, settle_key = jax.random.split(key, 5)
     throttle = Constant(jnp.asarray(plan.settings.first_mean, float))
@@ -87,7 +87,7 @@ def begin(plan: Plan, task: Task, *, key: PRNGKeyArray) -> LoopState:
 
 
 def untrained(
-    plan: Plan,
+    plan: LearningPlan,
     task: Task,
     eyes: Eyes,
     beta: Float[Array, "*atoms"],
@@ -107,7 +107,7 @@ def untrained(
     )
 
 
-def iterate(plan: Plan, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
+def iterate(plan: LearningPlan, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
     """One round: measure the density, move kappa, drive, charge each step, improve the policy."""
     measure_key, wobble_key, drive_key, update_key, next_key = jax.random.split(state.key, 5)
     loop, learner = plan.loop, plan.build(task, state.eyes)
@@ -128,7 +128,7 @@ def iterate(plan: Plan, task: Task, state: LoopState) -> tuple[LoopState, Metric
     return state._replace(worlds=worlds, key=next_key), metrics._replace(loss=loss)
 
 
-def settle(plan: Plan, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
+def settle(plan: LearningPlan, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
     """One round after the learning: the policy stays, kappa moves with shrinking steps.
 
     All these rounds meet the same gusts: what is chosen among them is not chosen for its luck.
@@ -144,14 +144,14 @@ SETTLE_FROM, SETTLE_TO = 0.5, 0.02
 """Beta while kappa settles, as a share of that in the first round: from the first to the second."""
 
 
-def present_policy(plan: Plan, task: Task, state: LoopState) -> SeeingPolicy:
+def present_policy(plan: LearningPlan, task: Task, state: LoopState) -> SeeingPolicy:
     """The policy without noise, under the present kappa."""
     price = task.mechanism.price(task.told, state.kappa)
     return SeeingPolicy(plan.build(task, state.eyes).actor(state.learner), state.eyes, price)
 
 
 def around(
-    plan: Plan, task: Task, state: LoopState, *, key: PRNGKeyArray
+    plan: LearningPlan, task: Task, state: LoopState, *, key: PRNGKeyArray
 ) -> tuple[Float[Array, "world atom"], Float[Array, "world region"]]:
     """The kappas that the worlds drive under, and their prices."""
     pricing = _pricing(plan, task, state)
@@ -160,7 +160,7 @@ def around(
 
 
 def improve(
-    plan: Plan,
+    plan: LearningPlan,
     task: Task,
     state: LoopState,
     stretch: Stretch,
@@ -176,11 +176,13 @@ def improve(
     return state._replace(learner=learned, iteration=state.iteration + 1), loss
 
 
-def _pricing(plan: Plan, task: Task, state: LoopState) -> Pricing:
+def _pricing(plan: LearningPlan, task: Task, state: LoopState) -> Pricing:
     return Pricing(task.told, state.kappa, task.mechanism, plan.loop.wobble, task.world.rate)
 
 
-def _kappa_rate(plan: Plan, state: LoopState, *, is_learning: bool) -> Float[Array, "*atoms"]:
+def _kappa_rate(
+    plan: LearningPlan, state: LoopState, *, is_learning: bool
+) -> Float[Array, "*atoms"]:
     """Beta in this round."""
     loop = plan.loop
     if is_learning:
@@ -191,7 +193,7 @@ def _kappa_rate(plan: Plan, state: LoopState, *, is_learning: bool) -> Float[Arr
 
 
 def move(
-    plan: Plan,
+    plan: LearningPlan,
     task: Task,
     state: LoopState,
     policy: SeeingPolicy,

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from scrl.density import standard_error
 from scrl.penalty import clause_violation, signed_violation
 from scrl.policies import Action
 from scrl.punish import Atoms, Mechanism
@@ -80,8 +81,11 @@ def judge(task: Task, ran: Episode, *, deviations: float = 0.0) -> Measurement:
     amounts = task.world.rate * ran.service
     density = amounts.mean(axis=0)
 
+    def error(atoms: Atoms) -> Float[Array, " atom"]:
+        return standard_error(amounts @ atoms.coefficients.T)
+
     def violation(atoms: Atoms) -> Float[Array, ""]:
-        bounds = atoms.bounds - deviations * standard_error(atoms, amounts)
+        bounds = atoms.bounds - deviations * error(atoms)
         signed = signed_violation(atoms.coefficients, bounds, density)
         return clause_violation(atoms.listed, signed).sum()
 
@@ -92,13 +96,5 @@ def judge(task: Task, ran: Episode, *, deviations: float = 0.0) -> Measurement:
         violation(task.told),
         ran.steps.mean(dtype=float),
         jnp.all(ran.is_terminated),
-        standard_error(task.told, amounts),
+        error(task.told),
     )
-
-
-def standard_error(atoms: Atoms, amounts: Float[Array, "episode region"]) -> Float[Array, " atom"]:
-    """Of the mean of a . amounts over the episodes; 0 where one episode tells everything."""
-    if len(amounts) == 1:
-        return jnp.zeros(len(atoms.bounds))
-    sides = amounts @ atoms.coefficients.T
-    return sides.std(axis=0, ddof=1) / jnp.sqrt(len(amounts))

@@ -11,7 +11,7 @@ from typing import Any
 
 from scrl.errors import ScrlError, did_you_mean
 from scrl.learners import LEARNERS, NetworkConfig
-from scrl.plan import LoopConfig, Plan
+from scrl.plan import LearningPlan, LoopConfig
 from scrl.punish import MECHANISMS, Mechanism, netting, scrl
 from scrl.roster import METHODS, Method, find_method
 from scrl.worlds.settings import check_settings, setting
@@ -72,8 +72,8 @@ class TrainingConfig:
     learner_settings: NetworkConfig
 
     @property
-    def plan(self) -> Plan:
-        return Plan(self.loop, self.learner, self.learner_settings)
+    def plan(self) -> LearningPlan:
+        return LearningPlan(self.loop, self.learner, self.learner_settings)
 
     @property
     def mechanism(self) -> Mechanism:

@@ -60,7 +60,7 @@ class LoopConfig:
         return self.episodes if is_learning else self.settle_episodes
 
 
-class Plan(NamedTuple):
+class LearningPlan(NamedTuple):
     """How it is learned: the loop, and a learner with its settings."""
 
     loop: LoopConfig

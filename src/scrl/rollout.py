@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from threading import Event
 from typing import NamedTuple
 
 import equinox as eqx
@@ -14,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from scrl.policies import Action, PlacedPolicy
+from scrl.threads import IsStopped, in_threads
 from scrl.worlds.sweep import SweepState, SweepWorld
 
 ActInLane = Callable[..., tuple[Float[Array, ""], Float[Array, ""]]]
@@ -128,29 +126,6 @@ def one_step(
     return RunningEpisode(moved.state, sums, now.weight * discount, now.key), moved.action
 
 
-def run_recorded(
-    world: SweepWorld,
-    policy: Action | PlacedPolicy,
-    *,
-    key: PRNGKeyArray,
-    until_step: Int[Array, ""],
-    room: int,
-) -> tuple[Episode, Float[Array, " step"]]:
-    """One episode to its end or to a step, and its actions; there is room for so many."""
-
-    def is_running(now: tuple[RunningEpisode, Array]) -> Bool[Array, ""]:
-        return ~now[0].sums.is_terminated & (now[0].state.step < until_step)
-
-    def body(now: tuple[RunningEpisode, Array]) -> tuple[RunningEpisode, Array]:
-        running, actions = now
-        after, action = one_step(world, policy, running)
-        return after, actions.at[running.state.step].set(action)
-
-    start = (begin_episode(world, key=key), jnp.zeros((room,)))
-    running, actions = jax.lax.while_loop(is_running, body, start)
-    return running.sums, actions
-
-
 def run_episode(
     world: SweepWorld, policy: Action | PlacedPolicy, *, key: PRNGKeyArray, discount: float = 1.0
 ) -> Episode:
@@ -170,19 +145,11 @@ def run_episodes(
 ) -> Episode:
     """Many episodes side by side, one per key; in chunks, so that Ctrl-C is heard soon."""
     chunks = [keys[first : first + CHUNK_EPISODES] for first in range(0, len(keys), CHUNK_EPISODES)]
-    is_stopped = Event()
 
-    def run_chunk(keys: PRNGKeyArray) -> Episode:
+    def run_chunk(keys: PRNGKeyArray, is_stopped: IsStopped) -> Episode:
         return _run_chunk(world, policy, keys, discount, is_stopped)
 
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        running = [threads.submit(run_chunk, chunk) for chunk in chunks]
-        try:
-            ran = [each.result() for each in running]
-        except BaseException:
-            is_stopped.set()
-            threads.shutdown(wait=False, cancel_futures=True)
-            raise
+    ran = in_threads(run_chunk, chunks)
     return jax.tree.map(lambda *sums: jnp.concatenate(sums), *ran)
 
 
@@ -191,12 +158,12 @@ def _run_chunk(
     policy: Action | PlacedPolicy,
     keys: PRNGKeyArray,
     discount: float,
-    is_stopped: Event,
+    is_stopped: IsStopped,
 ) -> Episode:
     running = _begin_all(world, keys)
     for until in range(CHUNK_STEPS, world.horizon_steps + CHUNK_STEPS, CHUNK_STEPS):
         running = _continue_all(world, policy, running, jnp.asarray(until), jnp.asarray(discount))
-        if is_stopped.is_set() or bool(running.sums.is_terminated.all()):
+        if is_stopped() or bool(running.sums.is_terminated.all()):
             break
     return running.sums
 

@@ -24,7 +24,7 @@ from scrl.learners import LEARNERS
 from scrl.loop import LoopState, Metrics, begin, iterate, settle
 from scrl.measuring import Task
 from scrl.methods import TrainingConfig
-from scrl.plan import Plan
+from scrl.plan import LearningPlan
 from scrl.problems import Problem
 from scrl.punish import Atoms
 from scrl.rules import told
@@ -45,7 +45,7 @@ def task_of(problem: Problem, config: TrainingConfig) -> Task:
     )
 
 
-def shape_of(plan: Plan, task: Task) -> Any:
+def shape_of(plan: LearningPlan, task: Task) -> Any:
     """Tasks for which this is the same can run side by side: all is alike but atoms and clauses."""
     bare = eqx.tree_at(lambda task: (task.rules, task.told), task, (None, None))
     leaves, structure = jax.tree.flatten(bare)
@@ -87,7 +87,7 @@ class TaskRounds(Protocol):
 class Rounds:
     """The compiled rounds of one task or several of one shape, for some seeds."""
 
-    def __init__(self, plan: Plan, tasks: Sequence[Task], seeds: Sequence[int]) -> None:
+    def __init__(self, plan: LearningPlan, tasks: Sequence[Task], seeds: Sequence[int]) -> None:
         self.plan = plan
         self.seeds = tuple(seeds)
         self.atoms = tuple(task.told.shape[0] for task in tasks)
@@ -188,20 +188,22 @@ def _multiple(count: int, of: int) -> int:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def begin_all(plan: Plan, mesh: Mesh, tasks: Task, keys: PRNGKeyArray) -> LoopState:
+def begin_all(plan: LearningPlan, mesh: Mesh, tasks: Task, keys: PRNGKeyArray) -> LoopState:
     """The state of every seed and task before the first round."""
     return _on_all(mesh, lambda task, key: begin(plan, task, key=key))(tasks, keys)
 
 
 @partial(jax.jit, static_argnums=(0, 1), donate_argnums=3)
-def learn_round(plan: Plan, mesh: Mesh, tasks: Task, state: LoopState) -> tuple[LoopState, Metrics]:
+def learn_round(
+    plan: LearningPlan, mesh: Mesh, tasks: Task, state: LoopState
+) -> tuple[LoopState, Metrics]:
     """One round of learning for every seed and task."""
     return _on_all(mesh, lambda task, each: iterate(plan, task, each))(tasks, state)
 
 
 @partial(jax.jit, static_argnums=(0, 1), donate_argnums=3)
 def settle_round(
-    plan: Plan, mesh: Mesh, tasks: Task, state: LoopState
+    plan: LearningPlan, mesh: Mesh, tasks: Task, state: LoopState
 ) -> tuple[LoopState, Metrics]:
     """One round of settling for every seed and task."""
     return _on_all(mesh, lambda task, each: settle(plan, task, each))(tasks, state)

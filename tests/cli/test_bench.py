@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def test_a_bench_that_was_interrupted_goes_on_and_ends_with_the_table(
     )  # fmt: skip
     metrics = tmp_path / "out" / "agri-priority-scrl-min" / "metrics.jsonl"
     while started.poll() is None and not (metrics.exists() and metrics.read_text().count("\n") > 3):
-        pass
+        time.sleep(0.01)
     started.send_signal(signal.SIGINT)
     _, said = started.communicate(timeout=120)
     assert started.returncode == 130, said

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scrl.loop import Metrics, Plan, begin, iterate
+from scrl.loop import LearningPlan, Metrics, begin, iterate
 from scrl.measuring import Task, measure
 from scrl.methods import configure
 from scrl.policies import Constant
@@ -25,7 +25,7 @@ SEEDS = (0, 1, 2)
 class Probe(NamedTuple):
     """A task and how to learn it; prices that are set by hand stay as they are."""
 
-    plan: Plan
+    plan: LearningPlan
     task: Task
 
     def learn(self, prices: tuple[float, ...] | None = None) -> Metrics:

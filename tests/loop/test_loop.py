@@ -16,9 +16,9 @@ import pytest
 from scrl.loop import (
     AUTOMATIC_KAPPA_RATE,
     Best,
+    LearningPlan,
     LoopState,
     Metrics,
-    Plan,
     _better,
     begin,
     iterate,
@@ -35,7 +35,7 @@ from .small import problem, task
 pytestmark = pytest.mark.usefixtures("quick_compiling")
 
 
-def small(learner: str = "ppo", **settings: object) -> Plan:
+def small(learner: str = "ppo", **settings: object) -> LearningPlan:
     """A plan that compiles quickly: two worlds of 16 steps, networks of 4."""
     few = {"worlds": 2, "steps": 16, "width": 4, "depth": 1, "iterations": 4, "settle": 4}
     if learner == "ppo":
@@ -106,7 +106,7 @@ def chosen(
 
 
 @partial(jax.jit, static_argnums=0)
-def run(plan: Plan, of: Task, key: jax.Array) -> tuple[LoopState, LoopState, Metrics]:
+def run(plan: LearningPlan, of: Task, key: jax.Array) -> tuple[LoopState, LoopState, Metrics]:
     """The state before the first round, after the last one, and what every round saw."""
     first = begin(plan, of, key=key)
     last, metrics = jax.lax.scan(

@@ -26,7 +26,7 @@ from scrl.measuring import Task, judge
 from scrl.outside.driving import SAMPLES, FirstDrive
 from scrl.outside.eyes import OutsideEyes, Usual
 from scrl.outside.spaces import Actions
-from scrl.plan import Plan
+from scrl.plan import LearningPlan
 from scrl.rollout import Episode, Stretch
 
 
@@ -42,7 +42,7 @@ class RoundKeys(NamedTuple):
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def round_keys(plan: Plan, actions: Actions, keys: PRNGKeyArray) -> RoundKeys:
+def round_keys(plan: LearningPlan, actions: Actions, keys: PRNGKeyArray) -> RoundKeys:
     """Seeds of environments, noise, and keys for everything else."""
     kind, loop = actions.kind, plan.loop
     shape = (kind.count,) if isinstance(kind, Choice) else kind.shape
@@ -73,7 +73,7 @@ def reset_seeds(key: PRNGKeyArray, worlds: int) -> Int[Array, " world"]:
 
 @partial(jax.jit, static_argnums=(0, 2))
 def begin_all(
-    plan: Plan, task: Task, actions: Actions, first: FirstDrive, keys: PRNGKeyArray
+    plan: LearningPlan, task: Task, actions: Actions, first: FirstDrive, keys: PRNGKeyArray
 ) -> LoopState:
     """An untrained policy and kappa = 0 for every seed; units are read off random drives."""
 
@@ -90,7 +90,7 @@ def begin_all(
     return jax.vmap(of_seed)(first, keys)
 
 
-def _eyes(plan: Plan, task: Task, actions: Actions, first: FirstDrive) -> OutsideEyes:
+def _eyes(plan: LearningPlan, task: Task, actions: Actions, first: FirstDrive) -> OutsideEyes:
     # Where chance finds no reward, a step counts as 1: prices must have some size.
     size = jnp.where(first.size.sum() > 0, first.size.mean(), first.steps.mean())
     label_unit = jnp.where(
@@ -124,7 +124,7 @@ def first_drive_like(worlds: int, features: int, regions: int) -> FirstDrive:
 
 
 @partial(jax.jit, static_argnums=0)
-def policies(plan: Plan, task: Task, state: LoopState) -> SeeingPolicy:
+def policies(plan: LearningPlan, task: Task, state: LoopState) -> SeeingPolicy:
     """The policies without noise, of all seeds."""
     return jax.vmap(lambda each: present_policy(plan, task, each))(state)
 
@@ -148,7 +148,7 @@ def act_on(policy: SeeingPolicy, row: Float[Array, " feature"]) -> Shaped[Array,
 
 @partial(jax.jit, static_argnums=0)
 def explore_all(
-    plan: Plan, task: Task, acting: Any, features: Array, noise: Array
+    plan: LearningPlan, task: Task, acting: Any, features: Array, noise: Array
 ) -> tuple[Array, Array]:
     """What every seed tries in its lanes, and how probable that was."""
 
@@ -166,7 +166,7 @@ def explore_all(
 
 @partial(jax.jit, static_argnums=0)
 def kappas_around(
-    plan: Plan, task: Task, state: LoopState, keys: PRNGKeyArray
+    plan: LearningPlan, task: Task, state: LoopState, keys: PRNGKeyArray
 ) -> tuple[Array, Array]:
     """The kappas that the worlds of every seed drive under, and their prices."""
     return jax.vmap(lambda each, key: around(plan, task, each, key=key))(state, keys)
@@ -174,7 +174,12 @@ def kappas_around(
 
 @partial(jax.jit, static_argnums=(0, 5))
 def move_all(
-    plan: Plan, task: Task, state: LoopState, policy: SeeingPolicy, ran: Episode, is_learning: bool
+    plan: LearningPlan,
+    task: Task,
+    state: LoopState,
+    policy: SeeingPolicy,
+    ran: Episode,
+    is_learning: bool,
 ) -> tuple[LoopState, Metrics]:
     """Judge the measured episodes of every seed and move its kappa; settling ends a round so."""
 
@@ -187,7 +192,7 @@ def move_all(
 
 
 @partial(jax.jit, static_argnums=0)
-def remeasure_best(plan: Plan, task: Task, state: LoopState, ran: Episode) -> LoopState:
+def remeasure_best(plan: LearningPlan, task: Task, state: LoopState, ran: Episode) -> LoopState:
     """The best policy of every seed, with what these episodes say of it."""
 
     def of_seed(state: LoopState, ran: Episode) -> LoopState:
@@ -202,7 +207,7 @@ def remeasure_best(plan: Plan, task: Task, state: LoopState, ran: Episode) -> Lo
 
 @partial(jax.jit, static_argnums=0)
 def improve_all(
-    plan: Plan,
+    plan: LearningPlan,
     task: Task,
     state: LoopState,
     stretch: Stretch,

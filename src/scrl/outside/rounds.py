@@ -36,7 +36,7 @@ from scrl.outside.compiled import (
 from scrl.outside.driving import Explored, drive_at_random, gather, run_episodes
 from scrl.outside.lanes import Lanes
 from scrl.outside.spaces import Actions
-from scrl.plan import Plan
+from scrl.plan import LearningPlan
 from scrl.rollout import Episode, Stretch
 
 
@@ -44,7 +44,7 @@ class OutsideRounds:
     """The rounds of one task for some seeds, in lanes."""
 
     def __init__(
-        self, plan: Plan, task: Task, actions: Actions, lanes: Lanes, seeds: Sequence[int]
+        self, plan: LearningPlan, task: Task, actions: Actions, lanes: Lanes, seeds: Sequence[int]
     ) -> None:
         self.plan, self.task, self.actions = plan, task, actions
         self.lanes, self.seeds = lanes, tuple(seeds)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
@@ -15,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from scrl.prices.outlook import Outlook, part_of, window_for
 from scrl.prices.policy import AheadOfFluid, PricePolicy
 from scrl.rollout import Episode, RunningEpisode, begin_episode, one_step
+from scrl.threads import IsStopped, in_threads
 from scrl.worlds.spec import SweepSpec
 from scrl.worlds.sweep import SweepWorld
 
@@ -22,6 +21,8 @@ PARTS = 64
 """Parts of the path that may have prices of their own, and whose sums are kept apart."""
 AT_ONCE = 4
 """Plans in one call. Calls run in threads of their own, which is what fills the cores."""
+CHUNK_STEPS = 50_000
+"""Steps of all episodes together in one call: after each, Ctrl-C is heard."""
 
 
 class Driven(NamedTuple):
@@ -40,13 +41,8 @@ class Driven(NamedTuple):
     """Those of each plan in its first episode."""
 
 
-class Terms(NamedTuple):
-    """What holds for all plans of a call."""
-
-    until_step: Int[Array, ""]
-    discount: Float[Array, ""]
-    keys: PRNGKeyArray
-    """One for each episode."""
+Kept = tuple[Episode, Float[np.ndarray, "plan step"], Float[np.ndarray, "plan part 1+region"]]
+"""Sums of episodes, throttles, and sums of parts."""
 
 
 class Recorded(NamedTuple):
@@ -60,7 +56,7 @@ class Recorded(NamedTuple):
     """Return and service, summed over episodes."""
 
 
-class Driver:
+class PriceDriver:
     """Drives one world by any prices."""
 
     def __init__(self, ahead: AheadOfFluid, spec: SweepSpec, world: SweepWorld) -> None:
@@ -81,11 +77,10 @@ class Driver:
         discount: float = 1.0,
     ) -> Driven:
         """Every plan in the same episodes, one for each key; longer ones are broken off."""
-        drive_some = partial(self._drive_some, discount=discount)
-        until = min(most_steps, self.spec.route.horizon_steps)
+        until = int(min(most_steps, self.spec.route.horizon_steps))
         some = [prices[first : first + AT_ONCE] for first in range(0, len(prices), AT_ONCE)]
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
-            ran = list(threads.map(lambda each: drive_some(each, until, keys), some))
+        drive_some = partial(self._drive_some, until=until, keys=keys, discount=discount)
+        ran = in_threads(drive_some, some)
         sums, throttles, of_part = jax.tree.map(lambda *leaves: np.concatenate(leaves), *ran)
         rate, of_part = self.spec.vehicle.rate, of_part.astype(float) / len(keys)
         return Driven(
@@ -101,42 +96,69 @@ class Driver:
     def _drive_some(
         self,
         prices: Float[np.ndarray, "plan part region"],
-        until: float,
-        keys: PRNGKeyArray,
+        is_stopped: IsStopped,
         *,
+        until: int,
+        keys: PRNGKeyArray,
         discount: float,
-    ) -> tuple[Episode, Float[np.ndarray, "plan step"], Float[np.ndarray, "plan part 1+region"]]:
+    ) -> Kept:
         """Some plans in one call: the same number each time, so that it is compiled once."""
         padded = np.concatenate([prices, np.repeat(prices[:1], AT_ONCE - len(prices), axis=0)])
-        ran = _drive_all(
-            self.ahead, self.world, jnp.asarray(padded / self.spec.vehicle.effort, jnp.float32),
-            Terms(jnp.asarray(until, int), jnp.asarray(discount, float), keys),
-            window=self.window, room=self.spec.route.horizon_steps,
-        )  # fmt: skip
-        kept = (ran.running.sums, ran.throttles, ran.sums_of_part)
+        scaled = jnp.asarray(padded / self.spec.vehicle.effort, jnp.float32)
+        outlooks, now = _begin_all(
+            self.world, scaled, keys, window=self.window, room=self.spec.route.horizon_steps
+        )
+        chunk = max(CHUNK_STEPS // (AT_ONCE * len(keys)), 1)
+        for last in range(chunk, until + chunk, chunk):
+            now = _drive_on(
+                self.ahead, self.world, outlooks, now, jnp.asarray(min(last, until)),
+                jnp.asarray(discount, float),
+            )  # fmt: skip
+            if is_stopped() or bool(now.running.sums.is_terminated.all()):
+                break
+        kept = (now.running.sums, now.throttles, now.sums_of_part)
         return jax.tree.map(lambda leaf: np.asarray(leaf)[: len(prices)], kept)
 
 
 @partial(jax.jit, static_argnames=("window", "room"))
-def _drive_all(
-    ahead: AheadOfFluid,
+def _begin_all(
     world: SweepWorld,
     prices: Float[Array, "plan part region"],
-    terms: Terms,
+    keys: PRNGKeyArray,
     *,
     window: int,
     room: int,
-) -> Recorded:
-    """One loop over steps for all: under `vmap` each record would be copied in every step."""
+) -> tuple[Outlook, Recorded]:
+    """What lies ahead of each plan, and its episodes before their first step."""
     plans, parts, regions = prices.shape
     outlooks = jax.vmap(lambda price: Outlook.of(world, price, window))(prices)
+    begun = jax.vmap(lambda key: begin_episode(world, key=key))(keys)
+    return outlooks, Recorded(
+        jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (plans, *leaf.shape)), begun),
+        jnp.zeros((), int),
+        jnp.zeros((plans, room)),
+        jnp.zeros((plans, parts, 1 + regions)),
+    )
+
+
+@jax.jit
+def _drive_on(
+    ahead: AheadOfFluid,
+    world: SweepWorld,
+    outlooks: Outlook,
+    start: Recorded,
+    until: Int[Array, ""],
+    discount: Float[Array, ""],
+) -> Recorded:
+    """One loop over steps for all: under `vmap` each record would be copied in every step."""
+    plans, parts = start.sums_of_part.shape[:2]
     plan = jnp.arange(plans)[:, None]
 
     def is_going(now: Recorded) -> Bool[Array, "plan episode"]:
-        return ~now.running.sums.is_terminated & (now.step < terms.until_step)
+        return ~now.running.sums.is_terminated & (now.step < until)
 
     def drive_on(outlook: Outlook, now: RunningEpisode) -> tuple[RunningEpisode, Array]:
-        return one_step(world, PricePolicy(ahead, outlook), now, terms.discount)
+        return one_step(world, PricePolicy(ahead, outlook), now, discount)
 
     def body(now: Recorded) -> Recorded:
         on_each = jax.vmap(jax.vmap(drive_on, in_axes=(None, 0)))
@@ -154,13 +176,6 @@ def _drive_all(
             now.sums_of_part.at[plan, part].add(jnp.concatenate([earned, given], axis=-1)),
         )
 
-    begun = jax.vmap(lambda key: begin_episode(world, key=key))(terms.keys)
-    start = Recorded(
-        jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (plans, *leaf.shape)), begun),
-        jnp.zeros((), int),
-        jnp.zeros((plans, room)),
-        jnp.zeros((plans, parts, 1 + regions)),
-    )
     return jax.lax.while_loop(lambda now: is_going(now).any(), body, start)
 
 

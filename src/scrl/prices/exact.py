@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from scrl.prices.drives import PARTS
-from scrl.prices.search import INSET, Found
+from scrl.prices.pool import INSET
+from scrl.prices.search import Found
 from scrl.problems import Problem
 from scrl.reference.priced import PricedBranch
 from scrl.reference.stepwise import best_drive

@@ -12,7 +12,7 @@ from scrl.outcome import SeedResult, TrainingResult
 from scrl.policies import Schedule
 from scrl.prices import store
 from scrl.prices.answer import Answer
-from scrl.prices.drives import PARTS, Driver
+from scrl.prices.drives import PARTS, PriceDriver
 from scrl.prices.policy import PricePolicy
 from scrl.problems import Problem
 from scrl.runfiles.files import read_json, write_json
@@ -71,7 +71,7 @@ def _policy(folder: RunFolder, plan: Any) -> PricePolicy | Schedule:
     problem = folder.problem()
     prices = _prices(problem, plan["stretches"])
     learned = store.load(folder.path)
-    return Driver(learned.ahead, problem.world_spec, problem.world).policy(prices)
+    return PriceDriver(learned.ahead, problem.world_spec, problem.world).policy(prices)
 
 
 def _throttles(policy: PricePolicy | Schedule) -> list[float] | None:

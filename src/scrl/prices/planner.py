@@ -16,12 +16,13 @@ from scrl.errors import PolicyError
 from scrl.evaluation import Evaluation, evaluate_mixture
 from scrl.policies import Schedule
 from scrl.prices import store
+from scrl.prices.aim import Aim
 from scrl.prices.answer import Answer, Plan, holds
-from scrl.prices.drives import Driver
+from scrl.prices.drives import PriceDriver
 from scrl.prices.exact import exact_drives
 from scrl.prices.kept import keep
 from scrl.prices.policy import PricePolicy
-from scrl.prices.search import Aim, Found, PlanSearch
+from scrl.prices.search import Found, PlanSearch
 from scrl.problems import Problem, find_world
 from scrl.problems.problem import RuleInput
 from scrl.reference import Status
@@ -48,7 +49,7 @@ class Planner:
 
     def __init__(self, learned: store.Learned) -> None:
         self.learned = learned
-        self._last: tuple[Problem, Driver] | None = None
+        self._last: tuple[Problem, PriceDriver] | None = None
 
     def ask(
         self,
@@ -104,10 +105,10 @@ class Planner:
         loaded = world if isinstance(world, Problem) else find_world(world)
         return [self.ask(loaded, rules, **options) for rules in rule_sets]
 
-    def _driver(self, world: Problem) -> Driver:
+    def _driver(self, world: Problem) -> PriceDriver:
         """The driver of a world; the last one is kept, so that asking again copies nothing."""
         if self._last is None or self._last[0] is not world:
-            self._last = (world, Driver(self.learned.ahead, world.world_spec, world.world))
+            self._last = (world, PriceDriver(self.learned.ahead, world.world_spec, world.world))
         return self._last[1]
 
     def _warnings(self, problem: Problem) -> list[str]:
@@ -124,7 +125,7 @@ Judged = tuple[Found, Evaluation]
 
 
 def _search(
-    problem: Problem, priced: Priced, driver: Driver, confidence: float | None, seed: int
+    problem: Problem, priced: Priced, driver: PriceDriver, confidence: float | None, seed: int
 ) -> tuple[Priced, Judged]:
     """Search the best branch; where the true world cannot keep one of its atoms, the next best."""
     judge = _Judge(problem, driver, confidence, seed)
@@ -172,7 +173,7 @@ class _Judge:
     """Searches branches and judges what is found in episodes that the search has not seen."""
 
     problem: Problem
-    driver: Driver
+    driver: PriceDriver
     confidence: float | None
     seed: int
 
@@ -215,7 +216,7 @@ class _Judge:
         return not self.holds(judged), evaluation.cons_vio, -evaluation.episodes_satisfied
 
 
-def _policies(found: Found, driver: Driver) -> list[PricePolicy | Schedule]:
+def _policies(found: Found, driver: PriceDriver) -> list[PricePolicy | Schedule]:
     """What drives each plan: its prices where chance plays a part, else the throttles as driven."""
     if driver.spec.is_random:
         return [driver.policy(prices) for prices in found.prices]

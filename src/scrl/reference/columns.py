@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from scrl.reference.branches import Relaxed, search
-from scrl.reference.core import Core, Plan
+from scrl.reference.core import BestPolicy, Core
 from scrl.reference.disjunctive import Atoms, Choice
 from scrl.reference.finite import FiniteMDP
 from scrl.reference.linear import NumericalTroubleError, Optimum
@@ -74,7 +74,7 @@ class _Found:
     bound: float = float("inf")
     """No policy that keeps the atoms has a return above this; -inf: no policy keeps them."""
     of_atom: Float[np.ndarray, " atom"] | None = None
-    plan: Plan | None = None
+    plan: BestPolicy | None = None
     is_timed_out: bool = False
 
 
@@ -112,7 +112,7 @@ def _optimum(
     mixture: Mixture,
     visits: list[np.ndarray],
     of_atom: Float[np.ndarray, " atom"],
-    plan: Plan,
+    plan: BestPolicy,
 ) -> Optimum:
     """The mixture as a point of the linear model; the plan's values are the flow's multipliers."""
     width = occupancy.mdp.actions
@@ -191,7 +191,7 @@ class _Branch:
         For prices in [0, 1] every policy misses by at least
         min over policies of prices . (a . density - b) / size: above 0, that is the proof.
         """
-        plan: Plan | None = None
+        plan: BestPolicy | None = None
         for _ in range(MOST_COLUMNS):
             over = self._over()
             mixed = least_violation(over)

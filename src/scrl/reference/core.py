@@ -42,7 +42,7 @@ class Values:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BestPolicy:
     """The best policy for given rewards, with values that bound every other policy."""
 
     actions: Int[np.ndarray, " reached"]
@@ -167,17 +167,21 @@ class Core:
         taken = (visits[:, None] * policy).ravel()
         return Values(float(taken @ self.rewards), taken @ self.labels, visits)
 
-    def best_policy(self, rewards: Float[np.ndarray, " row"], first: Plan | None = None) -> Plan:
+    def best_policy(
+        self, rewards: Float[np.ndarray, " row"], first: BestPolicy | None = None
+    ) -> BestPolicy:
         """The best deterministic policy for these rewards, by policy iteration.
 
         With gain = max over states of max_a (r + discount P v) - v, every policy's sum is at most
         start . v + max(gain, 0) * longest: that is the bound, whatever rounding did to v.
         """
         actions, values, most = self._iterate(rewards, first)
-        return Plan(actions, values, float(self.start @ values) + max(most, 0.0) * self.longest)
+        return BestPolicy(
+            actions, values, float(self.start @ values) + max(most, 0.0) * self.longest
+        )
 
     def _iterate(
-        self, rewards: Float[np.ndarray, " row"], first: Plan | None
+        self, rewards: Float[np.ndarray, " row"], first: BestPolicy | None
     ) -> tuple[np.ndarray, np.ndarray, float]:
         """Policy iteration: actions, their values, and the largest gain that is left (rounding)."""
         count, width = self.available.shape

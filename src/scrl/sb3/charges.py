@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from scrl.density import standard_error
 from scrl.methods import configure
 from scrl.penalty import clause_violation, signed_violation
 from scrl.punish import Atoms
@@ -76,11 +77,8 @@ class Charges:
     def standard_error(
         self, amounts: Float[np.ndarray, "episode region"]
     ) -> Float[np.ndarray, " atom"]:
-        """Of the mean of a . amounts over the episodes; 0 where there is only one."""
-        if len(amounts) == 1:
-            return np.zeros(len(self.table.bounds))
-        sides = amounts @ self.table.coefficients.T
-        return sides.std(axis=0, ddof=1) / np.sqrt(len(amounts))
+        """Of the mean of a . amounts over the episodes."""
+        return standard_error(amounts @ self.table.coefficients.T)
 
     def violation(
         self, density: Float[np.ndarray, " region"], aim: Float[np.ndarray, " atom"]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from stable_baselines3.common.base_class import BaseAlgorithm
 
 from scrl.evaluation import DEFAULT_EPISODES, Evaluation, checked_episodes, verdict
-from scrl.sb3.measuring import Lanes, together
+from scrl.sb3.measuring import MeasuringLanes, together
 from scrl.sb3.ruled import Ruled
+from scrl.trained import REPORT_SEED
 
 SIDE_BY_SIDE = 16
 """Episodes driven at once."""
-REPORT_SEED = 1_000_003
-"""Episodes that report a policy are not those that chose it."""
 
 
 def evaluate(
@@ -28,7 +27,7 @@ def evaluate(
     """
     usual = DEFAULT_EPISODES if env.room.is_random else 1
     wanted = checked_episodes(usual if episodes is None else episodes)
-    lanes = Lanes(env, min(wanted, SIDE_BY_SIDE), seed)
+    lanes = MeasuringLanes(env, min(wanted, SIDE_BY_SIDE), seed)
     rounds = -(-wanted // SIDE_BY_SIDE)
     # Every round is driven to its end, so which are left out does not hang on their length.
     ran = together([lanes.run(model) for _ in range(rounds)]).first(wanted)

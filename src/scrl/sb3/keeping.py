@@ -22,7 +22,7 @@ from scrl.errors import ScrlError, did_you_mean
 from scrl.evaluation import Evaluation
 from scrl.loop import AUTOMATIC_KAPPA_RATE, SETTLE_FROM, SETTLE_TO
 from scrl.sb3.evaluating import evaluate
-from scrl.sb3.measuring import Episodes, Lanes
+from scrl.sb3.measuring import Episodes, MeasuringLanes
 from scrl.sb3.replay import repricing
 from scrl.sb3.ruled import Ruled
 from scrl.worlds.settings import check_settings, setting
@@ -122,7 +122,7 @@ class KeepRules(BaseCallback):
             buffer.attach(self.env.charges, sees_prices=self.env.sees_prices)
             self.model.replay_buffer = buffer
         episodes = self.config.episodes if self.env.room.is_random else 1
-        self._lanes = Lanes(self.env, episodes, self.config.seed)
+        self._lanes = MeasuringLanes(self.env, episodes, self.config.seed)
         if self._rate is None:
             self._rate = self._read_units(self._lanes.run_at_random(self.config.seed))
         # Until it learns, an off-policy algorithm collects at random: kappa would wind up.

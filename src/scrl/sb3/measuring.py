@@ -53,7 +53,7 @@ class Episodes(NamedTuple):
         return float(self.given.sum() / served) if served else 1.0
 
 
-class Lanes:
+class MeasuringLanes:
     """Environments side by side, each of which drives whole episodes."""
 
     def __init__(self, env: Ruled, count: int, seed: int) -> None:
