@@ -49,11 +49,11 @@ class Aim:
         table = problem.atoms
         sides = amounts @ table.coefficients.T
         signed = sides.mean(axis=1) - table.bounds + self.deviations * standard_error(sides, axis=1)
-        kept = clause_violation(table.members, signed).sum(axis=-1) <= problem.tolerance
+        kept = clause_violation(table.listed, signed).sum(axis=-1) <= problem.tolerance
         if self.confidence is None:
             return kept
         single = signed_violation(table.coefficients, table.bounds, amounts)
-        alone = clause_violation(table.members, single).sum(axis=-1) <= problem.tolerance
+        alone = clause_violation(table.listed, single).sum(axis=-1) <= problem.tolerance
         share = alone.mean(axis=1)
         error = np.sqrt(share * (1.0 - share) / self.episodes)
         return kept & (share - self.deviations * error >= self.confidence)
