@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from scrl.bench.engines import Workers, find_engine
-from scrl.bench.packing import Job, packs
+from scrl.bench.packing import Job
 from scrl.bench.progress import BenchWatcher, Teller
 from scrl.bench.rows import Row, rows_of
 from scrl.bench.tables import VARIANTS, Cell, Table
@@ -58,7 +58,7 @@ def run_bench(  # noqa: PLR0913 (one for each thing that a user may want to say)
     `at_once` is how many cells run side by side where they can (none: what suits the device);
     `engine` says who trains them, and `workers` how many do where it is not this process.
     """
-    train_packs = find_engine(engine)
+    train_jobs = find_engine(engine)
     problems = {name: _problem(name, table.variant) for name in {cell.problem for cell in cells}}
     teller = Teller(len(cells), watch)
     jobs = []
@@ -70,7 +70,7 @@ def run_bench(  # noqa: PLR0913 (one for each thing that a user may want to say)
         else:
             teller.read(cell, finished)
     if jobs:
-        train_packs(packs(jobs, at_once=at_once), teller, workers or Workers())
+        train_jobs(jobs, teller, workers or Workers(), at_once=at_once)
     found = teller.found
     rows = tuple(rows_of([(cell, found[cell]) for cell in cells], problems.__getitem__))
     for ending, text in [("md", markdown(table, rows)), ("csv", as_csv(rows)),
@@ -101,8 +101,10 @@ def _problem(name: str, variant: str) -> Problem:
 
 
 def _configure(cell: Cell, settings: Mapping[str, Any] | None, *, is_quick: bool) -> TrainingConfig:
-    """What was asked for, over the quick settings that this method's learner knows."""
+    """What was asked for, then what is swept, over the quick settings that the learner knows."""
     preset = VARIANTS[cell.variant].preset
     known = configure(cell.method, preset=preset).to_json()["settings"]
     quick = {key: value for key, value in QUICK.items() if key in known} if is_quick else {}
-    return configure(cell.method, preset=preset, settings=quick | dict(settings or {}))
+    return configure(
+        cell.method, preset=preset, settings=quick | dict(settings or {}) | dict(cell.swept)
+    )

@@ -47,6 +47,8 @@ def packs(jobs: Sequence[Job], *, at_once: int | None = None) -> list[list[Job]]
     Without a number: on a CPU one after the other, since it is busy with one; on other devices as
     many as fit into memory.
     """
+    if at_once == 1:
+        return [[job] for job in jobs]
     by_shape: dict[Any, list[Job]] = {}
     for job in jobs:
         by_shape.setdefault(shape_of(job.config.plan, _task(job)), []).append(job)

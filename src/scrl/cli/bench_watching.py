@@ -17,7 +17,7 @@ class BenchWatching(Bar):
     def __call__(self, now: BenchProgress) -> None:
         left = "" if now.left_s is None else f"{timedelta(seconds=round(now.left_s))} left"
         one, *others = now.cells
-        names = f"{one.problem} {one.method}"
+        names = f"{one.problem} {one.label}"
         if others:
             names += f" and {len(others)} more at once"
         text = f"{names} ({now.done} of {now.in_all} runs done)"

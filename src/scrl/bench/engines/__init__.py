@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from typing import Protocol
 
 from scrl.bench.packing import Job
 from scrl.bench.progress import Teller
@@ -23,14 +24,19 @@ class Workers:
     """Of a cluster that is there already; none: what the engine's environment says, or our own."""
 
 
-Engine = Callable[[Sequence[Sequence[Job]], Teller, Workers], None]
-"""Trains every pack to its end and tells of it; what a run must not survive is raised."""
+class Engine(Protocol):
+    """Trains jobs to their end and tells of it; at most `at_once` of them in one call."""
+
+    def __call__(
+        self, jobs: Sequence[Job], teller: Teller, workers: Workers, *, at_once: int | None
+    ) -> None: ...
+
 
 ENGINES: dict[str, str] = {"local": "scrl.bench.engines.local", "ray": "scrl.bench.engines.ray"}
-"""Modules with a function `train_packs`, which is an `Engine`; imported when they are used."""
+"""Modules with a function `train_jobs`, which is an `Engine`; imported when they are used."""
 
 
 def find_engine(name: str) -> Engine:
     if name not in ENGINES:
         raise ScrlError(f"unknown engine '{name}'{did_you_mean(name, list(ENGINES))}")
-    return import_module(ENGINES[name]).train_packs
+    return import_module(ENGINES[name]).train_jobs

@@ -1,0 +1,150 @@
+"""A Ray cluster: the one at an address, which is left as it was, or our own for as long as needed.
+
+Our own is quiet, tells nobody of itself, keeps its files in a folder of its own, and is gone with
+all its processes when it is left.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scrl.bench.engines import Workers
+from scrl.errors import ScrlError
+
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else a warning about a coming default
+    "RAY_DISABLE_IMPORT_WARNING": "1",
+}
+"""What Ray looks for in the environment."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where workers run."""
+
+    ray: Any
+    """The module; none of its types are known where it is not installed."""
+    workers: Workers
+    folder: Path | None
+    """Where the workers of our own cluster put files; none: elsewhere."""
+
+    def room(self) -> int:
+        """How many workers there may be now."""
+        if self.workers.count is not None:
+            return self.workers.count
+        return max(1, int(self.ray.cluster_resources().get("CPU", 0) // self.workers.cores))
+
+
+@contextmanager
+def cluster(workers: Workers) -> Iterator[Cluster]:
+    """The cluster that was asked for; one that this process has joined already is used."""
+    os.environ.update({name: text for name, text in QUIET.items() if name not in os.environ})
+    ray = _import_ray()
+    address = workers.address or os.environ.get("RAY_ADDRESS")
+    if ray.is_initialized():
+        yield _checked(Cluster(ray, workers, None))
+    elif address:
+        with _our_own_signals():
+            _join(ray, address)
+            try:
+                yield _checked(Cluster(ray, workers, None))
+            finally:
+                _leave(ray)
+    else:
+        with _our_own_signals(), _started(ray, workers) as started:
+            yield started
+
+
+def _import_ray() -> Any:
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        raise ScrlError(
+            f"--engine ray needs Ray, which is not installed ({error}): pip install 'scrl[ray]'"
+        ) from None
+
+
+def _join(ray: Any, address: str) -> None:
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (OSError, RuntimeError, ValueError, ImportError, ray.exceptions.RayError) as error:
+        raise ScrlError(
+            f"no Ray cluster can be joined at {address}: {_first_line(error)}; give the address "
+            "that `ray start --head` prints, or leave it out for a cluster on this machine"
+        ) from None
+
+
+@contextmanager
+def _started(ray: Any, workers: Workers) -> Iterator[Cluster]:
+    count = workers.count or max(1, (os.cpu_count() or 1) // workers.cores)
+    # Paths of sockets are short, and those of temporary folders are not everywhere.
+    short = "/tmp" if sys.platform != "win32" and Path("/tmp").is_dir() else None  # noqa: S108
+    folder = Path(tempfile.mkdtemp(prefix="scrl-ray-", dir=short))
+    try:
+        with warnings.catch_warnings():
+            # It forks to start other programs at once, which JAX in this process does not mind.
+            warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+            ray.init(
+                address="local", num_cpus=count * workers.cores, num_gpus=0,
+                include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR,
+                _temp_dir=str(folder),
+            )  # fmt: skip
+        yield Cluster(ray, workers, folder)
+    finally:
+        _leave(ray)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _checked(joined: Cluster) -> Cluster:
+    """A worker that no machine has room for would be waited for without end."""
+    nodes = [node for node in joined.ray.nodes() if node["Alive"]]
+    most = max((node["Resources"].get("CPU", 0) for node in nodes), default=0)
+    if most < joined.workers.cores:
+        raise ScrlError(
+            f"no machine of the cluster has {joined.workers.cores} cores for a worker; the largest "
+            f"has {most:g}"
+        )
+    return joined
+
+
+def _leave(ray: Any) -> None:
+    """Disconnect, which also ends what we started; a Ctrl-C must not leave half of it behind."""
+    if threading.current_thread() is not threading.main_thread():
+        ray.shutdown()
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        ray.shutdown()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _our_own_signals() -> Iterator[None]:
+    """Ray takes SIGTERM for itself: give it back."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
