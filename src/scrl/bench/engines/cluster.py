@@ -1,7 +1,7 @@
 """A Ray cluster: the one at an address, which is left as it was, or our own for as long as needed.
 
-Our own is quiet, tells nobody of itself, keeps its files in a folder of its own, and is gone with
-all its processes when it is left.
+Our own is quiet, tells nobody of itself, serves only who has its token (Ray sees to that), keeps
+its files in a folder of its own, and is gone with all its processes when it is left.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -27,9 +28,11 @@ from scrl.errors import ScrlError
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else a warning about a coming default
-    "RAY_DISABLE_IMPORT_WARNING": "1",
+    "RAY_BACKEND_LOG_LEVEL": "error",
 }
 """What Ray looks for in the environment."""
+KNOCK_S = 10.0
+"""Seconds in which a machine must answer."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +83,24 @@ def _import_ray() -> Any:
 
 def _join(ray: Any, address: str) -> None:
     try:
+        _knock(address)
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (OSError, RuntimeError, ValueError, ImportError, ray.exceptions.RayError) as error:
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise ScrlError(
-            f"no Ray cluster can be joined at {address}: {_first_line(error)}; give the address "
-            "that `ray start --head` prints, or leave it out for a cluster on this machine"
+            f"no Ray cluster can be joined at {address}: {_first_line(error)}; give HOST:PORT as "
+            "`ray start --head` prints it (with RAY_AUTH_MODE=token where it asks for one), or no "
+            "address for a cluster on this machine"
         ) from None
+
+
+def _knock(address: str) -> None:
+    """Whether anybody is there: Ray itself would wait for many minutes."""
+    if address == "auto":
+        return
+    host, colon, port = address.rpartition(":")
+    if not (host and colon and port.isdecimal()) or "/" in host:
+        raise ValueError("this is no address of the form HOST:PORT")
+    socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_S).close()
 
 
 @contextmanager
@@ -93,7 +108,7 @@ def _started(ray: Any, workers: Workers) -> Iterator[Cluster]:
     count = workers.count or max(1, (os.cpu_count() or 1) // workers.cores)
     # Paths of sockets are short, and those of temporary folders are not everywhere.
     short = "/tmp" if sys.platform != "win32" and Path("/tmp").is_dir() else None  # noqa: S108
-    folder = Path(tempfile.mkdtemp(prefix="scrl-ray-", dir=short))
+    folder = Path(tempfile.mkdtemp(prefix=f"scrl-ray-{os.getpid()}-", dir=short))
     try:
         with warnings.catch_warnings():
             # It forks to start other programs at once, which JAX in this process does not mind.

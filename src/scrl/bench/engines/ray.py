@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,8 @@ class _Attempt:
     pack: Sequence[Job]
     number: int
     actor: Any
+    who: dict[str, str] = field(default_factory=dict)
+    """What the worker has said of itself."""
     runs: list[Underway] = field(default_factory=list)
     """None before the worker has been found fit."""
 
@@ -133,6 +135,7 @@ class _Head:
                 return
         else:
             _check_same(answer)
+            attempt.who = answer
             self._begin(attempt)
         self.asked[attempt.actor.news.remote(is_stopping)] = attempt
 
@@ -166,7 +169,8 @@ class _Head:
             self._drop(attempt)
             self.waiting.appendleft((attempt.pack, attempt.number + 1))
             self.teller.say(
-                f"a worker was lost; {_names(attempt.pack)} goes on from the last checkpoint "
+                f"the worker on {attempt.who.get('machine', 'some machine')} was lost; "
+                f"{_names(attempt.pack)} goes on from the last checkpoint "
                 f"(try {attempt.number + 1} of {MOST_TRIES})"
             )
         else:
@@ -187,7 +191,7 @@ class _Head:
         self.teller.dropped(attempt.pack)
 
 
-def _check_same(theirs: dict[str, str]) -> None:
+def _check_same(theirs: Mapping[str, str]) -> None:
     """Another scrl would train something else, and may not even understand the files."""
     ours = identity()
     for name, value in ours.items():

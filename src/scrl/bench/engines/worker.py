@@ -79,7 +79,7 @@ class RoundNews(NamedTuple):
     rounds: int
     env_steps: int
     wall_s: float
-    metrics: tuple[np.ndarray, ...]
+    metrics: tuple[Any, ...]
 
 
 class End(NamedTuple):
@@ -150,9 +150,11 @@ class Worker:
     def _train(self, runs: list[Parcelled]) -> None:
         try:
             with tempfile.TemporaryDirectory(prefix="scrl-run-", dir=self._folder) as root:
-                self._end_with(*self._in_folder(runs, Path(root)))
+                end, files = self._in_folder(runs, Path(root))
         except BaseException:  # nobody else would hear of it
-            self._end_with(End("crashed", text=traceback.format_exc()), {})
+            end, files = End("crashed", text=traceback.format_exc()), {}
+        # Whoever hears of the end may end this process: the folder must be gone before.
+        self._end_with(end, files)
 
     def _in_folder(self, runs: list[Parcelled], root: Path) -> tuple[End, dict[int, Parcel]]:
         """How it ended, and the files that are new since the last news."""
