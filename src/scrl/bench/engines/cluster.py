@@ -28,7 +28,6 @@ from scrl.errors import ScrlError
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else a warning about a coming default
-    "RAY_BACKEND_LOG_LEVEL": "error",
 }
 """What Ray looks for in the environment."""
 KNOCK_S = 10.0
@@ -57,19 +56,26 @@ def cluster(workers: Workers) -> Iterator[Cluster]:
     """The cluster that was asked for; one that this process has joined already is used."""
     os.environ.update({name: text for name, text in QUIET.items() if name not in os.environ})
     ray = _import_ray()
-    address = workers.address or os.environ.get("RAY_ADDRESS")
     if ray.is_initialized():
         yield _checked(Cluster(ray, workers, None))
-    elif address:
-        with _our_own_signals():
+        return
+    address = workers.address or os.environ.get("RAY_ADDRESS")
+    folder = None if address else _new_folder()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        if address:
             _join(ray, address)
-            try:
-                yield _checked(Cluster(ray, workers, None))
-            finally:
-                _leave(ray)
-    else:
-        with _our_own_signals(), _started(ray, workers) as started:
-            yield started
+        else:
+            _start(ray, workers, folder)
+        if _has_signals():  # Ray has taken this one for itself, and would abort
+            signal.signal(signal.SIGTERM, _exit)
+        yield _checked(Cluster(ray, workers, folder))
+    finally:
+        _leave(ray)
+        if _has_signals():
+            signal.signal(signal.SIGTERM, before)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _import_ray() -> Any:
@@ -103,25 +109,21 @@ def _knock(address: str) -> None:
     socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_S).close()
 
 
-@contextmanager
-def _started(ray: Any, workers: Workers) -> Iterator[Cluster]:
-    count = workers.count or max(1, (os.cpu_count() or 1) // workers.cores)
+def _new_folder() -> Path:
     # Paths of sockets are short, and those of temporary folders are not everywhere.
     short = "/tmp" if sys.platform != "win32" and Path("/tmp").is_dir() else None  # noqa: S108
-    folder = Path(tempfile.mkdtemp(prefix=f"scrl-ray-{os.getpid()}-", dir=short))
-    try:
-        with warnings.catch_warnings():
-            # It forks to start other programs at once, which JAX in this process does not mind.
-            warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
-            ray.init(
-                address="local", num_cpus=count * workers.cores, num_gpus=0,
-                include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR,
-                _temp_dir=str(folder),
-            )  # fmt: skip
-        yield Cluster(ray, workers, folder)
-    finally:
-        _leave(ray)
-        shutil.rmtree(folder, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"scrl-ray-{os.getpid()}-", dir=short))
+
+
+def _start(ray: Any, workers: Workers, folder: Path | None) -> None:
+    count = workers.count or max(1, (os.cpu_count() or 1) // workers.cores)
+    with warnings.catch_warnings():
+        # It forks to start other programs at once, which JAX in this process does not mind.
+        warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+        ray.init(
+            address="local", num_cpus=count * workers.cores, num_gpus=0, include_dashboard=False,
+            log_to_driver=False, logging_level=logging.ERROR, _temp_dir=str(folder),
+        )  # fmt: skip
 
 
 def _checked(joined: Cluster) -> Cluster:
@@ -138,7 +140,7 @@ def _checked(joined: Cluster) -> Cluster:
 
 def _leave(ray: Any) -> None:
     """Disconnect, which also ends what we started; a Ctrl-C must not leave half of it behind."""
-    if threading.current_thread() is not threading.main_thread():
+    if not _has_signals():
         ray.shutdown()
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -148,17 +150,15 @@ def _leave(ray: Any) -> None:
         signal.signal(signal.SIGINT, before)
 
 
-@contextmanager
-def _our_own_signals() -> Iterator[None]:
-    """Ray takes SIGTERM for itself: give it back."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _has_signals() -> bool:
+    """Whether this thread may say what happens at a signal."""
+    return threading.current_thread() is threading.main_thread()
+
+
+def _exit(number: int, frame: Any) -> None:
+    """End as the signal would have it, but leave the cluster first."""
+    del frame
+    raise SystemExit(128 + number)
 
 
 def _first_line(error: BaseException) -> str:
