@@ -171,8 +171,10 @@ def parse_sweep(texts: list[str]) -> dict[str, tuple[Any, ...]]:
         given = tuple(_value(value.strip()) for value in values.split(","))
         if not equals or not key or not values:
             raise MethodError(f"'{text}' is nothing to sweep: write key=value,value,...")
-        if key in found or len(set(map(repr, given))) < len(given):
+        if len(set(map(repr, given))) < len(given):
             raise MethodError(f"'{text}': {key} would take the same value twice")
+        if key in found:
+            raise MethodError(f"'{text}': {key} is swept already; name all its values at once")
         found[key] = given
     return found
 
