@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -141,7 +142,7 @@ def environment() -> dict[str, str]:
 CLUSTER = """
 import sys, ray
 ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False,
-         logging_level="ERROR")
+         logging_level="ERROR", _temp_dir=sys.argv[1])
 print(ray.get_runtime_context().gcs_address, flush=True)
 sys.stdin.read()
 """
@@ -151,10 +152,13 @@ sys.stdin.read()
 @pytest.fixture(scope="module")
 def cluster(local: Path) -> Iterator[str]:
     """The address of a cluster whose workers find compiled code."""
-    with subprocess.Popen(
-        [sys.executable, "-c", CLUSTER], env=environment(), text=True, stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as started:  # fmt: skip
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as folder,  # noqa: S108
+        subprocess.Popen(
+            [sys.executable, "-c", CLUSTER, folder], env=environment() | {"TMPDIR": folder},
+            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        ) as started,
+    ):  # fmt: skip
         assert started.stdout is not None
         yield started.stdout.readline().strip()
         started.communicate("")
