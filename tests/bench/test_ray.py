@@ -153,7 +153,7 @@ sys.stdin.read()
 def cluster(local: Path) -> Iterator[str]:
     """The address of a cluster whose workers find compiled code."""
     with (
-        tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as folder,  # noqa: S108
+        tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as folder,
         subprocess.Popen(
             [sys.executable, "-c", CLUSTER, folder], env=environment() | {"TMPDIR": folder},
             text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
