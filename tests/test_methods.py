@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from scrl.methods import (
     TrainingConfig,
     configure,
     parse_settings,
+    parse_sweep,
 )
 from scrl.punish import MECHANISMS
 
@@ -273,3 +275,25 @@ def test_a_text_that_is_no_setting_is_refused(text: str) -> None:
 def test_a_text_that_is_no_number_is_refused_where_one_is_needed() -> None:
     with pytest.raises(ProblemError, match="wobble = 'much' must be a finite number"):
         configure(settings=parse_settings(["wobble=much"]))
+
+
+def test_values_to_sweep_are_read_like_settings() -> None:
+    assert parse_sweep([]) == {}
+    assert parse_sweep(["width = 8, 16", "wobble=0,0.15", "discount=none,1", "is_netted=true"]) == {
+        "width": (8, 16), "wobble": (0, 0.15), "discount": (None, 1), "is_netted": (True,),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["width"], "'width' is nothing to sweep: write key=value,value,..."),
+        (["=8"], "'=8' is nothing to sweep"),
+        (["width="], "'width=' is nothing to sweep"),
+        (["width=8,16,8"], "'width=8,16,8': width would take the same value twice"),
+        (["width=8", "width=16"], "'width=16': width is swept already; name all its values"),
+    ],
+)
+def test_what_cannot_be_swept_is_named(texts: list[str], message: str) -> None:
+    with pytest.raises(MethodError, match=re.escape(message)):
+        parse_sweep(texts)

@@ -163,6 +163,22 @@ def parse_settings(texts: list[str]) -> dict[str, Any]:
     return found
 
 
+def parse_sweep(texts: list[str]) -> dict[str, tuple[Any, ...]]:
+    """`key=value,value,...` texts as settings with the values that they are to take."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for text in texts:
+        key, equals, values = (part.strip() for part in text.partition("="))
+        given = tuple(_value(value.strip()) for value in values.split(","))
+        if not equals or not key or not values:
+            raise MethodError(f"'{text}' is nothing to sweep: write key=value,value,...")
+        if len(set(map(repr, given))) < len(given):
+            raise MethodError(f"'{text}': {key} would take the same value twice")
+        if key in found:
+            raise MethodError(f"'{text}': {key} is swept already; name all its values at once")
+        found[key] = given
+    return found
+
+
 def _value(text: str) -> Any:
     if text in {"true", "false"}:
         return text == "true"

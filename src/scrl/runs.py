@@ -112,6 +112,11 @@ class RunFolder:
             raise RunError(f"{path}: {found}; name a folder that `scrl train` has written")
         return cls(path, RunRecord.read(path / "run.json"))
 
+    def trained_on(self, device: str) -> None:
+        """Correct the record: who made the folder need not be who trains."""
+        self.record = dataclasses.replace(self.record, device=device)
+        write_json(self.path / "run.json", dataclasses.asdict(self.record))
+
     def problem(self) -> Problem:
         """The problem that is trained on, where it has a map."""
         if (kept := self.environment()) is not None:

@@ -37,17 +37,31 @@ class InterruptedTrainingError(ScrlError):
         self.run = run
 
 
-def run_together(runs: Sequence[Underway], watch: Watcher | None = None) -> list[TrainingResult]:
-    """Train runs with one plan, the same seeds and tasks of one shape to the end."""
+def run_together(
+    runs: Sequence[Underway],
+    watch: Watcher | None = None,
+    *,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> list[TrainingResult]:
+    """Train runs with one plan, the same seeds and tasks of one shape to the end.
+
+    `is_stopped` is asked after each round: who cannot press Ctrl-C here may stop the runs so.
+    """
     rounds = Rounds(runs[0].config.plan, [run.task() for run in runs], runs[0].seeds)
-    return Together(runs, rounds, watch).run()
+    return Together(runs, rounds, watch, is_stopped).run()
 
 
 class Together:
     """Some runs and their common state."""
 
-    def __init__(self, runs: Sequence[Underway], rounds: TaskRounds, watch: Watcher | None) -> None:
-        self.runs, self.rounds, self.watch = runs, rounds, watch
+    def __init__(
+        self,
+        runs: Sequence[Underway],
+        rounds: TaskRounds,
+        watch: Watcher | None,
+        is_stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.runs, self.rounds, self.watch, self.is_stopped = runs, rounds, watch, is_stopped
 
     def run(self) -> list[TrainingResult]:
         """To the end: advance, log, save now and then, evaluate, write the results."""
@@ -60,10 +74,11 @@ class Together:
                 state, seen = self._round(state)
                 for run, metrics in seen:
                     run.round_done(metrics, wall_s=before_s + time.monotonic() - began)
-                if is_interrupted() or time.monotonic() - saved > CHECKPOINT_EVERY_S:
+                is_last = is_interrupted() or self.is_stopped()
+                if is_last or time.monotonic() - saved > CHECKPOINT_EVERY_S:
                     self._save(state)
                     saved = time.monotonic()
-                if is_interrupted():
+                if is_last:
                     paths = [run.folder.path for run in self.runs]
                     raise InterruptedTrainingError(Path(os.path.commonpath(paths)))
                 if self.watch is not None:

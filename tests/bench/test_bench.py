@@ -103,3 +103,15 @@ def test_a_watcher_hears_of_every_round_and_of_the_time_left(tmp_path: Path) -> 
     assert [now.run is None for now in seen] == [False, False, False, True] * 2
     assert all(now.left_s is not None and now.left_s >= 0 for now in seen)
     assert seen[-1].left_s == 0
+
+
+def test_what_is_swept_decides_the_runs_and_names_the_rows(tmp_path: Path) -> None:
+    cells = cells_of(
+        TABLE, problems=["agri-priority"], methods=["scrl"], sweep={"inset": (0.25, 3.0)}
+    )
+    few = {"iterations": 1, "settle": 0, "worlds": 1, "steps": 16, "width": 4, "depth": 1}
+    run_bench(TABLE, cells, tmp_path, seeds=1, settings=few | {"inset": 7.0})
+    kept = [RunFolder.open(tmp_path / cell.folder).record.settings["settings"] for cell in cells]
+    assert [settings["inset"] for settings in kept] == [0.25, 3.0]
+    rows = (tmp_path / "table4.md").read_text().splitlines()[2:]
+    assert [row.split(" | ")[1] for row in rows] == ["scrl inset=0.25", "scrl inset=3.0"]

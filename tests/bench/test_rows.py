@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +89,8 @@ def test_markdown_and_latex_hold_the_same_cells() -> None:
     assert text.startswith(r"\begin{tabular}{llrrrrrrrrr}")
     assert r"\textbf{-2.71 $\pm$ 0.01}" in text
     assert "%" not in text.replace(r"\%", "")
+    swept = replace(found[0], cell=replace(found[0].cell, swept=(("is_netted", True),)))
+    assert r"agri-joint & scrl is\_netted=True & 3 of 3" in latex(TABLES["table1"], [swept])
     split = markdown(TABLES["table2"], found).splitlines()
     assert "| 4.40 ± 0.00 | 5.00 ± 0.00 |" in split[4]
     assert "| 6.9 / 22.9 |" in split[4]

@@ -47,6 +47,18 @@ def test_a_part_of_a_table_may_be_asked_for_and_other_methods_added() -> None:
     assert [cell.folder for cell in cells] == ["med-joint-ppo-lagrangian", "med-joint-scrl"]
 
 
+def test_a_sweep_gives_every_combination_a_run_of_its_own() -> None:
+    sweep = {"sharpness": (1, 2.5), "is_netted": (True,)}
+    cells = cells_of(TABLES["table1"], problems=["med-joint"], methods=["scrl", "cal"], sweep=sweep)
+    assert [cell.folder for cell in cells] == [
+        "med-joint-scrl-sharpness=1-is_netted=True",
+        "med-joint-scrl-sharpness=2.5-is_netted=True",
+        "med-joint-cal-sharpness=1-is_netted=True",
+        "med-joint-cal-sharpness=2.5-is_netted=True",
+    ]
+    assert cells[1].label == "scrl sharpness=2.5 is_netted=True"
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -1,16 +1,20 @@
 """The paper's tables: every method on every task, in one loop."""
 
-from scrl.bench.bench import BenchProgress, BenchResult, run_bench
+from scrl.bench.bench import BenchResult, run_bench
+from scrl.bench.engines import ENGINES, Workers
+from scrl.bench.progress import BenchProgress
 from scrl.bench.rows import Row
 from scrl.bench.tables import TABLES, Cell, Table, cells_of, find_table
 
 __all__ = [
+    "ENGINES",
     "TABLES",
     "BenchProgress",
     "BenchResult",
     "Cell",
     "Row",
     "Table",
+    "Workers",
     "cells_of",
     "find_table",
     "run_bench",

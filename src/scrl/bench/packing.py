@@ -14,6 +14,9 @@ from scrl.bench.tables import Cell
 from scrl.methods import TrainingConfig
 from scrl.problems import Problem
 from scrl.rounds import Rounds, shape_of, task_of
+from scrl.runs import RunFolder
+from scrl.training import begin_run
+from scrl.underway import Underway
 
 MEMORY_SHARE = 0.5
 """Of a device's memory, for what one call needs."""
@@ -28,32 +31,41 @@ class Job:
     cell: Cell
     problem: Problem
     config: TrainingConfig
+    seeds: tuple[int, ...]
     path: Path
 
+    def underway(self) -> Underway:
+        """The run in its folder: begun now, or gone on with."""
+        if (self.path / "run.json").exists():
+            return Underway.again(RunFolder.open(self.path))
+        return begin_run(self.problem, self.config, self.seeds, self.path)
 
-def packs(jobs: Sequence[Job], seeds: int, *, at_once: int | None = None) -> list[list[Job]]:
+
+def packs(jobs: Sequence[Job], *, at_once: int | None = None) -> list[list[Job]]:
     """The jobs, those together that can run side by side; at most `at_once` of them.
 
     Without a number: on a CPU one after the other, since it is busy with one; on other devices as
     many as fit into memory.
     """
+    if at_once == 1:
+        return [[job] for job in jobs]
     by_shape: dict[Any, list[Job]] = {}
     for job in jobs:
         by_shape.setdefault(shape_of(job.config.plan, _task(job)), []).append(job)
     found = []
     for alike in by_shape.values():
-        most = at_once or runs_at_once(alike[0], seeds)
+        most = at_once or runs_at_once(alike[0])
         found += [alike[first : first + most] for first in range(0, len(alike), most)]
     return found
 
 
-def runs_at_once(job: Job, seeds: int) -> int:
+def runs_at_once(job: Job) -> int:
     """How many runs like this one fit into the memory of the devices; 1 on a CPU."""
     devices = jax.local_devices()
     limits = [(device.memory_stats() or {}).get("bytes_limit", 0) for device in devices]
     if devices[0].platform == "cpu" or not all(limits):
         return 1
-    return max(1, int(MEMORY_SHARE * sum(limits) / (seeds * seed_bytes(job))))
+    return max(1, int(MEMORY_SHARE * sum(limits) / (len(job.seeds) * seed_bytes(job))))
 
 
 def seed_bytes(job: Job) -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from types import MappingProxyType
+from typing import Any
 
 from scrl.errors import ScrlError, did_you_mean
 from scrl.problems import load
@@ -108,10 +111,17 @@ class Cell:
     problem: str
     method: str
     variant: str = ""
+    swept: tuple[tuple[str, Any], ...] = ()
+    """Settings of its own: names and values."""
+
+    @property
+    def label(self) -> str:
+        """The method, and what is swept."""
+        return " ".join([self.method, *(f"{key}={value}" for key, value in self.swept)])
 
     @property
     def folder(self) -> str:
-        return "-".join(filter(None, (self.variant, self.problem, self.method)))
+        return "-".join(filter(None, (self.variant, self.problem, self.label.replace(" ", "-"))))
 
 
 def find_table(name: str) -> Table:
@@ -121,9 +131,16 @@ def find_table(name: str) -> Table:
 
 
 def cells_of(
-    table: Table, *, methods: Sequence[str] | None = None, problems: Sequence[str] | None = None
+    table: Table,
+    *,
+    methods: Sequence[str] | None = None,
+    problems: Sequence[str] | None = None,
+    sweep: Mapping[str, Sequence[Any]] = MappingProxyType({}),
 ) -> list[Cell]:
-    """The runs behind a table, or behind the part of it that was asked for."""
+    """The runs behind a table, or behind the part of it that was asked for.
+
+    `sweep` names settings and their values: every method gets a run for each combination.
+    """
     for name in problems or ():
         if name not in table.problems:
             raise ScrlError(
@@ -133,10 +150,11 @@ def cells_of(
         if name != EVERY_DISJUNCT and find_method(name) is None:
             raise ScrlError(f"unknown method '{name}'{did_you_mean(name, list(METHODS))}")
     return [
-        Cell(problem, method, table.variant)
+        Cell(problem, method, table.variant, tuple(zip(sweep, values, strict=True)))
         for problem in table.problems
         if not problems or problem in problems
         for method in _spelled_out(methods or table.methods, problem)
+        for values in product(*sweep.values())
     ]
 
 

@@ -54,7 +54,7 @@ def as_csv(rows: Sequence[Row]) -> str:
         figures = [value for mean in _means(row) for value in mean]
         published = [row.published.violation, row.published.return_] if row.published else ["", ""]
         writer.writerow(
-            [row.cell.problem, row.cell.method, row.seeds, row.satisfied, *figures,
+            [row.cell.problem, row.cell.label, row.seeds, row.satisfied, *figures,
              "" if row.reference is None else row.reference, *published]
         )  # fmt: skip
     return out.getvalue()
@@ -85,7 +85,7 @@ def _cells(table: Table, row: Row, *, bold: Bold) -> list[str]:
     return_ = _mean(row.return_)
     return [
         row.cell.problem,
-        row.cell.method,
+        row.cell.label,
         f"{row.satisfied} of {row.seeds}",
         *violation,
         bold(return_) if row.is_best_return else return_,
@@ -112,5 +112,7 @@ def _published(found: Published | None) -> list[str]:
 
 
 def _tex_line(cells: Sequence[str]) -> str:
-    escaped = [each.replace("%", r"\%").replace("±", r"$\pm$") for each in cells]
+    escaped = [
+        each.replace("%", r"\%").replace("_", r"\_").replace("±", r"$\pm$") for each in cells
+    ]
     return " & ".join(escaped) + r" \\"

@@ -44,6 +44,10 @@ class Bar:
         """Say that Ctrl-C was heard: a round may take a while."""
         self.out.print(STOPPING)
 
+    def say(self, text: str) -> None:
+        """A line of its own."""
+        self.out.print(text, markup=False, soft_wrap=True)
+
     def show(self, done: float, text: str, left: str, *, is_due: bool = False) -> None:
         """Move the bar; elsewhere print a line, if it is due or the last was long ago."""
         self.bar.update(self.task, completed=done, description=text, left=left)

@@ -31,6 +31,10 @@ def bench(
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A setting, key=value; may be repeated.")
     ] = None,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(help="Values of a setting, key=value,value,...; a row for each combination."),
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A few rounds only: shows that it runs, learns nothing.")
     ] = False,
@@ -38,20 +42,39 @@ def bench(
         Path | None,
         typer.Option(help="Where runs and tables go (default: runs/bench, or runs/bench-quick)."),
     ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Who trains: local (this process), or ray (a cluster).")
+    ] = "local",
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=10_000, help="ray: runs at once (default: as fit)."),
+    ] = None,
+    worker_cores: Annotated[
+        int, typer.Option(min=1, max=10_000, help="ray: cores set aside for each worker.")
+    ] = 1,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            help="ray: a cluster that is there (default: RAY_ADDRESS, or a new one here)."
+        ),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Run a table's methods on its tasks; the same command again goes on where it stopped."""
-    from scrl.bench import cells_of, find_table, run_bench
+    from scrl.bench import Workers, cells_of, find_table, run_bench
     from scrl.cli.bench_watching import BenchWatching
-    from scrl.methods import parse_settings
+    from scrl.methods import parse_settings, parse_sweep
 
     chosen = find_table(name)
-    cells = cells_of(chosen, methods=_names(methods), problems=_names(tasks))
+    cells = cells_of(
+        chosen, methods=_names(methods), problems=_names(tasks), sweep=parse_sweep(sweep or [])
+    )
     folder = out or (DEFAULT_OUT.with_name("bench-quick") if quick else DEFAULT_OUT)
     with ending_well("the same command again"), BenchWatching(messages()) as watching:
         result = run_bench(
             chosen, cells, folder, seeds=seeds, settings=parse_settings(settings or []),
-            is_quick=quick, watch=watching,
+            is_quick=quick, engine=engine, workers=Workers(workers, worker_cores, ray_address),
+            watch=watching,
         )  # fmt: skip
     pictures = _draw(result)
     if as_json:
@@ -87,6 +110,7 @@ def document(result: BenchResult) -> dict[str, Any]:
             {
                 "problem": row.cell.problem,
                 "method": row.cell.method,
+                "swept": dict(row.cell.swept),
                 "seeds": row.seeds,
                 "satisfied": row.satisfied,
                 "cons_vio": row.violation._asdict(),
@@ -112,7 +136,7 @@ def print_table(result: BenchResult) -> None:
         paper = row.published
         shown.add_row(
             row.cell.problem,
-            row.cell.method,
+            row.cell.label,
             f"{row.satisfied} of {row.seeds}",
             f"{row.violation.mean:.2f} ± {row.violation.std:.2f}",
             f"{row.return_.mean:.2f} ± {row.return_.std:.2f}",

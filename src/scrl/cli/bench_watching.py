@@ -15,11 +15,10 @@ class BenchWatching(Bar):
     """How many runs are done, and which are under way."""
 
     def __call__(self, now: BenchProgress) -> None:
-        done = (now.done + now.share * len(now.cells)) / now.in_all
         left = "" if now.left_s is None else f"{timedelta(seconds=round(now.left_s))} left"
         one, *others = now.cells
-        names = f"{one.problem} {one.method}"
+        names = f"{one.problem} {one.label}"
         if others:
             names += f" and {len(others)} more at once"
         text = f"{names} ({now.done} of {now.in_all} runs done)"
-        self.show(done, text, left, is_due=now.run is None)
+        self.show(now.share, text, left, is_due=now.run is None)

@@ -26,7 +26,8 @@ def paper_figures(result: BenchResult) -> Iterator[tuple[str, Figure]]:
         named = next(name for name in problems if name.startswith(world))
         yield f"map-{world}", _map_figure(named)
     for row in result.rows:
-        if row.cell.method == "scrl" and row.cell.problem.endswith(HEATED):
+        is_drawn = row.cell.method == "scrl" and not row.cell.swept
+        if is_drawn and row.cell.problem.endswith(HEATED):
             problem = load(row.cell.problem)
             learned = load_policy(result.out / row.cell.folder)
             policies: dict[str, Policy] = {
@@ -60,7 +61,7 @@ def _split_figure(rows: tuple[Row, ...]) -> Figure:
         axes.bar(
             places + shift, means, 0.4, yerr=spread, capsize=3, color=colour_of(index), label=name
         )
-    axes.set_xticks(places, [f"{row.cell.problem}\n{row.cell.method}" for row in rows], fontsize=8)
+    axes.set_xticks(places, [f"{row.cell.problem}\n{row.cell.label}" for row in rows], fontsize=8)
     axes.set_ylabel("violated by (a tenth of the units)")
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)

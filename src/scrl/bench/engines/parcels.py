@@ -1,0 +1,84 @@
+"""A run folder as bytes, and back: what travels between the machines of a cluster.
+
+Only plain files with plain names travel; nothing in them is executed, and none of them can land
+outside its folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from scrl.runfiles.files import RunError, replacing
+
+LARGEST_PARCEL_BYTES = 2**32
+"""A parcel above this size is neither packed nor unpacked."""
+MOST_FILES = 100_000
+MOST_PARTS = 4
+"""Folders below folders, and the file."""
+LONGEST_PART = 255
+MARK = "checkpoint/checkpoint.json"
+RESULT = "result.json"
+
+Parcel = dict[str, bytes]
+"""Content by name; a name has slashes and begins in the run folder."""
+Stamps = dict[str, tuple[int, int]]
+"""Size and time of change of each file, by name."""
+
+
+def stamps_of(folder: Path) -> Stamps:
+    """The files that are there; half-written ones and links are not looked at."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink() and path.suffix != ".tmp":
+            about = path.stat()
+            found[path.relative_to(folder).as_posix()] = (about.st_size, about.st_mtime_ns)
+    return found
+
+
+def pack(folder: Path, before: Stamps | None = None) -> Parcel:
+    """The files of a folder, or those that are not as they were."""
+    before = before or {}
+    now = stamps_of(folder)
+    names = [name for name, stamp in now.items() if before.get(name) != stamp]
+    _check(folder, len(names), sum(now[name][0] for name in names))
+    return {name: (folder / name).read_bytes() for name in names}
+
+
+def unpack(parcel: Mapping[str, bytes], folder: Path) -> None:
+    """Put the files in place, each whole; a checkpoint counts once all of it is there."""
+    _check(folder, len(parcel), sum(map(len, parcel.values())))
+    for name in parcel:
+        _check_name(name, folder)
+    for name in sorted(parcel, key=lambda name: (name == RESULT, name == MARK, name)):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.resolve().is_relative_to(folder.resolve()):
+            raise RunError(f"{path}: a link leads out of the run folder")
+        with replacing(path) as file:
+            file.write(parcel[name])
+    if MARK in parcel:
+        for old in (folder / MARK).parent.glob("state-*"):
+            if f"checkpoint/{old.name}" not in parcel:
+                old.unlink()
+
+
+def _check(folder: Path, files: int, size: int) -> None:
+    if files > MOST_FILES or size > LARGEST_PARCEL_BYTES:
+        raise RunError(
+            f"{folder}: {files:,} files with {size:,} bytes cannot be sent to or from a worker; at "
+            f"most {MOST_FILES:,} files and {LARGEST_PARCEL_BYTES:,} bytes can. Use --engine local"
+        )
+
+
+def _check_name(name: str, folder: Path) -> None:
+    parts = name.split("/")
+    is_plain = all(
+        part not in ("", ".", "..") and "\0" not in part and len(os.fsencode(part)) <= LONGEST_PART
+        for part in parts
+    )
+    # A drive or a backslash means something on some systems only.
+    is_inside = not Path(name).is_absolute() and Path(name).parts == PurePosixPath(name).parts
+    if not (is_plain and is_inside and len(parts) <= MOST_PARTS):
+        raise RunError(f"{folder}: no file of a run has the name {name!r:.80}")
