@@ -101,9 +101,21 @@ class Rounds:
 
     def begin(self) -> LoopState:
         """The state of every seed and task before the first round."""
-        keys = jnp.stack([jax.random.key(seed) for seed in self.seeds])
-        keys = jnp.broadcast_to(keys[:, None], (len(self.seeds), len(self.atoms)))
-        return begin_all(self.plan, self.mesh, self.tasks, self._place(keys))
+        return begin_all(self.plan, self.mesh, self.tasks, self._keys())
+
+    def compile_ahead(self) -> None:
+        """Compile all of this into the cache on disk, where the calls themselves will find it.
+
+        Without that cache this would be in vain.
+        """
+        given = (self.plan, self.mesh, self.tasks)
+        compiled = begin_all.lower(*given, self._keys()).compile()
+        state = jax.tree.map(
+            lambda leaf, sharding: leaf.update(sharding=sharding),
+            jax.eval_shape(self.begin), compiled.output_shardings,
+        )  # fmt: skip
+        for function in (learn_round, settle_round):
+            function.lower(*given, state).compile()
 
     def learn(self, state: LoopState) -> tuple[LoopState, Metrics]:
         """One round of learning; the old state is used up."""
@@ -147,6 +159,10 @@ class Rounds:
 
         stacked = [jnp.stack(leaves, axis=1) for leaves in zip(*map(padded, parts), strict=True)]
         return self._place(jax.tree.unflatten(jax.tree.structure(parts[0]), stacked))
+
+    def _keys(self) -> PRNGKeyArray:
+        keys = jnp.stack([jax.random.key(seed) for seed in self.seeds])
+        return self._place(jnp.broadcast_to(keys[:, None], (len(self.seeds), len(self.atoms))))
 
     def _of_task(self, state: Any, task: int) -> Any:
         return jax.tree.map(lambda leaf: leaf[: len(self.seeds), task], state)

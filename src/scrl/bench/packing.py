@@ -59,6 +59,11 @@ def packs(jobs: Sequence[Job], *, at_once: int | None = None) -> list[list[Job]]
     return found
 
 
+def rounds_of(pack: Sequence[Job]) -> Rounds:
+    """What will be compiled for some jobs side by side."""
+    return Rounds(pack[0].config.plan, [_task(job) for job in pack], pack[0].seeds)
+
+
 def runs_at_once(job: Job) -> int:
     """How many runs like this one fit into the memory of the devices; 1 on a CPU."""
     devices = jax.local_devices()
@@ -70,7 +75,7 @@ def runs_at_once(job: Job) -> int:
 
 def seed_bytes(job: Job) -> int:
     """Memory that one seed needs: its state, and what it drives in a round."""
-    rounds = Rounds(job.config.plan, [_task(job)], [0])
+    rounds = Rounds(job.config.plan, [_task(job)], job.seeds[:1])
     state = jax.eval_shape(rounds.begin)
     kept = sum(prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
     loop, world = job.config.loop, job.problem.world
