@@ -25,7 +25,7 @@ import pytest
 import scrl.bench.engines.ray as engine
 from scrl.bench import TABLES, BenchProgress, Workers, cells_of, run_bench
 from scrl.bench.engines import worker
-from scrl.bench.engines.cluster import QUIET
+from scrl.bench.engines.cluster import MANNERS
 from scrl.errors import ScrlError
 from scrl.methods import configure
 from scrl.problems import load
@@ -131,7 +131,7 @@ def environment() -> dict[str, str]:
     """As this process computes: one device, and quick compiling."""
     return {
         **os.environ,
-        **QUIET,
+        **MANNERS,
         "JAX_NUM_CPU_DEVICES": "1",
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
         "JAX_COMPILATION_CACHE_DIR": jax.config.jax_compilation_cache_dir or "",

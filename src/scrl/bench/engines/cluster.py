@@ -25,9 +25,10 @@ from typing import Any
 from scrl.bench.engines import Workers
 from scrl.errors import ScrlError
 
-QUIET = {
+MANNERS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else a warning about a coming default
+    "RAY_worker_niceness": "0",  # else anything else on the machine would starve the workers
 }
 """What Ray looks for in the environment."""
 KNOCK_S = 10.0
@@ -54,7 +55,7 @@ class Cluster:
 @contextmanager
 def cluster(workers: Workers) -> Iterator[Cluster]:
     """The cluster that was asked for; one that this process has joined already is used."""
-    os.environ.update({name: text for name, text in QUIET.items() if name not in os.environ})
+    os.environ.update({name: text for name, text in MANNERS.items() if name not in os.environ})
     ray = _import_ray()
     if ray.is_initialized():
         yield _checked(Cluster(ray, workers, None))
