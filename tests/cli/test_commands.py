@@ -196,3 +196,14 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         assert process.stdout is not None
         process.stdout.close()
         assert process.wait(timeout=60) == 0
+
+
+def test_help_needs_nothing_that_computes() -> None:
+    """`scrl --help` is there at once: numbers, networks and pictures are imported when needed."""
+    code = (
+        "import sys, scrl.cli.app\n"
+        "heavy = {'numpy', 'jax', 'scipy', 'matplotlib', 'shapely', 'gymnasium', 'ray', 'torch'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

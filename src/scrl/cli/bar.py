@@ -9,7 +9,9 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-from scrl.cli.watching import LINE_EVERY_S, STOPPING
+STOPPING = "stopping after this round (Ctrl-C again: at once, without saving it)"
+LINE_EVERY_S = 10.0
+"""Where there is no terminal a line now and then takes the place of what moves."""
 
 
 class Bar:

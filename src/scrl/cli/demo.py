@@ -13,7 +13,6 @@ from rich.markup import escape
 from scrl.cli.check import heading
 from scrl.cli.output import JsonFlag, console, print_json, table, warn, working
 from scrl.errors import ScrlError
-from scrl.rules.words import show_name
 
 if TYPE_CHECKING:
     from scrl.evaluation import Evaluation
@@ -94,6 +93,7 @@ def _train(problem: Problem, steps: int | None, out_dir: Path | None) -> Trainin
 def ask_untrained(problem: Problem) -> tuple[list[Answer], list[str]]:
     """Plans without training, for the rules as they are and with one more; and what went wrong."""
     from scrl.prices import planner
+    from scrl.rules.words import show_name
 
     answers: list[Answer] = []
     with working("asking the shipped policy ..."):

@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from scrl.cli.bar import LINE_EVERY_S, STOPPING
 from scrl.cli.output import table
 from scrl.rules import told
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from scrl.underway import Progress as TrainingProgress
 
 MOST_ATOMS = 16
-STOPPING = "stopping after this round (Ctrl-C again: at once, without saving it)"
-LINE_EVERY_S = 10.0
-"""Where there is no terminal a line now and then takes the place of the live table."""
 
 
 class Watching:
