@@ -1,56 +1,51 @@
-"""`make bench`: every measurement into docs/measurements.md, then every training run."""
+"""`make bench`: every measurement into its place in docs/, then every training run.
+
+`python -m benchmarks NAME ...` takes only these measurements, and trains nothing.
+"""
 
 from __future__ import annotations
 
-import os
-import platform
 import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.machine import matmul_gflops
+from benchmarks.machine import described
+from benchmarks.marks import write
 
-PAGE = Path(__file__).parents[1] / "docs" / "measurements.md"
-MEASUREMENTS = {
-    "world_speed": "Steps per second of the world",
-    "reference_scale": "The reference of a sweep",
-    "reference_finite": "The reference of a finite MDP",
-    "training_time": "Seconds of training",
+DOCS = Path(__file__).parents[1] / "docs"
+ON_A_CPU: dict[str, str] = {
+    "world_speed": "measurements.md",
+    "reference_scale": "measurements.md",
+    "reference_finite": "measurements.md",
+    "training_time": "measurements.md",
+    "startup": "measurements.md",
+    "training_growth": "measurements.md",
+    "against_sb3": "peers.md",
+    "peers": "peers.md",
 }
+"""Modules that print Markdown, and the pages with a place for it."""
+ON_A_GPU: dict[str, str] = {"seeds_speed": "measurements.md"}
+"""The same, only when asked for by name."""
 TABLES = ("all", "wind", "preset")
 """Ten seeds of every method and problem: most of a day on two cores; minutes on a large GPU."""
-INTRODUCTION = """# Measurements
-
-Written by `make bench`. Ratios come from one run on one machine; seconds depend on it, so a plain
-matrix product is measured beside them.
-"""
 
 
 def main() -> None:
-    """Run each module on its own and collect what it prints."""
-    sections = [INTRODUCTION, _machine()]
-    for name, title in MEASUREMENTS.items():
+    """Run each module on its own and put what it prints in its place."""
+    pages, asked = ON_A_CPU | ON_A_GPU, sys.argv[1:]
+    if unknown := set(asked) - set(pages):
+        raise SystemExit(f"no measurements: {', '.join(sorted(unknown))}; there are {[*pages]}")
+    for name in asked or ON_A_CPU:
         print(f"measuring {name} ...", file=sys.stderr, flush=True)
         command = [sys.executable, "-m", f"benchmarks.{name}"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        sections.append(f"## {title}\n\n`python -m benchmarks.{name}`\n\n{done.stdout.strip()}\n")
-    PAGE.write_text("\n".join(sections), encoding="utf-8")
-    print(f"wrote {PAGE}", file=sys.stderr)
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        told = f"`python -m benchmarks.{name}`. {described()}\n\n{done.stdout.strip()}"
+        write(DOCS / pages[name], {name: told})
+    if asked:
+        return
     for table in TABLES:
         subprocess.run([sys.executable, "-m", "scrl", "bench", table], check=True)
     subprocess.run([sys.executable, "-m", "benchmarks.results"], check=True)
-
-
-def _machine() -> str:
-    """What these figures were measured on, and from which commit."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
-    )
-    cores = os.cpu_count()
-    return (
-        f"Commit `{described.stdout.strip() or 'unknown'}`, {cores} cores ({platform.machine()}), "
-        f"Python {platform.python_version()}, matrix product {matmul_gflops():,.0f} GFLOP/s.\n"
-    )
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from benchmarks.contestants import CONTESTANTS, PROBLEM
-from benchmarks.machine import described, matmul_gflops
+from benchmarks.machine import matmul_gflops
 
 GOOD_GAP = 0.10
 TOLERANCE = 1e-6
@@ -107,8 +107,7 @@ def main() -> None:
             print(f"| {' | '.join(row)} |", flush=True)
     print(
         f"\nThe reference is {reference:.2f}, 10 % from it {good:.2f}; limit {given.limit:.0f} s. "
-        f"{described()} `python -m benchmarks.peers`, plain matrix product "
-        f"{matmul_gflops():,.0f} GFLOP/s."
+        f"A plain matrix product: {matmul_gflops():,.0f} GFLOP/s."
     )
 
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.marks import write
 from scrl.bench import TABLES, Cell, Row, cells_of, run_bench
 from scrl.bench.published import PAPER_SCALE, PUBLISHED
 from scrl.bench.writing import as_csv, latex, markdown
@@ -38,14 +39,14 @@ def main() -> None:
     found = read(folder)
     _write_csv(DOCS / "results" / "seeds.csv", _seeds(found))
     _write_csv(DOCS / "results" / "runs.csv", _runs(found))
-    fill(DOCS / "results.md", {
+    write(DOCS / "results.md", {
         "default": summary(found, "all"),
         "wind": summary(found, "wind"),
         "paper": summary(found, "preset"),
         "beside": beside(found),
     })  # fmt: skip
     tables = {name: _table(name, folder) for name in PAPERS}
-    fill(DOCS / "tables.md", {**tables, "more": _more(folder), "sources": sources(found)})
+    write(DOCS / "tables.md", {**tables, "more": _more(folder), "sources": sources(found)})
 
 
 def read(folder: Path) -> Found:
@@ -174,18 +175,6 @@ def sources(found: Found) -> str:
     """Commits and machines behind the runs."""
     known = sorted({(run.record.commit, run.record.device) for run, _ in found.values()})
     return "; ".join(f"commit {commit}, {device}" for commit, device in known) + "."
-
-
-def fill(page: Path, texts: dict[str, str]) -> None:
-    """Put texts between their marks in a page."""
-    old = page.read_text(encoding="utf-8")
-    for name, text in texts.items():
-        begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-        if old.count(begin) != 1 or old.count(end) != 1:
-            raise SystemExit(f"{page}: the marks of {name} are missing")
-        before, rest = old.split(begin)
-        old = f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}"
-    page.write_text(old, encoding="utf-8")
 
 
 if __name__ == "__main__":

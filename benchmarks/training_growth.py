@@ -24,7 +24,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks.asking_growth import patchwork
-from benchmarks.machine import described, matmul_gflops
+from benchmarks.machine import matmul_gflops
 from scrl.methods import configure
 from scrl.problems import Problem
 from scrl.report.figures import save_figure
@@ -180,7 +180,7 @@ def main() -> None:
         show(name, rows)
         if chosen.out:
             chosen.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    print(f"\n{described()} {found['device']}; a plain product {matmul_gflops():,.0f} GFLOP/s.")
+    print(f"\n{found['device']}. A plain matrix product: {matmul_gflops():,.0f} GFLOP/s.")
 
 
 if __name__ == "__main__":
