@@ -1,8 +1,8 @@
 """How the cost of a training step grows with regions, clauses, the map's size and seeds.
 
-`python -m benchmarks.training_growth [--seeds 1] [--only regions,clauses,side] [--out FILE]` times
-rounds of PPO with default settings and prints a table for each; `--draw FILE ...` draws such files
-into docs/images/training-growth.png. Seeds: `python -m benchmarks.seeds_speed`.
+`python -m benchmarks.training_growth [--seeds 1] [--few]` times rounds of PPO with default
+settings, prints a table for each, writes docs/results/training-growth-DEVICE.json and draws all
+such files into docs/images/training-growth.png. Seeds: `python -m benchmarks.seeds_speed`.
 
 Every step counts that is driven, priced and learned from. A round also measures the policy in one
 episode, which is as long as the map; here it is cut at the same number of steps for every map.
@@ -30,7 +30,8 @@ from scrl.problems import Problem
 from scrl.report.figures import save_figure
 from scrl.rounds import Rounds, learn_round, task_of
 
-PICTURE = Path(__file__).parents[1] / "docs" / "images" / "training-growth.png"
+DOCS = Path(__file__).parents[1] / "docs"
+RESULTS, PICTURE = DOCS / "results", DOCS / "images" / "training-growth.png"
 ROUNDS = 9
 HORIZON = 1_000
 """Steps of the measured episode."""
@@ -140,13 +141,13 @@ def show(name: str, rows: list[dict[str, Any]]) -> None:
     print(f"\n{law(name, rows)}", flush=True)
 
 
-def draw(files: list[Path]) -> None:
-    """Cost and memory against each size, a line for every file."""
+def draw(documents: Sequence[dict[str, Any]]) -> None:
+    """Cost and memory against each size, a line for every device."""
     figure = Figure(figsize=(10.0, 5.6), layout="constrained")
     axes = figure.subplots(2, len(GROWTH), sharex="col", sharey="row")
-    for file, colour in zip(files, ("#4477aa", "#ee9944", "#228833"), strict=False):
-        document = json.loads(file.read_text(encoding="utf-8"))
-        for (name, rows), (above, below) in zip(document["growth"].items(), axes.T, strict=True):
+    for document, colour in zip(documents, ("#4477aa", "#ee9944", "#228833"), strict=False):
+        for name, (above, below) in zip(GROWTH, axes.T, strict=True):
+            rows = document["growth"].get(name, [])
             sizes = [row["size"] for row in rows]
             style = {"color": colour, "label": document["device"]}
             above.loglog(sizes, [row["step_ns"] for row in rows], "o-", **style)
@@ -159,28 +160,28 @@ def draw(files: list[Path]) -> None:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, write, print and draw."""
+    device = jax.local_devices()[0]
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--only", default=",".join(GROWTH))
     parser.add_argument("--few", action="store_true", help="first, middle and last size only")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--draw", type=Path, nargs="+")
+    parser.add_argument(
+        "--out", type=Path, default=RESULTS / f"training-growth-{device.platform}.json"
+    )
     chosen = parser.parse_args()
-    if chosen.draw:
-        draw(chosen.draw)
-        return
-    device = jax.local_devices()[0]
-    found: dict[str, Any] = {"device": f"{device.device_kind}, {chosen.seeds} seeds", "growth": {}}
+    seeds = "one seed" if chosen.seeds == 1 else f"{chosen.seeds} seeds"
+    kind = "CPU" if device.platform == "cpu" else device.device_kind
+    found: dict[str, Any] = {"device": f"{kind}, {seeds}", "growth": {}}
     for name in chosen.only.split(","):
         sizes = GROWTH[name][2]
         rows = measure(name, sizes[:: len(sizes) // 2] if chosen.few else sizes, chosen.seeds)
         jax.clear_caches()
         found["growth"][name] = rows
         show(name, rows)
-        if chosen.out:
-            chosen.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        chosen.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(f"\n{found['device']}. A plain matrix product: {matmul_gflops():,.0f} GFLOP/s.")
+    draw([json.loads(each.read_text()) for each in sorted(RESULTS.glob("training-growth-*.json"))])
 
 
 if __name__ == "__main__":
