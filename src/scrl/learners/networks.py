@@ -127,7 +127,8 @@ def flat(action: Float[Array, "sample ..."]) -> Float[Array, "sample number"]:
 
 
 def _orthogonal_layer(inputs: int, outputs: int, *, scale: float, key: PRNGKeyArray) -> Linear:
-    return Linear(scale * orthogonal(inputs, outputs, key=key), jnp.zeros(outputs))
+    _, weight_key = jax.random.split(key)  # the other is for a bias; ours begins at 0
+    return Linear(scale * orthogonal(inputs, outputs, key=weight_key), jnp.zeros(outputs))
 
 
 NEWTON_STEPS = 40
