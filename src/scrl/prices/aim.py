@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.stats import norm
 
 from scrl.density import standard_error
 from scrl.penalty import clause_violation, signed_violation
@@ -40,7 +40,7 @@ class Aim:
         spread = sides.std(axis=1, ddof=1)
         # Each atom may fail as often as if all failed apart.
         share = 1.0 - (1.0 - self.confidence) / max(sides.shape[2], 1)
-        return np.maximum(room, norm.ppf(share) * spread)
+        return np.maximum(room, NormalDist().inv_cdf(share) * spread)
 
     def keeps_rules(
         self, problem: Problem, amounts: Float[np.ndarray, "plan episode region"]
