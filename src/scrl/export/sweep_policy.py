@@ -153,5 +153,5 @@ def _scalars(graph: Graph, world: SweepWorld) -> list[str]:
     progress = graph.node("Min", progress, graph.constant(1.0))
     speed = graph.node("Div", "speed", graph.constant(world.numbers.max_speed))
     gust = graph.node("Clip", "gust", graph.constant(-1.0), graph.constant(1.0))
-    place = graph.rows(np.asarray(world.place), "cell")
+    place = graph.rows(np.stack(world.place, axis=1), "cell")
     return [*(graph.column(each) for each in (progress, speed, gust)), place]

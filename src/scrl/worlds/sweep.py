@@ -47,7 +47,8 @@ class SweepWorld(eqx.Module):
 
     kind_of_cell: Int[Array, " cell_and_end"]
     kinds: Float[Array, "kind region"]
-    place: Float[Array, "cell_and_end 2"]
+    place: tuple[Float[Array, " cell_and_end"], Float[Array, " cell_and_end"]]
+    """Row and column of each cell."""
     left: Float[Array, "milestone region"]
     cells_ahead: Int[Array, " view"]
     numbers: VehicleNumbers
@@ -64,11 +65,11 @@ class SweepWorld(eqx.Module):
             persistence=jnp.asarray(wind.persistence, float),
             freshness=jnp.asarray(wind.freshness, float),
         )
-        marks = milestones(spec)
+        marks, place = milestones(spec), place_of_cells(spec)
         return cls(
             kind_of_cell=jnp.asarray(spec.service.kind_of_cell),
             kinds=jnp.asarray(spec.service.kinds, float),
-            place=jnp.asarray(place_of_cells(spec), float),
+            place=(jnp.asarray(place[:, 0], float), jnp.asarray(place[:, 1], float)),
             left=jnp.asarray(marks.left),
             cells_ahead=jnp.asarray(cells_ahead(vehicle)),
             numbers=numbers,
@@ -142,12 +143,16 @@ class SweepWorld(eqx.Module):
         speed = state.speed / self.numbers.max_speed
         scalars = jnp.stack([jnp.minimum(progress, 1.0), speed, jnp.clip(state.gust, -1.0, 1.0)])
         left = _row(self.left, state.cell // self.stride)
-        return jnp.concatenate([scalars, _row(self.place, state.cell), *self._views(state), left])
+        place = jnp.stack([_row(each, state.cell) for each in self.place])
+        return jnp.concatenate([scalars, place, *self._views(state), left])
 
     def _views(self, state: SweepState) -> list[Float[Array, " region"]]:
         """The regions of the cells here and ahead; past the end of the path there are none."""
         cells = jnp.minimum(state.cell + self.cells_ahead, self.length)
-        return [_row(self.kinds, _row(self.kind_of_cell, cell)) for cell in cells]
+        # One look-up for all views, and not again in each that uses it: XLA shares out whatever may
+        # read a large table among threads, and each such sharing costs more than the look-up.
+        kinds = self.kind_of_cell.at[cells].get(mode="promise_in_bounds")
+        return [_row(self.kinds, kind) for kind in jax.lax.optimization_barrier(kinds)]
 
 
 _VEHICLE_FIELDS = ("max_speed", "inertia", "crawl", "rate", "effort", "start_noise")
