@@ -173,13 +173,16 @@ def main() -> None:
     seeds = "one seed" if chosen.seeds == 1 else f"{chosen.seeds} seeds"
     kind = "CPU" if device.platform == "cpu" else device.device_kind
     found: dict[str, Any] = {"device": f"{kind}, {seeds}", "growth": {}}
+    if chosen.only != ",".join(GROWTH) and chosen.out.exists():  # the rest stays as it was
+        found = json.loads(chosen.out.read_text(encoding="utf-8"))
     for name in chosen.only.split(","):
         sizes = GROWTH[name][2]
         rows = measure(name, sizes[:: len(sizes) // 2] if chosen.few else sizes, chosen.seeds)
         jax.clear_caches()
         found["growth"][name] = rows
-        show(name, rows)
         chosen.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    for name, rows in found["growth"].items():
+        show(name, rows)
     print(f"\n{found['device']}. A plain matrix product: {matmul_gflops():,.0f} GFLOP/s.")
     draw([json.loads(each.read_text()) for each in sorted(RESULTS.glob("training-growth-*.json"))])
 
