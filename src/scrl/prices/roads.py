@@ -39,7 +39,7 @@ def random_road(ranges: Ranges, *, window: int, key: PRNGKeyArray) -> Road:
     world = SweepWorld(
         kind_of_cell=jnp.concatenate([region, jnp.full((1,), REGIONS, region.dtype)]),
         kinds=jnp.eye(REGIONS + 1, REGIONS),
-        place=unseen, left=unseen, cells_ahead=unseen, numbers=numbers, stride=1,
+        place=(unseen, unseen), left=unseen, cells_ahead=unseen, numbers=numbers, stride=1,
         horizon_steps=1, is_windy=True,
     )  # fmt: skip
     return Road(world, Outlook.of(world, random_prices(REGIONS, key=price_key)[None], window))
