@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from scrl.learners import Eyes, Pricing, SeeingPolicy, SweepEyes
 from scrl.measuring import Measurement, Task, measure
+from scrl.penalty import largest_step
 from scrl.plan import LearningPlan
 from scrl.policies import Constant
 from scrl.rollout import Stretch, begin_worlds, gather
@@ -206,7 +207,7 @@ def move(
         policy, state.kappa, seen.told_violation, seen.violation, seen.return_, state.iteration
     )
     best = _better(task, state.best, found, seen)
-    step = task.world.rate * jnp.abs(task.told.coefficients).max(axis=1, initial=0.0)
+    step = largest_step(task.told.coefficients, task.world.rate)
     aim = plan.loop.inset * step + plan.loop.deviations * seen.error
     inside = eqx.tree_at(lambda atoms: atoms.bounds, task.told, task.told.bounds - aim)
     rate = _kappa_rate(plan, state, is_learning=is_learning)

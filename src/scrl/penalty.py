@@ -18,6 +18,12 @@ def signed_violation(coefficients: Any, bounds: Any, density: Any) -> Any:
     return density @ coefficients.T - bounds
 
 
+def largest_step(coefficients: Any, rate: Any) -> Any:
+    """What one step of service can do to a . rho of every atom."""
+    xp = coefficients.__array_namespace__()
+    return rate * xp.max(xp.abs(coefficients), axis=1, initial=0.0)
+
+
 def clause_violation(listed: Any, signed: Any) -> Any:
     """The smallest max(0, Vio) among the listed atoms of each clause."""
     xp = signed.__array_namespace__()

@@ -2,13 +2,14 @@
 
 The lattice of the reference finds the best drive at any prices by dynamic programming, also where
 some cells can only be served by all but standing still: there prices must rise above what a step
-at rest costs, and for such prices no policy was trained. It takes seconds, so it comes last.
+at rest costs, and for such prices no policy was trained. It may take a minute, so it comes last.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from scrl.penalty import largest_step
 from scrl.prices.drives import PARTS
 from scrl.prices.pool import INSET
 from scrl.prices.search import Found
@@ -28,7 +29,7 @@ def exact_drives(problem: Problem, branch: PricedBranch | None) -> Found | None:
     if branch is None or problem.world_spec.is_random or problem.discount != 1.0:
         return None
     vehicle = problem.world_spec.vehicle
-    step = vehicle.rate * np.abs(branch.coefficients).max(axis=1, initial=0.0)
+    step = largest_step(branch.coefficients, vehicle.rate)
     found = best_drive(
         problem.world_spec, branch.coefficients, branch.bounds - INSET * step, branch.multipliers,
         slowest_speed=vehicle.crawl * vehicle.max_speed, rounds=ROUNDS,

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from scrl.errors import ScrlError
+from scrl.penalty import largest_step
 from scrl.prices.aim import Aim
 from scrl.prices.drives import PARTS, Driven, PriceDriver
 from scrl.problems import Problem
@@ -55,7 +56,7 @@ class Pool:
         """The fluid's, to begin with."""
         self.dear = 50.0 * self.effort * (self.multipliers.max(initial=0.0) + 1.0 / vehicle.rate)
         """What breaking an atom costs, for one unit."""
-        self.step = vehicle.rate * np.abs(branch.coefficients).max(axis=1, initial=0.0)
+        self.step = largest_step(branch.coefficients, vehicle.rate)
         """What a step of service can do to each atom's side."""
         self.most_steps, self.was_broken_off = float("inf"), False
         atoms, regions = branch.coefficients.shape
@@ -84,13 +85,14 @@ class Pool:
         self.returns = np.concatenate([self.returns, driven.returns.mean(axis=1)[ended]])
         self.sides = np.concatenate([self.sides, sides.mean(axis=1)[ended]])
         self.room = np.concatenate([self.room, self.aim.room(sides)[ended]])
-        self.is_kept = np.concatenate([self.is_kept, self._is_kept(driven)[ended]])
+        self.is_kept = np.concatenate([self.is_kept, self._is_kept(driven, sides)[ended]])
         self.throttles += [driven.throttles[plan] for plan in np.flatnonzero(ended)]
 
-    def _is_kept(self, driven: Driven) -> Bool[np.ndarray, " plan"]:
+    def _is_kept(
+        self, driven: Driven, sides: Float[np.ndarray, "plan episode atom"]
+    ) -> Bool[np.ndarray, " plan"]:
         if self.aim.by_rules:
             return self.aim.keeps_rules(self.problem, driven.amounts)
-        sides = driven.amounts @ self.branch.coefficients.T
         return (sides.mean(axis=1) <= self.branch.bounds + self.step).all(axis=1)
 
     def mix(self, inset: float = INSET) -> Mixture:

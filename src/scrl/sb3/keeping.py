@@ -21,6 +21,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from scrl.errors import ScrlError, did_you_mean
 from scrl.evaluation import Evaluation
 from scrl.loop import AUTOMATIC_KAPPA_RATE, SETTLE_FROM, SETTLE_TO
+from scrl.penalty import largest_step
 from scrl.sb3.evaluating import evaluate
 from scrl.sb3.measuring import Episodes, MeasuringLanes
 from scrl.sb3.replay import repricing
@@ -169,7 +170,7 @@ class KeepRules(BaseCallback):
         if seen.is_whole and (self.best is None or self._is_better(seen, self.best.measured)):
             self.best = Best(seen, _snapshot(self.model))
         self._log(seen)
-        step = charges.rate * np.abs(charges.table.coefficients).max(axis=1, initial=0.0)
+        step = largest_step(charges.table.coefficients, charges.rate)
         aim = config.inset * step + error
         self._set_kappa(charges.moved(density, share * (self._rate or 0.0), aim))
 
