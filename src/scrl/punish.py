@@ -182,16 +182,21 @@ def scrl(sharpness: float = 1.0) -> Mechanism:
 def scrl_min() -> Mechanism:
     """SCRL-min: the smallest sigma of each clause."""
 
+    def least(
+        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"]
+    ) -> Float[Array, ""]:
+        by_clause = atoms.kappa_in_clauses(kappa)
+        return smallest_sigma(by_clause, sigmas(atoms, by_clause, labels))
+
     def charge(
         atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], luck: Array
     ) -> Float[Array, ""]:
         del luck
-        by_clause = atoms.kappa_in_clauses(kappa)
-        return smallest_sigma(by_clause, sigmas(atoms, by_clause, labels))
+        return least(atoms, kappa, labels)
 
     def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
         alone = jnp.eye(atoms.coefficients.shape[1])
-        return -jax.vmap(lambda labels: charge(atoms, kappa, labels, kappa))(alone)
+        return -jax.vmap(lambda labels: least(atoms, kappa, labels))(alone)
 
     return Mechanism(_kappa_by_violation, charge, price)
 
