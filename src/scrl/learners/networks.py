@@ -52,10 +52,10 @@ class Mlp(eqx.Module):
 
 
 class Blocks(NamedTuple):
-    """Inputs that come region by region: after some others, so many blocks of one for each."""
+    """Inputs that come region by region: after some others, so many rows of one for each."""
 
     before: int
-    blocks: int
+    rows: int
 
 
 class OwnLinear(eqx.Module):
@@ -73,11 +73,11 @@ class OwnLinear(eqx.Module):
     @classmethod
     def of_zeros(cls, inputs: int, outputs: int, blocks: Blocks) -> OwnLinear:
         regions = outputs - 1
-        others = inputs - blocks.blocks * regions
+        others = inputs - blocks.rows * regions
         return cls(
             Linear(jnp.zeros((1, inputs))),
             Linear(jnp.zeros((regions, others))),
-            jnp.zeros((blocks.blocks, regions)),
+            jnp.zeros((blocks.rows, regions)),
             blocks.before,
         )
 
