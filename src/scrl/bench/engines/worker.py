@@ -54,16 +54,11 @@ class Manner(NamedTuple):
     def here(cls, cores: int, folder: Path | None) -> Manner:
         """As this process does; with a folder, the worker is on this machine."""
         names = NUMERIC if folder is None else NUMERIC + CACHING
-        settings = {name: _setting(name) for name in names}
+        settings = {name: jax.config.values[name] for name in names}
         settings["jax_platforms"] = "cpu"  # workers know nothing of each other's GPU memory
         settings["jax_num_cpu_devices"] = jax.local_device_count("cpu")
         every_s = together.CHECKPOINT_EVERY_S
         return cls(settings, cores, every_s, None if folder is None else str(folder))
-
-
-def _setting(name: str) -> Any:
-    """A setting of JAX; some can be had in one way only, some in the other."""
-    return getattr(jax.config, name) if hasattr(jax.config, name) else jax.config.read(name)
 
 
 class Parcelled(NamedTuple):
