@@ -15,15 +15,14 @@ from scrl.outside.contract import EnvironmentFault, Guard
 from scrl.outside.lanes import Lanes
 from scrl.outside.sources import Source, made, own_horizon
 from scrl.outside.spaces import Actions, Observations
-from scrl.problems import ProblemOptions, Terms
+from scrl.problems import ProblemOptions
 from scrl.rules import RuleSet
 from scrl.rules.ruleset import Source as RuleSource
-from scrl.runfiles.environment import KeptEnvironment
-from scrl.worlds.units import Units
+from scrl.runfiles.environment import EnvironmentTerms, KeptEnvironment
 
 
 @dataclass(frozen=True)
-class EnvironmentProblem(Terms):
+class EnvironmentProblem(EnvironmentTerms):
     """Anybody's environment, what its steps give to which regions, and the rules for them."""
 
     source: Source
@@ -34,18 +33,8 @@ class EnvironmentProblem(Terms):
     actions: Actions
     options: ProblemOptions = field(default_factory=ProblemOptions)
     counts: str = "steps"
-    """What densities count."""
     processes: bool = False
     """Whether every lane has a process of its own."""
-
-    @property
-    def units(self) -> Units:
-        return Units(unit=self.counts)
-
-    @property
-    def is_random(self) -> bool:
-        """Nobody can tell, so it is taken to be."""
-        return True
 
     def parts(self) -> dict[str, Any]:
         return self.kept.parts()

@@ -20,8 +20,24 @@ _FIELDS = {
 _OPTIONS = ("name", "tolerance", "discount", "margin", "equality_band")
 
 
+class EnvironmentTerms(Terms):
+    """What holds in any environment, at hand or written down."""
+
+    counts: str
+    """What densities count."""
+
+    @property
+    def units(self) -> Units:
+        return Units(unit=self.counts)
+
+    @property
+    def is_random(self) -> bool:
+        """Nobody can tell, so it is taken to be."""
+        return True
+
+
 @dataclass(frozen=True)
-class KeptEnvironment(Terms):
+class KeptEnvironment(EnvironmentTerms):
     """What environment.json says: whoever drives in the environment again must make it anew."""
 
     environment: str
@@ -34,16 +50,6 @@ class KeptEnvironment(Terms):
     """What it takes, as plain values."""
     options: ProblemOptions
     counts: str = "steps"
-    """What densities count."""
-
-    @property
-    def units(self) -> Units:
-        return Units(unit=self.counts)
-
-    @property
-    def is_random(self) -> bool:
-        """Nobody can tell, so it is taken to be."""
-        return True
 
     @property
     def is_id(self) -> bool:
