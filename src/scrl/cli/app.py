@@ -27,6 +27,7 @@ from scrl.cli import (
     solve,
     train,
 )
+from scrl.cli.interrupts import hear_every_interrupt
 from scrl.cli.output import EXIT_INTERRUPTED, EXIT_WRONG_INPUT
 from scrl.errors import ScrlError
 
@@ -114,4 +115,5 @@ def _prepare_jax() -> None:
 def main() -> None:
     """Run a command."""
     _prepare_jax()
+    hear_every_interrupt()
     app(prog_name="scrl")
