@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import jax
@@ -17,7 +18,11 @@ settings.load_profile("scrl")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What one worker has compiled the other need not compile again."""
+    """What one worker has compiled the other need not compile again; and Ctrl-C is heard.
+
+    A shell has what it runs in the background ignore Ctrl-C, and so would commands under test.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     assert config.cache is not None
     jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir("jax")))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
