@@ -23,11 +23,19 @@ def matmul_gflops(size: int = 1024, repeats: int = 5) -> float:
 
 def described() -> str:
     """Commit, cores and Python, in one sentence."""
-    done = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
-    )
-    commit = done.stdout.strip() or "unknown"
     return (
-        f"Commit `{commit}`, {os.cpu_count()} cores ({platform.machine()}), "
+        f"Commit `{_commit()}`, {os.cpu_count()} cores ({platform.machine()}), "
         f"Python {platform.python_version()}."
     )
+
+
+def _commit() -> str:
+    """The commit, and whether code was changed since; what a benchmark writes into docs is none."""
+    name = _git("describe", "--always")
+    changed = _git("status", "--porcelain", "--", ".", ":!docs")
+    return f"{name}{' with changes' if changed else ''}" if name else "unknown"
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+    return done.stdout.strip()
