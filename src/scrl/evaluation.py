@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
 import numpy as np
@@ -16,10 +16,12 @@ from scrl.errors import PolicyError
 from scrl.penalty import cons_vio, rule_margins
 from scrl.policies import Action, PlacedPolicy, Policy, fixed_policy
 from scrl.problems import Problem
-from scrl.reference import FiniteMDP
 from scrl.rollout import run_episodes
 from scrl.rules import AtomTable, RuleSet
 from scrl.rules.ruleset import Source
+
+if TYPE_CHECKING:  # the solvers behind it take a while to import
+    from scrl.reference import FiniteMDP
 
 DEFAULT_EPISODES = 100
 """Episodes behind an evaluation where chance plays a part; else one tells everything."""

@@ -20,7 +20,6 @@ from scrl.measuring import Task
 from scrl.methods import TrainingConfig
 from scrl.outcome import SeedResult, TrainingResult
 from scrl.problems import Problem, Terms
-from scrl.reference import solve
 from scrl.rounds import task_of
 from scrl.runs import RunFolder
 from scrl.trained import report, seed_policy
@@ -208,6 +207,8 @@ def _row(
 
 def _reference_return(problem: Problem) -> float | None:
     """The reference's return; none where there is no reference."""
+    from scrl.reference import solve  # its solvers take a while to import, and are needed last
+
     try:
         return solve(problem, drives=0).return_
     except ScrlError:
