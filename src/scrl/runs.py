@@ -109,7 +109,9 @@ class RunFolder:
         path = Path(path)
         if not (path / "run.json").is_file():
             found = "this folder holds no run.json" if path.is_dir() else "there is no such folder"
-            raise RunError(f"{path}: {found}; name a folder that `scrl train` has written")
+            raise RunError(
+                f"{path}: {found}; name a folder that `scrl train` or `scrl ask --out` has written"
+            )
         return cls(path, RunRecord.read(path / "run.json"))
 
     def trained_on(self, device: str) -> None:

@@ -196,6 +196,18 @@ def test_eval_shows_the_policy_of_the_best_seed(place: Place, document: dict[str
     assert done.returncode == 0, done.stderr
     best = max(document["seeds"], key=lambda each: each["return"])
     assert_same_evaluation(json.loads(done.stdout), best)
+    assert "warning" not in done.stderr
+
+
+def test_eval_on_another_map_is_warned_of(
+    place: Place, trained: subprocess.CompletedProcess[str]
+) -> None:
+    np.save(place.folder / "other.npy", np.repeat([[2] * 3 + [1] * 5], 4, axis=0))
+    text = (place.folder / "field.toml").read_text()
+    (place.folder / "other.toml").write_text(text.replace("map.npy", "other.npy"))
+    done = place.run("eval", "other.toml", "--policy", "run")
+    assert "warning: 'run' was made for another map than other has" in done.stderr
+    assert done.returncode in (0, 1)
 
 
 def test_eval_shows_the_policy_of_the_seed_that_is_named(

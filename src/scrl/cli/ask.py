@@ -13,7 +13,16 @@ from rich.console import Console
 from rich.markup import escape
 
 from scrl.cli.evaluate import print_evaluation
-from scrl.cli.output import JsonFlag, console, messages, print_json, table, warn, working
+from scrl.cli.output import (
+    JsonFlag,
+    console,
+    distance_from_best,
+    messages,
+    print_json,
+    table,
+    warn,
+    working,
+)
 from scrl.cli.solve import print_conflict
 from scrl.errors import ScrlError
 
@@ -60,7 +69,10 @@ def ask(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Find plans that keep rules at the least cost, without training (exit 1: one is not kept)."""
+    """Find plans that keep rules, without training.
+
+    Exit 1: some rules cannot be, or are not, kept.
+    """
     from scrl.problems import find_world
     from scrl.runs import check_free
 
@@ -140,7 +152,7 @@ def print_plan(answer: Answer, out: Console) -> None:
     print_evaluation(answer.problem, answer.evaluation, out)
     if answer.status == "impossible":
         print_conflict(answer.reference, out)
-        out.print("the plan above is one for the least loosening")
+        out.print("the plan above is one for the least loosening, as near as its steps come")
     if answer.disjuncts:
         ways = table("rule", "", "way to keep it", ">best return", title="Disjuncts")
         for each in answer.disjuncts:
@@ -153,7 +165,7 @@ def print_plan(answer: Answer, out: Console) -> None:
     if answer.confidence is not None:
         share = answer.evaluation.episodes_satisfied / answer.evaluation.episodes
         out.print(f"{share:.1%} of single episodes keep all rules; {answer.confidence:.1%} asked")
-    gap = "" if answer.gap is None else f", {answer.gap:.2%} from the best possible"
+    gap = "" if answer.gap is None else f", {distance_from_best(answer.gap)}"
     colour = "green" if answer.is_satisfied else "red"
     out.print(f"[bold {colour}]{answer.status}[/]{gap}; found in {answer.wall_s:.2f} s")
 

@@ -60,7 +60,10 @@ def bench(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run a table's methods on its tasks; the same command again goes on where it stopped."""
+    """Run a table's methods on its tasks.
+
+    The same command again goes on where it stopped.
+    """
     from scrl.bench import Workers, cells_of, find_table, run_bench
     from scrl.cli.bench_watching import BenchWatching
     from scrl.methods import parse_settings, parse_sweep

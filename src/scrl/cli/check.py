@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check(problem: ProblemArgument, as_json: JsonFlag = False) -> None:
-    """Read and validate a problem; print regions, rules in canonical form, clauses and atoms."""
+    """Read a problem; print regions, rules, clauses and atoms."""
     from scrl.problems import load
 
     loaded = load(problem)

@@ -22,7 +22,7 @@ def compare(
     out: Annotated[Path | None, typer.Option(help="Draw it, as .png, .svg or .pdf.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Hold the first run against each of the others: means, intervals, and a plain sentence."""
+    """Hold the first run against each of the others."""
     from scrl.report.compare import compare as compare_runs
     from scrl.report.reading import read_runs
 

@@ -34,7 +34,7 @@ def demo(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show a problem: its map and rules, full speed, the best possible, and what is learned."""
+    """Show a problem, the best possible, and what is learned."""
     from scrl.problems import load
 
     loaded = load(problem)

@@ -10,12 +10,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from scrl.cli.output import JsonFlag, console, print_json, table, verdict, warn, working
+from scrl.cli.output import JsonFlag, console, print_json, signed, table, verdict, warn, working
 from scrl.errors import PolicyError
 
 if TYPE_CHECKING:
     from scrl.evaluation import Evaluation
     from scrl.problems import Problem, Terms
+
+WORLD = ("map", "vehicle", "wind", "route")
+"""What a policy is made for, besides rules."""
 
 
 def evaluate(
@@ -44,7 +47,10 @@ def evaluate(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run a policy and hold what each region receives against the rules (exit 1: one is broken)."""
+    """Run a policy; hold what is received against the rules.
+
+    Exit 1: a rule is broken.
+    """
     if (Path(problem) / "environment.json").is_file():
         from scrl.cli.evaluate_kept import show_kept
 
@@ -89,10 +95,21 @@ def _drive(
             from scrl.driver import run_plans
 
             plans = run_plans(policy, policy_seed)
+            warn(_foreign(policy, loaded))
         elif policy_seed is not None:
             raise PolicyError(f"'{policy}' has no seeds: --policy-seed goes with a run folder")
         found = evaluate_plans(loaded, plans, episodes=episodes, seed=seed, name=policy)
     return loaded, found
+
+
+def _foreign(run: str, problem: Problem) -> list[str]:
+    """A warning where a run was made for another world; other rules are what `eval` is for."""
+    from scrl.problems import difference_between, load
+
+    parts = [each for each in difference_between(load(run), problem) if each in WORLD]
+    if not parts:
+        return []
+    return [f"'{run}' was made for another {' and another '.join(parts)} than {problem.name} has"]
 
 
 def print_evaluation(problem: Terms, result: Evaluation, out: Console) -> None:
@@ -101,7 +118,7 @@ def print_evaluation(problem: Terms, result: Evaluation, out: Console) -> None:
     rules = table("rule", "", f">margin, {result.unit}", "text", title="Rules")
     for rule in result.rules:
         rules.add_row(
-            escape(rule.name), verdict(rule.is_satisfied), f"{rule.margin:+,.2f}", escape(rule.text)
+            escape(rule.name), verdict(rule.is_satisfied), signed(rule.margin), escape(rule.text)
         )
     out.print(rules)
     out.print(

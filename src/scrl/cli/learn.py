@@ -35,7 +35,10 @@ def learn(
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Train a price policy for `scrl ask --policy`; the shipped one is this without worlds."""
+    """Train a price policy for `scrl ask --policy`.
+
+    Without worlds it is trained as the shipped one was.
+    """
     if resume is not None and (worlds or settings or out):
         raise ScrlError("a run that is resumed keeps its worlds, settings and folder")
     from scrl import prices

@@ -48,6 +48,19 @@ def warn(texts: Sequence[str]) -> None:
         messages().print("warning: " + text, style="yellow", markup=False, soft_wrap=True)
 
 
+def distance_from_best(gap: float, digits: int = 2) -> str:
+    """A drive in steps can be a little better than the fluid, which knows none."""
+    if gap >= -0.5 * 10.0 ** -(digits + 2):
+        return f"{abs(gap):.{digits}%} from the best possible"
+    return f"{-gap:.{digits}%} better than the fluid reference"
+
+
+def signed(margin: float) -> str:
+    """With its sign; what rounds to nothing has none of its own."""
+    text = f"{margin:+,.2f}"
+    return "+0.00" if text == "-0.00" else text
+
+
 def print_json(document: Any) -> None:
     """One JSON document on standard output."""
     print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))

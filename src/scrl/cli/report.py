@@ -21,7 +21,7 @@ def report(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write a page: map, plan, rules in plain words, learning curves, how to reproduce it."""
+    """Write a page of map, plan, rules and learning curves."""
     from scrl.report.reading import read_runs
 
     views = read_runs(runs)

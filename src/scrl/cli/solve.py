@@ -49,7 +49,10 @@ def solve(
     ] = "search",
     as_json: JsonFlag = False,
 ) -> None:
-    """Find the best possible return without learning, or why there is none (exit 1: impossible)."""
+    """Find the best possible return, or why there is none.
+
+    Nothing is learned. Exit 1: impossible.
+    """
     from scrl.problems import load
     from scrl.reference import solve as find
     from scrl.reference.solve import DEFAULT_DRIVES
@@ -106,7 +109,8 @@ def print_reference(problem: Problem, found: Reference, out: Console) -> None:
     out.print(prices)
     word = "best return" if found.is_optimal else "best found within the time limit"
     out.print(
-        f"[bold]{word} {found.return_:.3f}[/bold] (fluid; proven: none above {found.bound:.3f}) in "
+        f"[bold]{word} {found.return_:.3f}[/bold] "
+        f"(fluid; proven: no fluid above {found.bound:.3f}) in "
         f"{units.duration(found.steps or 0)}"
     )
     if found.stepwise:

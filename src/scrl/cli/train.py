@@ -14,6 +14,7 @@ from scrl.cli.output import (
     EXIT_INTERRUPTED,
     JsonFlag,
     console,
+    distance_from_best,
     messages,
     print_json,
     table,
@@ -34,7 +35,9 @@ def train(
         typer.Argument(help="A built-in problem (see `scrl list`) or the path of a problem file."),
     ] = None,
     method: Annotated[str | None, typer.Option(help="A method (see `scrl list`).")] = None,
-    learner: Annotated[str | None, typer.Option(help="Another learner: ppo, ddpg, sac.")] = None,
+    learner: Annotated[
+        str | None, typer.Option(help="Another learner: ppo, ddpg, sac, cal.")
+    ] = None,
     penalty: Annotated[
         str | None, typer.Option(help="Another penalty: scrl, scrl-min, lagrangian, none.")
     ] = None,
@@ -53,17 +56,23 @@ def train(
     resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Train (exit 1: some seed does not keep every rule)."""
+    """Train a policy that keeps the rules.
+
+    Exit 1: some seed does not keep every rule.
+    """
     if (problem is None) == (resume is None):
         raise ScrlError("say which problem to train, or which run to `--resume`, and not both")
     if resume is not None and (method or learner or penalty or preset or steps or settings or out):
         raise ScrlError("a run that is resumed keeps its method, settings and folder")
     from scrl import training
     from scrl.cli.watching import Watching
-    from scrl.methods import parse_settings
+    from scrl.methods import configure, parse_settings
     from scrl.problems import load
 
     loaded = None if problem is None else load(problem)
+    given = parse_settings(settings or [])
+    chosen = {"learner": learner, "penalty": penalty, "preset": preset, "steps": steps}
+    configure(method, settings=given, **chosen)  # says what is wrong before anything is begun
     if loaded is not None:
         warn(loaded.warnings())
     with ending_well(), Watching(messages()) as watching:
@@ -71,9 +80,8 @@ def train(
             result = training.resume(resume or "", watch=watching)
         else:
             result = training.train(
-                loaded, method=method, learner=learner, penalty=penalty, preset=preset,
-                steps=steps, settings=parse_settings(settings or []), seeds=seeds, seed=seed,
-                out=out, watch=watching,
+                loaded, method=method, **chosen, settings=given, seeds=seeds, seed=seed, out=out,
+                watch=watching,
             )  # fmt: skip
     if as_json:
         print_json(result.to_json())
@@ -135,6 +143,6 @@ def _gap_text(result: TrainingResult) -> str:
     if result.gap_mean is None or result.gap_worst is None:
         return f"; the best possible is {result.reference:.2f}"
     return (
-        f"; {result.gap_mean:.1%} from the best possible ({result.reference:.2f}) on average, "
+        f"; {distance_from_best(result.gap_mean, 1)} ({result.reference:.2f}) on average, "
         f"{result.gap_worst:.1%} at worst"
     )

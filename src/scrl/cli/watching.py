@@ -54,6 +54,7 @@ class Watching:
 
     def __call__(self, now: TrainingProgress) -> None:
         speed = self._speed(now)
+        share = f"round {now.rounds} of {now.rounds_in_all}{speed and f', {speed}'}"
         self.bar.update(
             self.row,
             total=now.rounds_in_all,
@@ -66,10 +67,7 @@ class Watching:
             self.live.update(Group(self.bar, summary(now), atom_table(now)))
         elif time.monotonic() - self.told > LINE_EVERY_S:
             self.told = time.monotonic()
-            self.out.print(
-                f"round {now.rounds} of {now.rounds_in_all}, {speed}: {summary(now)}",
-                soft_wrap=True,
-            )
+            self.out.print(f"{share}: {summary(now)}", soft_wrap=True)
 
     def stopping(self) -> None:
         """Say that Ctrl-C was heard: a round may take a while."""

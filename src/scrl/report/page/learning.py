@@ -89,4 +89,4 @@ def _settling(settings: dict[str, Any]) -> tuple[float, str] | None:
     learned, settle = rounds.get("iterations"), rounds.get("settle")
     if not isinstance(learned, int) or not settle:
         return None
-    return float(learned), "kappa settles"
+    return float(learned), "learning ends"

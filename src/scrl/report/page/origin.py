@@ -53,7 +53,7 @@ def origin_of(view: RunView) -> Origin:
     facts = [
         *ways.facts,
         ("commit", record.commit or f"none (installed, version {record.version})"),
-        ("seeds", seeds_text(record.seeds)),
+        ("seed" if len(record.seeds) == 1 else "seeds", seeds_text(record.seeds)),
         ("scrl", record.version),
         ("Python", record.python),
         ("JAX", record.jax),
