@@ -112,6 +112,17 @@ def test_wrong_input_ends_with_2_and_writes_nothing(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_plan_of_many_items_is_warned_of(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scrl.export.writing.MANY_ITEMS", 3)
+    warnings = export(run_driver(run), "plan", tmp_path / "many").warnings
+    [said] = [each for each in warnings if "items" in each]
+    written = json.loads((tmp_path / "many").read_text())["mission"]["items"]
+    assert said.startswith(f"the plan has {len(written)} items")
+    assert said.endswith("a larger --tolerance makes fewer")
+
+
 def test_what_makes_a_file_other_than_it_looks_is_said(run: Path, tmp_path: Path) -> None:
     driver = run_driver(run)
     assert "2 legs" in export(driver, "kml", tmp_path / "a").warnings[0]

@@ -24,6 +24,15 @@ SPEED_DIGITS = 6
 """Of which the first is not 0, so that a crawl does not become a halt."""
 
 
+MANY_ITEMS = 500
+"""More than some autopilots hold."""
+
+
+def count_items(route: Route, options: ExportOptions) -> int:
+    """How many a plan of this route has."""
+    return len(list(_items(route, degrees(route.problem.world_spec, "a flight plan"), options)))
+
+
 def write_plan(route: Route, options: ExportOptions) -> bytes:
     """Needs a map in degrees, and the lengths of a cell and of a step."""
     spec = route.problem.world_spec

@@ -12,6 +12,7 @@ from scrl.export.formats import FORMATS, RouteFormat, find_format
 from scrl.export.frame import frame_of
 from scrl.export.options import ExportOptions
 from scrl.export.outside_policy import EnvironmentPolicy
+from scrl.export.plan import MANY_ITEMS, count_items
 from scrl.export.portable import Portable
 from scrl.export.segments import ExportError, segments
 from scrl.export.sweep_policy import SweepPolicy
@@ -39,13 +40,13 @@ def export(
     driver: Driver, format_name: str, out: Path, options: ExportOptions | None = None
 ) -> Exported:
     """Write a driver's route or policy to a file; nothing is written if anything is wrong."""
-    known = find_format(format_name)
+    known, options = find_format(format_name), options or ExportOptions()
     out = Path(out)
     if out.is_dir() or not out.parent.is_dir():
         raise ExportError(f"{out}: a folder, or in a folder that is not there; name a file")
     if isinstance(known, RouteFormat):
         spec = _on_a_map(driver, format_name).world_spec
-        files = {out: known.write(driver.route, options or ExportOptions())}
+        files = {out: known.write(driver.route, options)}
         coordinates = None if format_name == "regions" else frame_of(spec)
     else:
         data, description = known.write(portable(driver))
@@ -58,7 +59,7 @@ def export(
         format_name,
         tuple(files),
         coordinates.sentence if coordinates else None,
-        tuple(_warnings(driver, format_name)),
+        tuple(_warnings(driver, format_name, options)),
     )
 
 
@@ -81,7 +82,7 @@ def _on_a_map(driver: Driver, format_name: str) -> Problem:
     )
 
 
-def _warnings(driver: Driver, format_name: str) -> list[str]:
+def _warnings(driver: Driver, format_name: str, options: ExportOptions) -> list[str]:
     """What makes the file other than it looks."""
     found = [] if driver.warning is None else [driver.warning]
     if not isinstance(find_format(format_name), RouteFormat):
@@ -105,6 +106,11 @@ def _warnings(driver: Driver, format_name: str) -> list[str]:
         found.append(
             f"the field falls into {len(spec.path.legs)} legs; the ways between them are straight "
             "and may cross cells that the path avoids"
+        )
+    if format_name == "plan" and (items := count_items(driver.route, options)) > MANY_ITEMS:
+        found.append(
+            f"the plan has {items:,} items, and some autopilots hold only a few hundred: a larger "
+            "--tolerance makes fewer"
         )
     uncounted = _uncounted_share(driver.route) if format_name == "plan" else 0.0
     if uncounted > WORTH_SAYING:
