@@ -13,6 +13,8 @@ from hypothesis import settings
 from scrl.worlds.regions import from_labels
 from scrl.worlds.spec import SweepSpec
 
+from .quick import XLA_FLAGS
+
 settings.register_profile("scrl", deadline=None)
 settings.load_profile("scrl")
 
@@ -23,6 +25,9 @@ def pytest_configure(config: pytest.Config) -> None:
     A shell has what it runs in the background ignore Ctrl-C, and so would commands under test.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    with pytest.MonkeyPatch.context() as patch:  # XLA reads its flags when it is first used
+        patch.setenv("XLA_FLAGS", XLA_FLAGS)
+        jax.devices()
     assert config.cache is not None
     jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir("jax")))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)

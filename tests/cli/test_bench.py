@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from ..quick import COMPILING
+
 SCRL = [sys.executable, "-m", "scrl"]
 SETTINGS = ("worlds=2", "steps=32", "iterations=40", "settle=1", "width=4", "depth=1")
 TINY = (
@@ -26,7 +28,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         **os.environ,
         "JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("compiled")),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # it is compiling that takes long here
+        **COMPILING,
     }
 
 

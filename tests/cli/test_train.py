@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from ..quick import COMPILING
+
 SCRL = [sys.executable, "-m", "scrl"]
 SETTINGS = (
     "worlds=2", "steps=32", "iterations=4", "settle=30", "width=8", "depth=1", "epochs=1",
@@ -57,7 +59,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
         **os.environ,
         "JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("compiled")),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # it is compiling that takes long here
+        **COMPILING,
         "JAX_NUM_CPU_DEVICES": "2",
     }
     return Place(folder, environment)

@@ -22,6 +22,8 @@ from scrl.problems import load
 from scrl.runs import RunFolder
 from scrl.trained import read_result
 
+from ..quick import COMPILING
+
 
 @pytest.fixture(scope="module", autouse=True)
 def quick(quick_compiling: None) -> None:
@@ -30,7 +32,7 @@ def quick(quick_compiling: None) -> None:
 
 def scrl(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "scrl", *map(str, arguments)]
-    environment = {**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    environment = {**os.environ, **COMPILING}
     return subprocess.run(
         command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=120
     )

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from ..quick import COMPILING
+
 SCRIPT = """
 import json, os, sys
 import jax, numpy as np
@@ -72,7 +74,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "JAX_NUM_CPU_DEVICES": "4",
         "JAX_COMPILATION_CACHE_DIR": str(cache),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+        **COMPILING,
     }
     command = [sys.executable, "-c", SCRIPT]
     done = subprocess.run(

@@ -19,6 +19,8 @@ import gymnasium
 import scrl
 from scrl.together import InterruptedTrainingError
 
+from ..quick import COMPILING
+
 def make():
     return gymnasium.make("Pendulum-v1", disable_env_checker=True)
 
@@ -60,7 +62,7 @@ def test_ctrl_c_saves_and_leaves_nobody_behind(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env=os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"},
+        env=os.environ | COMPILING,
     )
     with started:
         assert started.stdout is not None

@@ -13,6 +13,8 @@ import jax
 from scrl.bench import TABLES, cells_of, run_bench
 from scrl.bench.engines.cluster import MANNERS
 
+from ...quick import COMPILING
+
 TABLE = TABLES["table4"]
 SETTINGS = {"worlds": 2, "steps": 32, "iterations": 2, "settle": 100, "width": 4, "depth": 1}
 CELLS = cells_of(TABLE, methods=["scrl"])
@@ -58,7 +60,7 @@ def environment() -> dict[str, str]:
         **os.environ,
         **MANNERS,
         "JAX_NUM_CPU_DEVICES": "1",
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+        **COMPILING,
         "JAX_COMPILATION_CACHE_DIR": jax.config.jax_compilation_cache_dir or "",
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3",
     }
