@@ -13,13 +13,13 @@ import pytest
 
 from scrl.runs import RunFolder
 
+from ..quick import COMPILING
+
 SCRIPT = """
 import sys
 import gymnasium
 import scrl
 from scrl.together import InterruptedTrainingError
-
-from ..quick import COMPILING
 
 def make():
     return gymnasium.make("Pendulum-v1", disable_env_checker=True)
