@@ -23,12 +23,15 @@ WIDTH, HEIGHT = 1080, 1040
 
 SHEET = """<!doctype html><meta charset="utf-8">
 <style>
-  body {{ margin: 0; padding: 20px 26px; display: flex; gap: 27px; background: #d6d4cf }}
-  iframe {{ border: 0; height: 1000px; flex: none }}
+  body {{ margin: 0; background: #d6d4cf }}
+  iframe {{ position: absolute; top: 20px; border: 0; transform-origin: top left }}
+  .desktop {{ left: 26px; width: 1040px; height: 1393px; transform: scale(0.718);
+             color-scheme: light }}
+  .phone {{ left: 800px; width: 360px; height: 1420px; transform: scale(0.704);
+           color-scheme: dark }}
 </style>
-<iframe style="width: 747px; color-scheme: light" srcdoc="{page}"></iframe>
-<iframe style="width: 360px; height: 1420px; color-scheme: dark;
-               transform: scale(0.704); transform-origin: top left" srcdoc="{page}"></iframe>
+<iframe class="desktop" srcdoc="{page}"></iframe>
+<iframe class="phone" srcdoc="{page}"></iframe>
 <script>
 addEventListener("load", () => {{
   const page = document.querySelectorAll("iframe")[1].contentDocument;
