@@ -24,7 +24,7 @@ from scrl.errors import ScrlError
 from scrl.loop import LoopState, Metrics
 from scrl.outcome import TrainingResult
 from scrl.rounds import Rounds, TaskRounds
-from scrl.underway import Underway, Watcher
+from scrl.underway import Underway, Watcher, tell
 
 CHECKPOINT_EVERY_S = 20.0
 
@@ -64,7 +64,11 @@ class Together:
         self.runs, self.rounds, self.watch, self.is_stopped = runs, rounds, watch, is_stopped
 
     def run(self) -> list[TrainingResult]:
-        """To the end: advance, log, save now and then, evaluate, write the results."""
+        """To the end: advance, log, save now and then, evaluate, write the results.
+
+        A watcher with a method `starting` is told before anything is compiled.
+        """
+        tell(self.watch, "starting")
         with finishing_the_round(self.watch) as is_interrupted:
             began = time.monotonic()
             state = self._begin_or_go_on()
@@ -136,8 +140,7 @@ def finishing_the_round(watch: Any) -> Iterator[Callable[[], bool]]:
         if pressed.is_set():
             raise KeyboardInterrupt
         pressed.set()
-        if (stopping := getattr(watch, "stopping", None)) is not None:
-            stopping()
+        tell(watch, "stopping")
 
     signal.signal(signal.SIGINT, note)
     try:

@@ -58,6 +58,12 @@ class Progress:
 Watcher = Callable[[Progress], None]
 
 
+def tell(watch: Any, what: str, *details: Any) -> None:
+    """Call a method of whoever watches, where there is one."""
+    if (method := getattr(watch, what, None)) is not None:
+        method(*details)
+
+
 class Underway:
     """One problem, one method and its seeds, on the way to a result."""
 

@@ -67,6 +67,7 @@ def test_a_pipe_gets_a_line_for_the_first_round_and_then_one_now_and_then(
     paper: io.StringIO,
 ) -> None:
     with Watching(Console(file=paper, width=200)) as watching:
+        watching.starting()
         for rounds in (1, 2, 3):
             watching(progress(rounds, 10.0 + rounds, 1000 * rounds))
     lines = paper.getvalue().splitlines()

@@ -10,7 +10,7 @@ from pathlib import Path
 from scrl.bench.packing import Job
 from scrl.bench.tables import Cell
 from scrl.outcome import TrainingResult
-from scrl.underway import Progress
+from scrl.underway import Progress, tell
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,11 @@ class Teller:
 
     def stopping(self) -> None:
         """Somebody pressed Ctrl-C."""
-        if (stopping := getattr(self.watch, "stopping", None)) is not None:
-            stopping()
+        tell(self.watch, "stopping")
 
     def say(self, text: str) -> None:
         """Something that whoever watches should know."""
-        if (say := getattr(self.watch, "say", None)) is not None:
-            say(text)
+        tell(self.watch, "say", text)
 
     def _tell(self, cells: tuple[Cell, ...], run: Progress | None) -> None:
         if self.watch is not None:

@@ -16,7 +16,7 @@ def hear_every_interrupt() -> None:
     """Repeat an interrupt that came up where nothing can be raised.
 
     Python reports what is raised in a callback of its garbage collector, and goes on. JAX has such
-    a callback, which runs all the while it traces: one Ctrl-C in six was lost there.
+    a callback, which runs all the while it traces: one Ctrl-C in eight was lost there.
     """
     report = sys.unraisablehook
 

@@ -66,13 +66,10 @@ def train(
         raise ScrlError("a run that is resumed keeps its method, settings and folder")
     from scrl import training
     from scrl.cli.watching import Watching
-    from scrl.methods import configure, parse_settings
+    from scrl.methods import parse_settings
     from scrl.problems import load
 
     loaded = None if problem is None else load(problem)
-    given = parse_settings(settings or [])
-    chosen = {"learner": learner, "penalty": penalty, "preset": preset, "steps": steps}
-    configure(method, settings=given, **chosen)  # says what is wrong before anything is begun
     if loaded is not None:
         warn(loaded.warnings())
     with ending_well(), Watching(messages()) as watching:
@@ -80,8 +77,9 @@ def train(
             result = training.resume(resume or "", watch=watching)
         else:
             result = training.train(
-                loaded, method=method, **chosen, settings=given, seeds=seeds, seed=seed, out=out,
-                watch=watching,
+                loaded, method=method, learner=learner, penalty=penalty, preset=preset,
+                steps=steps, settings=parse_settings(settings or []), seeds=seeds, seed=seed,
+                out=out, watch=watching,
             )  # fmt: skip
     if as_json:
         print_json(result.to_json())

@@ -44,8 +44,6 @@ class Watching:
     def __enter__(self) -> Watching:
         if self.out.is_terminal:
             self.live.__enter__()
-        else:
-            self.out.print("compiling the training ...")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -68,6 +66,11 @@ class Watching:
         elif time.monotonic() - self.told > LINE_EVERY_S:
             self.told = time.monotonic()
             self.out.print(f"{share}: {summary(now)}", soft_wrap=True)
+
+    def starting(self) -> None:
+        """Say, where no bar does, what takes long before the first round."""
+        if not self.out.is_terminal:
+            self.out.print("compiling the training ...")
 
     def stopping(self) -> None:
         """Say that Ctrl-C was heard: a round may take a while."""

@@ -1,4 +1,4 @@
-"""Metrics -> TensorBoard events, written by hand: libraries for it bring TensorFlow or PyTorch.
+"""Metrics -> TensorBoard events, written by hand: what writes them imports TensorFlow or PyTorch.
 
 A file is a row of records: length, checksum of the length, an event, its checksum. An event is a
 message of Protocol Buffers: fields, each a key (its number and how it is written) and its content.
@@ -25,7 +25,7 @@ STATUS, START = 1, 1
 
 
 class EventFiles:
-    """The metrics as TensorBoard events: a folder per seed, so that their curves lie on another."""
+    """A folder per seed, so that TensorBoard lays the curves of all seeds over each other."""
 
     def __init__(self, folder: Path, purge_step: int | None = None) -> None:
         self._folder = folder
