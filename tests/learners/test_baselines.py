@@ -18,7 +18,8 @@ REPLAYED = {"memory": 8192, "batch": 64, "updates": 128, "target_rate": 0.03}
 BASELINES: dict[str, dict[str, Any]] = {
     "dcrl-1": {"iterations": 60},
     "rcpo": {"iterations": 80},
-    "sac-lagrangian": {"iterations": 60, **REPLAYED},
+    # Its kappa swings: it takes longer to settle.
+    "sac-lagrangian": {"iterations": 100, **REPLAYED, "settle": 100},
     # Its multiplier climbs within the rounds: slowly, or it swings.
     "cal": {
         "iterations": 200, "convexity": 3.0, "multiplier_rate": 2e-4, **REPLAYED, "updates": 64,
@@ -46,7 +47,5 @@ def test_a_baseline_keeps_one_plain_rule_at_little_cost(tmp_path: Path, method: 
     )
     assert result.reference == pytest.approx(-1.05, abs=0.005)
     assert result.satisfied == 2
-    if method == "sac-lagrangian":  # keeps the rule in every seed, but some pay dearly for it
-        return
     assert result.gap_worst is not None
     assert result.gap_worst < 0.15

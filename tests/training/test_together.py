@@ -57,7 +57,7 @@ def whole(problems: list[Problem], tmp_path_factory: pytest.TempPathFactory) -> 
     return out
 
 
-@pytest.mark.parametrize("name", ["ppo", "cal"])
+@pytest.mark.parametrize("name", ["ppo", "ddpg", "cal"])
 def test_the_first_rounds_are_those_of_each_run_alone(
     problems: list[Problem], tmp_path: Path, name: str
 ) -> None:
@@ -66,6 +66,8 @@ def test_the_first_rounds_are_those_of_each_run_alone(
         spec = problems[0].world_spec
         other = Problem.create(spec, ("S2 >= 21",), ProblemOptions(name="other"))
         problems = [problems[0], other]
+    elif name != "ppo":  # padding is not the learner's business: two runs show what is
+        problems = problems[:2]
     runs = begin(problems, tmp_path, name)
 
     def first_rounds(of: list[Underway]) -> tuple[Rounds, LoopState]:
