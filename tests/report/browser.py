@@ -53,6 +53,7 @@ addEventListener("load", () => setTimeout(() => {
 
 def browse(page: str, folder: Path, *, widths: tuple[int, ...] = NARROW) -> tuple[Any, str]:
     """What the frames hold, and what the browser complained about."""
+    assert CHROMIUM is not None, "chromium is missing: install it, or unset CI to skip these tests"
     frames = "".join(
         f'<iframe style="width:{width}px;height:900px;border:0" srcdoc="{html.escape(page)}">'
         "</iframe>"
@@ -62,7 +63,7 @@ def browse(page: str, folder: Path, *, widths: tuple[int, ...] = NARROW) -> tupl
     probe.write_text(PROBE % frames, encoding="utf-8")
     done = subprocess.run(
         [
-            str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
+            CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
             "--disable-background-networking", "--disable-component-update",
             # Whatever a page asks for is not found; the frame remembers that it was asked for.
             "--host-resolver-rules=MAP * ~NOTFOUND",
