@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import errno
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 
 
 class ScrlError(Exception):
     """The input is wrong; the message is complete and needs no traceback (exit code 2)."""
+
+
+class UnfinishedError(ScrlError):
+    """The input is right but the work could not be finished, as on a full disk (exit code 1)."""
 
 
 class RuleError(ScrlError):
@@ -28,6 +35,21 @@ class ProblemError(ScrlError):
 
 class PolicyError(ScrlError):
     """A policy cannot be used: unknown name, value out of range, missing run folder."""
+
+
+STORAGE_TROUBLES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What the system says when a file that is being written finds no room, or the disk fails."""
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Errors of the system name the file that is written here: that of a full disk does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

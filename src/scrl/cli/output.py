@@ -14,8 +14,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+EXIT_UNFINISHED = 1
 EXIT_WRONG_INPUT = 2
-EXIT_INTERRUPTED = 130
 
 JsonFlag = Annotated[
     bool, typer.Option("--json", help="One JSON document on standard output, nothing else there.")

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from scrl.errors import ProblemError
+from scrl.errors import ProblemError, writing
 from scrl.problems.load import BUILTIN_FOLDER, load_file, with_room
 from scrl.problems.problem import Problem
 from scrl.problems.save import changed_fields
@@ -37,9 +37,11 @@ def start_problem(folder: Path, map_path: Path | None = None, **options: Any) ->
     spec = with_room(SweepSpec(load_map(source, chosen)))
     text = problem_text(folder.name, source.name, spec, chosen)
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, folder / source.name)
+    with writing(folder / source.name):
+        shutil.copyfile(source, folder / source.name)
     path = folder / "problem.toml"
-    path.write_text(text, encoding="utf-8")
+    with writing(path):
+        path.write_text(text, encoding="utf-8")
     return load_file(path)
 
 
