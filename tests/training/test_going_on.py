@@ -111,7 +111,7 @@ def test_ctrl_c_twice_does_not_wait_for_the_round(problem: Problem, tmp_path: Pa
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt, match="nothing was saved yet, and .*run is removed"):
+    with pytest.raises(KeyboardInterrupt, match=r"nothing was saved yet, and .*run is removed"):
         train(problem, "ppo", tmp_path / "run", watch=watch)
     assert signal.getsignal(signal.SIGINT) is before
     assert not (tmp_path / "run").exists()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from scrl.cli.output import JsonFlag, console, print_json
+from scrl.cli.output import JsonFlag, command_line, console, print_json
 
 if TYPE_CHECKING:
     from scrl.worlds.regions import RegionMap
@@ -56,7 +56,8 @@ def new(
     out.print(f"wrote [bold]{escape(str(path))}[/bold] with {len(names)} regions", soft_wrap=True)
     for line in _cell_lines(problem.world_spec.regions):
         out.print(line, soft_wrap=True)
-    out.print(f"next: edit its rules, then  scrl check {escape(str(path))}", soft_wrap=True)
+    then = command_line("check", path)
+    out.print(f"next: edit its rules, then  {then}", soft_wrap=True, markup=False)
 
 
 def _cell_lines(regions: RegionMap) -> list[str]:
