@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -35,6 +36,26 @@ class ProblemError(ScrlError):
 
 class PolicyError(ScrlError):
     """A policy cannot be used: unknown name, value out of range, missing run folder."""
+
+
+_setting: ContextVar[Callable[[str, str], str]] = ContextVar(
+    "_setting", default=lambda key, value: f'set {key} = "{value}"'
+)
+
+
+def to_set(key: str, value: str) -> str:
+    """How the reader of an error sets a key: in a problem file, or as a command says."""
+    return _setting.get()(key, value)
+
+
+@contextmanager
+def set_by(way: Callable[[str, str], str]) -> Iterator[None]:
+    """Have errors say that a key is set in this way, as by an option on the command line."""
+    token = _setting.set(way)
+    try:
+        yield
+    finally:
+        _setting.reset(token)
 
 
 STORAGE_TROUBLES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

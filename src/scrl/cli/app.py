@@ -98,7 +98,7 @@ for _name, _command in {
     "compare": compare.compare,
     "export": export.export,
 }.items():
-    app.command(_name)(_ends_cleanly(_command))
+    app.command(_name, cls=new.GridCommand if _name == "new" else None)(_ends_cleanly(_command))
 
 
 def _show_version(is_asked: bool) -> None:

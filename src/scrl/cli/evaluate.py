@@ -35,7 +35,7 @@ def evaluate(
     problem: Annotated[
         str,
         typer.Argument(
-            help="A built-in problem (see `scrl list`), the path of a problem file, or a run "
+            help="A built-in problem (see `scrl list`), a problem file or folder, a map, or a run "
             "folder: then its own policy on its own problem."
         ),
     ],

@@ -24,7 +24,10 @@ JsonFlag = Annotated[
     bool, typer.Option("--json", help="One JSON document on standard output, nothing else there.")
 ]
 ProblemArgument = Annotated[
-    str, typer.Argument(help="A built-in problem (see `scrl list`) or the path of a problem file.")
+    str,
+    typer.Argument(
+        help="A built-in problem (see `scrl list`), a problem file or folder, or a map."
+    ),
 ]
 
 

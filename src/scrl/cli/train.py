@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 def train(
     problem: Annotated[
         str | None,
-        typer.Argument(help="A built-in problem (see `scrl list`) or the path of a problem file."),
+        typer.Argument(
+            help="A built-in problem (see `scrl list`), a problem file or folder, or a map."
+        ),
     ] = None,
     method: Annotated[str | None, typer.Option(help="A method (see `scrl list`).")] = None,
     learner: Annotated[
