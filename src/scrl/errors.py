@@ -68,6 +68,9 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno is None:  # NumPy's own words for a file that was not written whole
+            reason = f"not written whole, perhaps because the disk is full ({error})"
+            raise OSError(errno.EIO, reason, str(path)) from error
         if error.filename is None:
             error.filename = str(path)
         raise

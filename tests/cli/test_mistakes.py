@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from scrl.cli.app import app
+from scrl.errors import writing
+
+FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000)); "
+"""A limit on the size of files stands for a full disk; the message differs, the path does not."""
 
 
 def scrl(*arguments: str | Path) -> Any:
@@ -114,3 +120,34 @@ def test_a_next_step_can_be_copied(tmp_path: Path, name: str) -> None:
     path = str(tmp_path / name / "problem.toml")
     shown = f"'{path}'" if " " in name else path
     assert done.stdout.splitlines()[-1].endswith(f"then  scrl check {shown}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        (("new", "my field"), "my field/problem.toml"),
+        (("solve", "agri-situational", "--sweep", "situational", "--points", "2"),
+         "runs/agri-situational-situational.png"),
+        (("list", "--json"), "standard output"),
+    ],
+)  # fmt: skip
+def test_a_full_disk_is_named_with_its_file(
+    tmp_path: Path, arguments: tuple[str, ...], path: str
+) -> None:
+    program = f"{FULL}from scrl.cli import main; main()"
+    with (tmp_path / "out").open("w") as out:
+        done = subprocess.run(
+            [sys.executable, "-c", program, *arguments],
+            stdout=out, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        )  # fmt: skip
+    assert done.returncode == 1
+    (message,) = done.stderr.splitlines()
+    assert message.startswith(f"scrl: {path}: File too large. It is not written")
+    assert not (tmp_path / "my field").exists()
+
+
+def test_a_file_that_was_not_written_whole_is_named() -> None:
+    full = pytest.raises(OSError, match="perhaps because the disk is full")
+    with full as caught, writing(Path("state.eqx")):
+        raise OSError("6144 requested and 4096 written")
+    assert caught.value.filename == "state.eqx"
