@@ -126,8 +126,6 @@ def test_a_next_step_can_be_copied(tmp_path: Path, name: str) -> None:
     ("arguments", "path"),
     [
         (("new", "my field"), "my field/problem.toml"),
-        (("solve", "agri-situational", "--sweep", "situational", "--points", "2"),
-         "runs/agri-situational-situational.png"),
         (("list", "--json"), "standard output"),
     ],
 )  # fmt: skip

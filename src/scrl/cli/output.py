@@ -86,12 +86,12 @@ class _Ragged(Table):
     """A table whose lines end where their text ends."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for line in Segment.split_lines(super().__rich_console__(console, options)):
+        drawn = super().__rich_console__(console, options)
+        for line in Segment.split_lines(each for each in drawn if isinstance(each, Segment)):
             while line and not line[-1].text.strip(" "):
                 line.pop()
             if line:
-                text, *rest = line.pop()
-                line.append(Segment(text.rstrip(" "), *rest))
+                line[-1] = Segment(line[-1].text.rstrip(" "), line[-1].style)
             yield from line
             yield Segment.line()
 
