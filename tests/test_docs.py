@@ -52,6 +52,14 @@ def tool(name: str) -> ModuleType:
     return module
 
 
+def test_versions_that_do_not_work_are_named() -> None:
+    assert "mujoco<4" in (ROOT / "constraints.txt").read_text()
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert "gymnasium[mujoco]" not in text or "'mujoco<4'" in text
+        assert "`masa-safe-rl`" not in text or "From 0.3.7 on it needs Python 3.13" in text
+
+
 @pytest.mark.parametrize("page", pages_with("python"), ids=lambda page: page.stem)
 def test_python_blocks_run_and_print_the_text_below_them(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

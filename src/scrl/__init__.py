@@ -8,12 +8,16 @@ print(scrl.evaluate(problem, "full-speed"))
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from scrl._registration import register_now_or_later
 from scrl._version import __version__
 
+TYPE_CHECKING = False
+"""As in `typing`, which is not imported: until the command runs, Ctrl-C shows a traceback."""
+
 if TYPE_CHECKING:
+    from typing import Any
+
     from scrl import gym as gym
     from scrl import reference as reference
     from scrl import sb3 as sb3

@@ -7,14 +7,15 @@ second; so the problems are registered the moment Gymnasium is imported.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
-from pathlib import Path
-from types import ModuleType
 
-BUILTIN_FOLDER = Path(__file__).parent / "problems" / "builtin"
+TYPE_CHECKING = False
+"""As in `typing`: whoever imports the package imports as little as can be."""
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
 
 
 def register_now_or_later() -> None:
@@ -27,15 +28,17 @@ def register_now_or_later() -> None:
 
 def register() -> None:
     """`scrl/NAME-v0` for every built-in problem; harmless when called twice."""
+    from pathlib import Path
+
     import gymnasium
 
-    for path in sorted(BUILTIN_FOLDER.glob("*.toml")):
+    for path in sorted((Path(__file__).parent / "problems" / "builtin").glob("*.toml")):
         name = f"scrl/{path.stem}-v0"
         if name not in gymnasium.registry:
             gymnasium.register(name, "scrl.gym:make", kwargs={"problem": path.stem})
 
 
-class _WhenGymnasiumComes(MetaPathFinder):
+class _WhenGymnasiumComes:
     """Finds Gymnasium as usual, once, and registers after it has run."""
 
     def find_spec(
@@ -44,17 +47,19 @@ class _WhenGymnasiumComes(MetaPathFinder):
         del path, target
         if fullname != "gymnasium":
             return None
+        from importlib.util import find_spec
+
         sys.meta_path.remove(self)
         spec = find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            spec.loader = _ThenRegister(spec.loader)
+            spec.loader = _ThenRegister(spec.loader)  # pyright: ignore[reportAttributeAccessIssue]
         return spec
 
 
-class _ThenRegister(Loader):
+class _ThenRegister:
     """Runs a module and then registers."""
 
-    def __init__(self, inner: Loader) -> None:
+    def __init__(self, inner: Any) -> None:
         self._inner = inner
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:

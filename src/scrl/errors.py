@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import errno
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
+from pathlib import Path
 
 
 class ScrlError(Exception):
     """The input is wrong; the message is complete and needs no traceback (exit code 2)."""
+
+
+class UnfinishedError(ScrlError):
+    """The input is right but the work could not be finished, as on a full disk (exit code 1)."""
 
 
 class RuleError(ScrlError):
@@ -28,6 +36,44 @@ class ProblemError(ScrlError):
 
 class PolicyError(ScrlError):
     """A policy cannot be used: unknown name, value out of range, missing run folder."""
+
+
+_setting: ContextVar[Callable[[str, str], str]] = ContextVar(
+    "_setting", default=lambda key, value: f'set {key} = "{value}"'
+)
+
+
+def to_set(key: str, value: str) -> str:
+    """How the reader of an error sets a key: in a problem file, or as a command says."""
+    return _setting.get()(key, value)
+
+
+@contextmanager
+def set_by(way: Callable[[str, str], str]) -> Iterator[None]:
+    """Have errors say that a key is set in this way, as by an option on the command line."""
+    token = _setting.set(way)
+    try:
+        yield
+    finally:
+        _setting.reset(token)
+
+
+STORAGE_TROUBLES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What the system says when a file that is being written finds no room, or the disk fails."""
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Errors of the system name the file that is written here: that of a full disk does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:  # NumPy's own words for a file that was not written whole
+            reason = f"not written whole, perhaps because the disk is full ({error})"
+            raise OSError(errno.EIO, reason, str(path)) from error
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from scrl.errors import writing
 from scrl.problems import Problem, load_file, save
 from scrl.runfiles.environment import KeptEnvironment
 from scrl.runfiles.events import EventFiles
@@ -142,7 +143,7 @@ class RunFolder:
     def log(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append a line per row; a row has `iteration`, `seed`, and numbers."""
         lines = [plain(row) for row in rows]
-        with self._metrics.open("ab") as file:
+        with writing(self._metrics), self._metrics.open("ab") as file:
             file.write(b"".join(map(json_line, lines)))
         self._events.add(lines)
 
@@ -163,7 +164,7 @@ class RunFolder:
     def save_checkpoint(self, state: Any, *, iteration: int, wall_s: float) -> None:
         """Keep the state; at whatever moment the process is killed, a whole checkpoint is there."""
         self._mark.parent.mkdir(exist_ok=True)
-        with self._metrics.open("rb+") as file:
+        with writing(self._metrics), self._metrics.open("rb+") as file:
             os.fsync(file.fileno())
             metrics_bytes = file.seek(0, os.SEEK_END)
         # A new name each time, even for the same iteration: the old pair stays whole until the
@@ -253,7 +254,15 @@ class RunFolder:
         """What to type to go on with the run."""
         if (self.path / "environment.json").is_file():
             return f"scrl.resume({str(self.path)!r}, env, labels=...) in Python"
-        return f"`scrl train --resume {shlex.quote(str(self.path))}`"
+        command = "train" if self.has_problem else "learn"
+        return f"`scrl {command} --resume {shlex.quote(str(self.path))}`"
+
+    @property
+    def saved_iteration(self) -> int | None:
+        """The iteration of the last checkpoint; none where there is no checkpoint."""
+        if not self._mark.is_file():
+            return None
+        return read_json(self._mark, {"iteration": int})["iteration"]
 
     @property
     def is_finished(self) -> bool:

@@ -8,6 +8,7 @@ stand still until the others have caught up, in the same compiled call as before
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 import time
@@ -20,10 +21,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from scrl.errors import ScrlError
+from scrl.errors import ScrlError, UnfinishedError
 from scrl.loop import LoopState, Metrics
 from scrl.outcome import TrainingResult
 from scrl.rounds import Rounds, TaskRounds
+from scrl.runs import RunFolder
 from scrl.underway import Underway, Watcher, tell
 
 CHECKPOINT_EVERY_S = 20.0
@@ -35,6 +37,46 @@ class InterruptedTrainingError(ScrlError):
     def __init__(self, run: Path) -> None:
         super().__init__(f"interrupted; all is saved in {run}")
         self.run = run
+
+
+class StoppedTrainingError(KeyboardInterrupt):
+    """Somebody wanted training to end at once: what was under way is lost."""
+
+    def __init__(self, kept: str, run: Path | None) -> None:
+        super().__init__(kept)
+        self.kept = kept
+        """What is saved, in words."""
+        self.run = run
+        """What can be gone on with; none where nothing is left."""
+
+
+@contextmanager
+def keeping_account(folder: RunFolder, *, is_new: bool) -> Iterator[None]:
+    """Training that ends before its time says what is saved, and where.
+
+    A new run folder in which nothing is saved is removed.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise StoppedTrainingError(*_what_is_kept(folder, is_new=is_new)) from None
+    except OSError as error:
+        kept, run = _what_is_kept(folder, is_new=is_new)
+        way = "begin again" if run is None else f"go on with {folder.going_on}"
+        raise UnfinishedError(
+            f"{error.filename or folder.path}: {error.strerror or error}. Training has stopped; "
+            f"{kept}. When the cause is removed, {way}"
+        ) from error
+
+
+def _what_is_kept(folder: RunFolder, *, is_new: bool) -> tuple[str, Path | None]:
+    """What is saved of a run, in words, and its folder if there is still one."""
+    if (saved := folder.saved_iteration) is not None:
+        return f"it is saved up to iteration {saved:,} in {folder.path}", folder.path
+    if not is_new:
+        return f"nothing is saved yet in {folder.path}", folder.path
+    shutil.rmtree(folder.path, ignore_errors=True)
+    return f"nothing was saved yet, and {folder.path} is removed", None
 
 
 def run_together(

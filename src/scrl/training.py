@@ -19,7 +19,7 @@ from scrl.problems import Problem
 from scrl.problems import load as load_problem
 from scrl.rules import told
 from scrl.runs import RunFolder, RunRecord, new_run_path
-from scrl.together import run_together
+from scrl.together import keeping_account, run_together
 from scrl.trained import REPORT_SEED, read_result
 from scrl.underway import Underway, Watcher
 
@@ -69,7 +69,9 @@ def train(  # noqa: PLR0913 (one for each thing that a user may want to say)
     loaded = problem if isinstance(problem, Problem) else load_problem(problem)
     config = configure(method, settings=settings, **parts)
     path = Path(out) if out else new_run_path(Path("runs"), loaded.name, config.method)
-    return run_together([begin_run(loaded, config, chosen, path)], watch)[0]
+    underway = begin_run(loaded, config, chosen, path)
+    with keeping_account(underway.folder, is_new=True):
+        return run_together([underway], watch)[0]
 
 
 def begin_run(
@@ -104,7 +106,8 @@ def resume(
     if (finished := read_result(folder)) is not None:
         return finished
     if env is None and not environment:
-        return run_together([Underway.again(folder)], watch)[0]
+        with keeping_account(folder, is_new=False):
+            return run_together([Underway.again(folder)], watch)[0]
     outside = environment_again(folder, env, environment)
     _room().check_lanes(outside, folder)
     config = TrainingConfig.from_json(folder.record.settings)

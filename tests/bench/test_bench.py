@@ -62,6 +62,12 @@ def test_finished_runs_are_read_and_not_trained_again(
     ]  # fmt: skip
 
 
+def test_a_quick_bench_says_so_in_its_files(whole: tuple[Path, dict[str, str]]) -> None:
+    written = bench(whole[0], is_quick=True)
+    assert all("(--quick)" in text for text in written.values())
+    assert not any("(--quick)" in text for text in whole[1].values())
+
+
 @pytest.mark.parametrize("options", [{"seeds": 3}, {"settings": TINY | {"width": 5}}])
 def test_runs_with_other_seeds_or_settings_are_not_taken_for_these(
     whole: tuple[Path, dict[str, str]], options: dict[str, object]

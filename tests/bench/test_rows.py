@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from scrl.bench import TABLES, Cell, Row
+from scrl.bench.bench import QUICK_NOTE
 from scrl.bench.rows import rows_of
 from scrl.bench.writing import as_csv, latex, markdown
 from scrl.evaluation import Evaluation
@@ -102,3 +103,13 @@ def test_csv_holds_every_number_unrounded() -> None:
     assert float(found[2]["violation_mean"]) == np.float64(94.0) / 10
     assert float(found[0]["return_mean"]) == np.mean(np.array([-27.0, -27.1, -27.2]) / 10)
     assert found[0]["published_return"] == "-24.53"
+
+
+def test_a_quick_table_says_so_in_every_file() -> None:
+    found = list(rows().values())
+    assert markdown(TABLES["table1"], found, QUICK_NOTE).startswith(
+        f"**{QUICK_NOTE}**\n\n| problem"
+    )
+    assert latex(TABLES["table1"], found, QUICK_NOTE).startswith(f"% {QUICK_NOTE}\n")
+    table = csv.DictReader(io.StringIO(as_csv(found, QUICK_NOTE)))
+    assert {row["note"] for row in table} == {QUICK_NOTE}

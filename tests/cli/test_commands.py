@@ -34,6 +34,24 @@ def run(*arguments: str, cwd: Path | None = None, **environment: str):
 def test_version_and_help() -> None:
     assert run("--version").stdout.startswith("scrl 0.")
     assert "eval" in run("--help").stdout
+    assert run("-h").stdout == run("--help").stdout
+    assert "--policy" in run("eval", "-h").stdout
+
+
+def test_bash_completes_subcommands_and_options(tmp_path: Path) -> None:
+    command = tmp_path / "scrl"
+    command.write_text(f"#!{sys.executable}\nfrom scrl.cli import main\nmain()\n")
+    command.chmod(0o755)
+    script = """
+    eval "$(scrl --show-completion)"
+    COMP_WORDS=(scrl e) COMP_CWORD=1; _scrl_completion scrl; echo "${COMPREPLY[*]}"
+    COMP_WORDS=(scrl train --pre) COMP_CWORD=2; _scrl_completion scrl; echo "${COMPREPLY[*]}"
+    """
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, env={**os.environ, "PATH": path}
+    )
+    assert done.stdout.splitlines() == ["eval export", "--preset"]
 
 
 def test_eval_in_json_follows_the_contract() -> None:
@@ -78,7 +96,9 @@ def test_list_names_all_seven() -> None:
 
 
 def test_new_then_check_then_eval(tmp_path: Path) -> None:
-    assert run("new", "my field", cwd=tmp_path).returncode == 0
+    made = run("new", "my field", cwd=tmp_path)
+    assert made.returncode == 0
+    assert "then  scrl check 'my field/problem.toml'" in made.stdout
     assert run("check", "my field/problem.toml", cwd=tmp_path).returncode == 0
     assert run("eval", "my field", "--policy", "full-speed", cwd=tmp_path).returncode == 1
 

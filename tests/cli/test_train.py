@@ -175,6 +175,43 @@ def test_ctrl_c_ends_with_130_and_resume_ends_with_the_same_bits(
     assert comparable(json.loads(done.stdout)) == comparable(json.loads(trained.stdout))
 
 
+def test_a_reader_that_goes_away_does_not_end_training(
+    place: Place, trained: subprocess.CompletedProcess[str]
+) -> None:
+    """`scrl train ... 2>&1 | head -1`"""
+    run = place.folder / "unread"
+    with subprocess.Popen(
+        [*SCRL, "train", "field.toml", "--json", "--out", str(run), *TINY],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=place.folder,
+        env=place.environment,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(timeout=120) == 0
+    assert (run / "policy.eqx").read_bytes() == (place.folder / "run/policy.eqx").read_bytes()
+
+
+def test_a_full_disk_is_named_with_what_is_kept(
+    place: Place, trained: subprocess.CompletedProcess[str]
+) -> None:
+    """A limit on the size of files stands for the disk; the message differs, the path does not."""
+    small = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, 4_000)); "
+    program = f"{small}from scrl.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "train", "field.toml", "--out", "my run", *TINY],
+        capture_output=True, text=True, cwd=place.folder, timeout=120, env=place.environment,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    message = done.stderr.splitlines()[-1]
+    assert message.startswith("scrl: my run/metrics.jsonl: File too large. Training has stopped; ")
+    assert "nothing was saved yet, and my run is removed" in message
+    assert not (place.folder / "my run").exists()
+
+
 def wait_for_a_round(run: Path, process: subprocess.Popen[str]) -> None:
     """Until the first round is logged."""
     metrics, deadline = run / "metrics.jsonl", time.monotonic() + 120

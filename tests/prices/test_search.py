@@ -55,6 +55,29 @@ def test_the_disjuncts_are_priced_and_the_cheapest_is_taken() -> None:
     assert found["S3 >= 800"].return_ == pytest.approx(-29.93, abs=0.01)
 
 
+@pytest.mark.parametrize(
+    ("rule", "status"),
+    [
+        ("S1 >= 1e20", "impossible"),
+        ("S1 <= 1e20", "satisfied"),
+        ("S1 <= 1e150", "satisfied"),
+        ("1e-150*S1 <= 1", "satisfied"),
+        ("if S1 > 1e20 then S2 >= 1e30", "satisfied"),
+    ],
+)
+def test_numbers_of_any_size_are_answered(asking: Planner, rule: str, status: str) -> None:
+    assert asking.ask("agri", rule).status == status
+
+
+def test_rules_that_no_loosening_helps_are_named(
+    asking: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for room in ("explain", "priced"):
+        monkeypatch.setattr(f"scrl.reference.{room}.least_loosening", lambda *_, **__: None)
+    with pytest.raises(ScrlError, match="impossible: no policy keeps 'rule-1', and no loosening"):
+        asking.ask("agri", "S1 >= 1e150")
+
+
 def test_impossible_rules_get_the_conflict_and_the_least_violating_plan(asking: Planner) -> None:
     answer = asking.ask("agri", ["S1 >= 400", "S1 + S2 <= 700", "S5 >= 100"])
     assert answer.status == "impossible"

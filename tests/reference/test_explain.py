@@ -67,7 +67,7 @@ def test_a_rule_that_is_impossible_alone() -> None:
     assert [str(each) for each in found.relax] == [
         "'too little': S2 <= 300 becomes S2 <= 351 (by 51.00)"
     ]
-    assert "impossible; in conflict: 'too little'" in str(found)
+    assert "impossible; cannot hold: 'too little'" in str(found)
 
 
 def test_the_loosened_rules_can_be_kept() -> None:

@@ -34,6 +34,23 @@ rule 'equity', line 1, column 9: unexpected 'AND': did you mean 'and'?
 rule 'equity', line 1, column 12: unexpected 'than': did you mean 'then'?
   if S1 <= 3 than S2 <= 4
              ^^^^""",
+    "S1 >= 100 liters": """\
+rule 'equity', line 1, column 11: unexpected 'liters': write the number without a unit (then \
+follows 'and', 'or', '->' or the end of the rule)
+  S1 >= 100 liters
+            ^^^^^^""",
+    "if S1 > 3 then north field >= 300": """\
+rule 'equity', line 1, column 16: a name with spaces or signs is quoted: write "north field"
+  if S1 > 3 then north field >= 300
+                 ^^^^^^^^^^^""",
+    "S1 + north feild >= 300": """\
+rule 'equity', line 1, column 6: unknown region 'north feild': did you mean '"north field"'?
+  S1 + north feild >= 300
+       ^^^^^^^^^^^""",
+    "S1 S2 <= 3": """\
+rule 'equity', line 1, column 4: unexpected 'S2': expected a comparison such as <= or >=
+  S1 S2 <= 3
+     ^^""",
     "S1 <= 3 S2": """\
 rule 'equity', line 1, column 9: unexpected 'S2': expected 'and', 'or', '->' or the end of the rule
   S1 <= 3 S2
@@ -141,6 +158,11 @@ def test_without_names_the_message_is_shorter():
     )
 
 
+def test_two_names_in_a_row_are_probably_one_that_needs_quotes():
+    with pytest.raises(RuleError, match='in double quotes, as in "wheat north"'):
+        parse("wheat north >= 300")
+
+
 def test_carets_stand_under_wide_and_odd_characters():
     with pytest.raises(RuleError) as caught:
         parse('"東京"\t<= S9', regions=["東京"])
@@ -161,7 +183,8 @@ def test_a_rule_is_text(text):
         ("S1 >= 1_000", "write a number without separators, as in 1000"),
         ("S1 >= 1,000", "write a number without separators, as in 1000"),
         ("S1 != 4", "write 'not (... == ...)'"),
-        ("North fields <= 3", "unknown region 'North': known are"),
+        ("North fields <= 3", "unknown region 'North fields': did you mean '\"north field\"'?"),
+        ("North wing <= 3", "unknown region 'North': known are"),
         ("s1 <= 3", "did you mean 'S1'?"),
         ('"NORTH FIELD" <= 3', "did you mean '\"north field\"'?"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ import pytest
 
 import scrl
 from scrl import together
+from scrl.errors import UnfinishedError
 from scrl.outcome import TrainingResult
 from scrl.problems import Problem
 from scrl.runs import RunError, RunFolder
@@ -109,9 +111,39 @@ def test_ctrl_c_twice_does_not_wait_for_the_round(problem: Problem, tmp_path: Pa
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=r"nothing was saved yet, and .*run is removed"):
         train(problem, "ppo", tmp_path / "run", watch=watch)
     assert signal.getsignal(signal.SIGINT) is before
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.usefixtures("saves_every_round")
+@pytest.mark.parametrize(
+    ("trouble", "error", "message"),
+    [
+        (KeyboardInterrupt(), KeyboardInterrupt, "it is saved up to iteration 2 in "),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "metrics.jsonl"),
+            UnfinishedError,
+            r"metrics.jsonl: No space left on device\. Training has stopped; it is saved up to "
+            r"iteration 2 in .*go on with `scrl train --resume '.*/my run'`",
+        ),
+    ],
+)
+def test_training_that_cannot_go_on_says_what_is_kept(
+    problem: Problem,
+    tmp_path: Path,
+    trouble: BaseException,
+    error: type[BaseException],
+    message: str,
+) -> None:
+    def watch(now: Progress) -> None:
+        if now.rounds == 2:
+            raise trouble
+
+    with pytest.raises(error, match=message):
+        train(problem, "ppo", tmp_path / "my run", watch=watch)
+    assert (tmp_path / "my run" / "checkpoint" / "checkpoint.json").is_file()
 
 
 def test_a_finished_run_is_read_and_not_trained_again(

@@ -18,7 +18,7 @@ from scrl.bench.progress import BenchWatcher, Teller
 from scrl.bench.rows import Row, rows_of
 from scrl.bench.tables import VARIANTS, Cell, Table
 from scrl.bench.writing import as_csv, latex, markdown
-from scrl.errors import ScrlError
+from scrl.errors import ScrlError, writing
 from scrl.methods import TrainingConfig, configure
 from scrl.outcome import TrainingResult
 from scrl.problems import Problem, load
@@ -29,6 +29,9 @@ QUICK: Mapping[str, Any] = MappingProxyType(
     {"iterations": 4, "settle": 4, "worlds": 4, "steps": 256, "updates": 16}
 )
 """Settings that show that everything runs; nothing is learned in so few rounds."""
+QUICK_NOTE = (
+    "Made by a quick run (--quick) of a few rounds: it shows that everything runs, no more."
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class BenchResult:
     table: Table
     rows: tuple[Row, ...]
     out: Path
+    note: str | None = None
+    """What a reader of the table must know."""
 
 
 def run_bench(  # noqa: PLR0913 (one for each thing that a user may want to say)
@@ -73,10 +78,13 @@ def run_bench(  # noqa: PLR0913 (one for each thing that a user may want to say)
         train_jobs(jobs, teller, workers or Workers(), at_once=at_once)
     found = teller.found
     rows = tuple(rows_of([(cell, found[cell]) for cell in cells], problems.__getitem__))
-    for ending, text in [("md", markdown(table, rows)), ("csv", as_csv(rows)),
-                         ("tex", latex(table, rows))]:  # fmt: skip
-        (out / f"{table.name}.{ending}").write_text(text, encoding="utf-8")
-    return BenchResult(table, rows, out)
+    note = QUICK_NOTE if is_quick else None
+    for ending, text in [("md", markdown(table, rows, note)), ("csv", as_csv(rows, note)),
+                         ("tex", latex(table, rows, note))]:  # fmt: skip
+        path = out / f"{table.name}.{ending}"
+        with writing(path):
+            path.write_text(text, encoding="utf-8")
+    return BenchResult(table, rows, out, note)
 
 
 def _finished(job: Job) -> TrainingResult | None:

@@ -14,18 +14,20 @@ from scrl.statistics import Mean
 Bold = Callable[[str], str]
 
 
-def markdown(table: Table, rows: Sequence[Row]) -> str:
-    """A table for the manual."""
+def markdown(table: Table, rows: Sequence[Row], note: str | None = None) -> str:
+    """A table for the manual, under a note where there is one."""
     head = _header(table)
     lines = [head, ["---"] * len(head)]
     lines += [_cells(table, row, bold=lambda text: f"**{text}**") for row in rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+    above = f"**{note}**\n\n" if note else ""
+    return above + "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
-def latex(table: Table, rows: Sequence[Row]) -> str:
-    """A table for a paper (needs booktabs)."""
+def latex(table: Table, rows: Sequence[Row], note: str | None = None) -> str:
+    """A table for a paper (needs booktabs), after a note where there is one."""
     head = _header(table)
     lines = [
+        *([f"% {note}", r"\textbf{" + note + r"}\par"] if note else []),
         r"\begin{tabular}{" + "l" * 2 + "r" * (len(head) - 2) + "}",
         r"\toprule",
         _tex_line(head),
@@ -40,22 +42,23 @@ def latex(table: Table, rows: Sequence[Row]) -> str:
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
-def as_csv(rows: Sequence[Row]) -> str:
-    """Every number, unrounded."""
+def as_csv(rows: Sequence[Row], note: str | None = None) -> str:
+    """Every number, unrounded; a note is a column of its own."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     means = ("violation", "return", "steps", "equity", "adequacy")
     columns = [f"{name}_{part}" for name in means for part in Mean._fields]
     writer.writerow(
         ["problem", "method", "seeds", "satisfied", *columns, "reference",
-         "published_violation", "published_return"]
+         "published_violation", "published_return", *(["note"] if note else [])]
     )  # fmt: skip
     for row in rows:
         figures = [value for mean in _means(row) for value in mean]
         published = [row.published.violation, row.published.return_] if row.published else ["", ""]
         writer.writerow(
             [row.cell.problem, row.cell.label, row.seeds, row.satisfied, *figures,
-             "" if row.reference is None else row.reference, *published]
+             "" if row.reference is None else row.reference, *published,
+             *([note] if note else [])]
         )  # fmt: skip
     return out.getvalue()
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -27,46 +27,60 @@ from scrl.cli import (
     solve,
     train,
 )
-from scrl.cli.interrupts import hear_every_interrupt
-from scrl.cli.output import EXIT_INTERRUPTED, EXIT_WRONG_INPUT
-from scrl.errors import ScrlError
+from scrl.cli.interrupts import hear_every_interrupt, interrupts_raised, leave
+from scrl.cli.output import EXIT_UNFINISHED, EXIT_WRONG_INPUT
+from scrl.cli.streams import outlive_readers
+from scrl.errors import STORAGE_TROUBLES, ScrlError, UnfinishedError
 
 app = typer.Typer(
     name="scrl",
     help="Write rules over a map, learn how to drive so that they hold, see how good it is.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 
 
 def _ends_cleanly(command: Callable[..., None]) -> Callable[..., None]:
-    """Wrong input ends with one message and code 2, Ctrl-C with 130: never with a traceback."""
+    """Wrong input ends with one message and code 2, a full disk with 1, Ctrl-C with 130.
+
+    None of them shows a traceback.
+    """
 
     @wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
         try:
-            command(*arguments, **options)
+            with interrupts_raised():
+                command(*arguments, **options)
+                sys.stdout.flush()
+        except UnfinishedError as error:
+            _end(str(error), EXIT_UNFINISHED)
         except ScrlError as error:
-            print(f"scrl: {error}", file=sys.stderr)
-            raise typer.Exit(EXIT_WRONG_INPUT) from None
-        except BrokenPipeError:
-            # The reader went away (`scrl list | head`): nothing is wrong, nobody is left to tell.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from None
+            _end(str(error), EXIT_WRONG_INPUT)
         except OSError as error:
-            print(f"scrl: {error.filename or 'file'}: {error.strerror or error}", file=sys.stderr)
-            raise typer.Exit(EXIT_WRONG_INPUT) from None
+            _end(*_told(error))
         except KeyboardInterrupt:
-            print("\nscrl: interrupted", file=sys.stderr)
-            sys.stdout.flush()
-            sys.stderr.flush()
-            # Compiled code may still be running in other threads: leave without tearing down
-            # what it works on.
-            os._exit(EXIT_INTERRUPTED)
+            leave()
 
     return run
+
+
+def _end(message: str, code: int) -> NoReturn:
+    print(f"scrl: {message}", file=sys.stderr)
+    raise typer.Exit(code) from None
+
+
+def _told(error: OSError) -> tuple[str, int]:
+    """What the system complains of, and the exit code: a path may be wrong, or a disk full."""
+    path = error.filename2 or error.filename or "standard output"
+    message = f"{path}: {error.strerror or error}"
+    if error.errno not in STORAGE_TROUBLES:
+        return message, EXIT_WRONG_INPUT
+    return (
+        f"{message}. It is not written, and what was there before is as it was: "
+        "make room, or choose another folder, and give the same command again"
+    ), EXIT_UNFINISHED
 
 
 for _name, _command in {
@@ -84,7 +98,7 @@ for _name, _command in {
     "compare": compare.compare,
     "export": export.export,
 }.items():
-    app.command(_name)(_ends_cleanly(_command))
+    app.command(_name, cls=new.GridCommand if _name == "new" else None)(_ends_cleanly(_command))
 
 
 def _show_version(is_asked: bool) -> None:
@@ -112,8 +126,9 @@ def _prepare_jax() -> None:
     os.environ.setdefault("JAX_NUM_CPU_DEVICES", str(os.cpu_count() or 1))
 
 
-def main() -> None:
-    """Run a command."""
+def run() -> None:
+    """Run the command that the command line names."""
     _prepare_jax()
     hear_every_interrupt()
+    outlive_readers()
     app(prog_name="scrl")

@@ -15,6 +15,7 @@ from rich.markup import escape
 from scrl.cli.evaluate import print_evaluation
 from scrl.cli.output import (
     JsonFlag,
+    command_line,
     console,
     distance_from_best,
     messages,
@@ -105,8 +106,10 @@ def ask(
     warn(list(answers[0].warnings))
     for path in kept:
         messages().print(
-            f"kept in {escape(str(path))}: `scrl report` draws it, `scrl export` writes the route",
+            f"kept in {path}: {command_line('report', path)} draws it, "
+            f"{command_line('export', path, '--format', 'geojson')} writes the route",
             soft_wrap=True,
+            markup=False,
         )
     if not all(answer.is_satisfied for answer in answers):
         raise typer.Exit(1)

@@ -109,6 +109,7 @@ def document(result: BenchResult) -> dict[str, Any]:
     return {
         "table": result.table.name,
         "out": str(result.out),
+        "note": result.note,
         "rows": [
             {
                 "problem": row.cell.problem,
@@ -150,5 +151,7 @@ def print_table(result: BenchResult) -> None:
         )
     out = console()
     out.print(shown)
+    if result.note:
+        out.print(result.note, style="yellow", markup=False, soft_wrap=True)
     files = ", ".join(f"{result.table.name}.{ending}" for ending in ("md", "csv", "tex"))
     out.print(f"written: {files} and the run folders, in {escape(str(result.out))}", soft_wrap=True)

@@ -11,6 +11,7 @@ from scrl.errors import ScrlError
 
 if TYPE_CHECKING:
     from scrl.problems import Problem
+    from scrl.worlds.regions import RegionMap
 
 
 def check(problem: ProblemArgument, as_json: JsonFlag = False) -> None:
@@ -34,8 +35,11 @@ def _impossible(problem: Problem) -> list[str]:
         is_possible = Question.of(problem).is_possible()
     except ScrlError:
         return []
-    text = "no policy can keep these rules: `scrl solve` says which of them conflict"
-    return [] if is_possible else [text]
+    if is_possible:
+        return []
+    if len(problem.rules.rules) == 1:
+        return ["no policy can keep this rule: `scrl solve` says what would have to give"]
+    return ["no policy can keep these rules: `scrl solve` says which of them cannot hold"]
 
 
 def _document(problem: Problem) -> dict[str, Any]:
@@ -60,8 +64,46 @@ def _document(problem: Problem) -> dict[str, Any]:
             for atom in atoms.atoms
         ],
         "path_cells": len(spec.path.cells),
+        "legs": len(spec.path.legs),
+        "place": _place(spec.regions),
         "unit": spec.units.unit,
     }
+
+
+def _place(regions: RegionMap) -> dict[str, Any] | None:
+    """Where the map lies and how large it is, so that wrong coordinates are seen."""
+    georeference = regions.georeference
+    if georeference is None:
+        return None
+    rows, columns = regions.shape
+    left, bottom, right, top = georeference.extent
+    east, north = georeference.cell_size_metres() or (None, None)
+    area = None if east is None or north is None else int(regions.enterable.sum()) * east * north
+    return {
+        "coordinates": georeference.kind,
+        "extent": [left, bottom, right, top],
+        "centre": [(left + right) / 2, (bottom + top) / 2],
+        "width_m": None if east is None else columns * east,
+        "height_m": None if north is None else rows * north,
+        "field_m2": area,
+    }
+
+
+def _place_text(problem: Problem) -> str:
+    legs = len(problem.world_spec.path.legs)
+    path = f"path in {legs} leg{'s' if legs > 1 else ''}"
+    place = _place(problem.world_spec.regions)
+    if place is None:
+        return path
+    x, y = place["centre"]
+    if place["coordinates"] == "plain":
+        left, bottom, right, top = place["extent"]
+        return f"x from {left:g} to {right:g}, y from {bottom:g} to {top:g}; {path}"
+    return (
+        f"centre at latitude {y:.5f}, longitude {x:.5f}; {place['width_m']:,.0f} m from west to "
+        f"east, {place['height_m']:,.0f} m from south to north; field of "
+        f"{place['field_m2'] / 10_000:,.2f} ha; {path}"
+    )
 
 
 def heading(problem: Problem) -> str:
@@ -81,6 +123,7 @@ def _print(problem: Problem) -> None:
         f"map {rows} x {columns} cells; path {units.length(len(spec.path.cells))}; top speed "
         f"{units.speed(spec.vehicle.max_speed)}; {spec.vehicle.rate:g} {escape(units.unit)} a step"
     )
+    out.print(_place_text(problem), soft_wrap=True)
     regions = table("region", ">cells", title="Regions")
     for name, cells in zip(spec.regions.names, spec.regions.sizes, strict=True):
         regions.add_row(escape(name), str(cells))
@@ -92,4 +135,5 @@ def _print(problem: Problem) -> None:
         texts = " or ".join(atom.show() for atom in clause.atoms)
         clauses.add_row(escape(problem.rules.rules[clause.rule].name), escape(texts))
     for shown in (regions, rules, clauses):
-        out.print(shown)
+        if shown.row_count:
+            out.print(shown)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -148,7 +147,8 @@ def _tell(problem: Problem) -> None:
 
     out = console()
     out.print(heading(problem))
-    for line in map_lines(problem.world_spec.regions, is_coloured=sys.stdout.isatty()):
+    is_coloured = out.color_system is not None and not out.no_color
+    for line in map_lines(problem.world_spec.regions, is_coloured=is_coloured):
         out.print(line)
     line = problem.world_spec.route.direction.removesuffix("s")
     out.print(

@@ -10,7 +10,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from scrl.cli.output import JsonFlag, console, print_json, signed, table, verdict, warn, working
+from scrl.cli.output import (
+    JsonFlag,
+    command_line,
+    console,
+    print_json,
+    signed,
+    table,
+    verdict,
+    warn,
+    working,
+)
 from scrl.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -25,7 +35,7 @@ def evaluate(
     problem: Annotated[
         str,
         typer.Argument(
-            help="A built-in problem (see `scrl list`), the path of a problem file, or a run "
+            help="A built-in problem (see `scrl list`), a problem file or folder, a map, or a run "
             "folder: then its own policy on its own problem."
         ),
     ],
@@ -58,7 +68,8 @@ def evaluate(
             raise PolicyError(
                 f"{problem}: this run was trained in an environment of somebody's, which cannot be "
                 "made from here, so no --policy, --episodes or --seed can be driven in it. Without "
-                f"them `scrl eval {problem}` shows what was measured when the run ended; anew, in "
+                f"them `{command_line('eval', problem)}` shows what was measured when the run "
+                "ended; anew, in "
                 f"Python: scrl.evaluate_run({problem!r}, env, labels=...)"
             )
         result = show_kept(Path(problem), policy_seed, as_json=as_json)

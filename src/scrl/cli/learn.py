@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from scrl.cli.bar import Bar
-from scrl.cli.output import JsonFlag, console, messages, print_json
+from scrl.cli.output import JsonFlag, command_line, console, messages, print_json
 from scrl.cli.train import ending_well
 from scrl.errors import ScrlError
 
@@ -57,7 +57,8 @@ def learn(
         print_json({"run": run, "ranges": learned.ranges.to_json(), **learned.made})
     else:
         console().print(f"run folder: {escape(run)}", soft_wrap=True)
-        console().print(f"ask with it: scrl ask WORLD RULES --policy {escape(run)}", soft_wrap=True)
+        asking = command_line("ask", "WORLD", "RULES", "--policy", run)
+        console().print(f"ask with it: {asking}", soft_wrap=True, markup=False)
 
 
 class _Watching(Bar):

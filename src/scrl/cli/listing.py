@@ -33,20 +33,20 @@ def list_all(as_json: JsonFlag = False) -> None:
         document = {"problems": listed, "policies": policies, "methods": methods}
         print_json({**document, "learners": list(LEARNERS)})
         return
-    shown = table("problem", "what it asks", title="Built-in problems")
+    shown = table("!problem", "what it asks", title="Built-in problems")
     for problem in problems:
         shown.add_row(f"[bold]{problem.name}[/bold]", problem.options.description)
-    policies = table("policy", "what it does", title="Policies that need no training")
+    policies = table("!policy", "what it does", title="Policies that need no training")
     policies.add_row("[bold]full-speed[/bold]", "drives as fast as it can")
     policies.add_row("[bold]constant:V[/bold]", "keeps the target speed V, in cells per step")
     methods = table(
-        "method", "learner", "penalty", "is told", "what it is", title="Methods to train with"
+        "!method", "!learner", "!penalty", "is told", "what it is", title="Methods to train with"
     )
     for name, method in METHODS.items():
         methods.add_row(
             f"[bold]{name}[/bold]", method.learner, method.penalty, method.told, method.sentence
         )
-    learners = table("learner", "what it is", title="Learners")
+    learners = table("!learner", "what it is", title="Learners")
     for name, sentence in LEARNERS.items():
         learners.add_row(f"[bold]{name}[/bold]", sentence)
     out = console()

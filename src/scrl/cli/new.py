@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
+from typer.core import TyperCommand
 
-from scrl.cli.output import JsonFlag, console, print_json
+from scrl.cli.output import JsonFlag, command_line, console, print_json
+from scrl.errors import ScrlError, set_by
 
 if TYPE_CHECKING:
     from scrl.worlds.regions import RegionMap
 
 NEARLY_SQUARE = 1.05
+_GRID = re.compile(r"\s*(\d{1,9})\s*[x×X*,;: ]\s*(\d{1,9})\s*")
 
 
 def new(
@@ -22,7 +26,8 @@ def new(
         Path | None, typer.Option("--map", help="Your map: GeoJSON, PNG, TIFF or .npy.")
     ] = None,
     grid: Annotated[
-        tuple[int, int] | None, typer.Option(help="Rows and columns of the grid.")
+        str | None,
+        typer.Option(metavar="ROWS COLUMNS", help="Of the grid: 67 92, 67x92 or 67,92."),
     ] = None,
     coordinates: Annotated[
         str | None, typer.Option(help="geographic (longitude, latitude) or plain.")
@@ -40,13 +45,14 @@ def new(
     from scrl.problems import start_problem
 
     given = {
-        "grid": grid,
+        "grid": None if grid is None else _rows_and_columns(grid),
         "coordinates": coordinates,
         "region_property": region_property,
         "field": field,
     }
     chosen = {key: value for key, value in given.items() if value is not None}
-    problem = start_problem(folder, map_path, **chosen)
+    with set_by(lambda key, value: f"add --{key} {value}"):
+        problem = start_problem(folder, map_path, **chosen)
     path = folder / "problem.toml"
     names = problem.world_spec.regions.names
     if as_json:
@@ -56,7 +62,34 @@ def new(
     out.print(f"wrote [bold]{escape(str(path))}[/bold] with {len(names)} regions", soft_wrap=True)
     for line in _cell_lines(problem.world_spec.regions):
         out.print(line, soft_wrap=True)
-    out.print(f"next: edit its rules, then  scrl check {escape(str(path))}", soft_wrap=True)
+    then = command_line("check", path)
+    out.print(f"next: edit its rules, then  {then}", soft_wrap=True, markup=False)
+
+
+class GridCommand(TyperCommand):
+    """Takes the two words of `--grid 67 92` as one, as in `--grid 67x92`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As ever, once they are one."""
+        for place, word in enumerate(args[:-2]):
+            if word == "--grid" and all(each.isdigit() for each in args[place + 1 : place + 3]):
+                args = [
+                    *args[: place + 1],
+                    "x".join(args[place + 1 : place + 3]),
+                    *args[place + 3 :],
+                ]
+                break
+        return super().parse_args(ctx, args)
+
+
+def _rows_and_columns(text: str) -> tuple[int, int]:
+    found = _GRID.fullmatch(text)
+    if found is None:
+        raise ScrlError(
+            f"--grid {text}: it takes two whole numbers, rows and columns: "
+            "--grid 67 92, --grid 67x92 or --grid 67,92"
+        )
+    return int(found[1]), int(found[2])
 
 
 def _cell_lines(regions: RegionMap) -> list[str]:

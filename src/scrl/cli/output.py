@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 
+EXIT_UNFINISHED = 1
 EXIT_WRONG_INPUT = 2
-EXIT_INTERRUPTED = 130
 
 JsonFlag = Annotated[
     bool, typer.Option("--json", help="One JSON document on standard output, nothing else there.")
 ]
 ProblemArgument = Annotated[
-    str, typer.Argument(help="A built-in problem (see `scrl list`) or the path of a problem file.")
+    str,
+    typer.Argument(
+        help="A built-in problem (see `scrl list`), a problem file or folder, or a map."
+    ),
 ]
 
 
@@ -61,6 +67,11 @@ def signed(margin: float) -> str:
     return "+0.00" if text == "-0.00" else text
 
 
+def command_line(*words: str | Path) -> str:
+    """A command as one would type it: names with spaces are quoted."""
+    return shlex.join(["scrl", *map(str, words)])
+
+
 def print_json(document: Any) -> None:
     """One JSON document on standard output."""
     print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
@@ -71,9 +82,27 @@ def file_stem(text: str) -> str:
     return re.sub(r"[^\w-]+", "-", text).strip("-") or "problem"
 
 
+class _Ragged(Table):
+    """A table whose lines end where their text ends."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        drawn = super().__rich_console__(console, options)
+        for line in Segment.split_lines(each for each in drawn if isinstance(each, Segment)):
+            while line and not line[-1].text.strip(" "):
+                line.pop()
+            if line:
+                line[-1] = Segment(line[-1].text.rstrip(" "), line[-1].style)
+            yield from line
+            yield Segment.line()
+
+
 def table(*columns: str, title: str | None = None) -> Table:
-    """A table in the house style; columns whose name starts with '>' are set right."""
-    made = Table(
+    """A table in the house style, in which nothing is ever cut off.
+
+    Columns whose name starts with '>' are set right. What is in those that start with '!' is to
+    be typed again, and stays in one piece; the other columns are wrapped first.
+    """
+    made = _Ragged(
         title=title,
         title_justify="left",
         title_style="bold",
@@ -82,7 +111,10 @@ def table(*columns: str, title: str | None = None) -> Table:
     )
     for column in columns:
         made.add_column(
-            column.removeprefix(">"), justify="right" if column.startswith(">") else "left"
+            column.lstrip(">!"),
+            justify="right" if column.startswith(">") else "left",
+            no_wrap=column.startswith("!"),
+            overflow="fold",
         )
     return made
 

@@ -127,11 +127,16 @@ def _number(value: float | None) -> str:
 
 
 def print_conflict(found: Reference, out: Console) -> None:
-    """Which rules cannot hold together, and what would mend it."""
-    out.print("[bold red]impossible[/bold red]: these rules cannot hold together")
+    """Which rules cannot hold, and what would mend it."""
+    one = "this rule cannot hold"
+    which = one if len(found.conflict) == 1 else "these rules cannot hold together"
+    out.print(f"[bold red]impossible[/bold red]: {which}")
     for name, text in found.conflict:
         out.print(f"  {escape(name)}: {escape(text)}")
-    out.print("the least loosening that helps:")
+    if found.relax:
+        out.print("the least loosening that helps:")
+    else:
+        out.print("no loosening was found that helps: its numbers are too large to be weighed")
     for each in found.relax:
         out.print(f"  {escape(str(each))}")
     for way in found.alternatives:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from scrl.cli.interrupts import EXIT_INTERRUPTED, leave
 from scrl.cli.output import (
-    EXIT_INTERRUPTED,
     JsonFlag,
     console,
     distance_from_best,
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 def train(
     problem: Annotated[
         str | None,
-        typer.Argument(help="A built-in problem (see `scrl list`) or the path of a problem file."),
+        typer.Argument(
+            help="A built-in problem (see `scrl list`), a problem file or folder, or a map."
+        ),
     ] = None,
     method: Annotated[str | None, typer.Option(help="A method (see `scrl list`).")] = None,
     learner: Annotated[
@@ -91,18 +94,25 @@ def train(
 
 @contextmanager
 def ending_well(how: str = "scrl train --resume {run}") -> Iterator[None]:
-    """Say how to go on with training that was interrupted."""
-    from scrl.together import InterruptedTrainingError
+    """Say what is saved of training that was interrupted, and how to go on with it."""
+    from scrl.together import InterruptedTrainingError, StoppedTrainingError
+
+    def go_on(run: Path) -> str:
+        return f"Go on with: {how.format(run=shlex.quote(str(run)))}"
 
     try:
         yield
     except InterruptedTrainingError as stopped:
         messages().print(
-            "interrupted; everything is saved. Go on with: " + how.format(run=stopped.run),
-            soft_wrap=True,
-            markup=False,
+            f"interrupted; everything is saved. {go_on(stopped.run)}", soft_wrap=True, markup=False
         )
         raise typer.Exit(EXIT_INTERRUPTED) from None
+    except StoppedTrainingError as stopped:
+        way = "" if stopped.run is None else f". {go_on(stopped.run)}"
+        leave(f"interrupted; {stopped.kept}{way}")
+    except KeyboardInterrupt:
+        is_known = "{run}" not in how
+        leave("interrupted" + (f"; what was saved is kept. Go on with: {how}" if is_known else ""))
 
 
 def print_result(result: TrainingResult, out: Console) -> None:

@@ -71,6 +71,13 @@ class Planner:
         problem = loaded if rules is None else loaded.with_rules(rules)
         driver = self._driver(loaded)
         priced = price_rules(problem)
+        if priced.branch is None and priced.reference.conflict:
+            names = ", ".join(f"'{name}'" for name, _ in priced.reference.conflict)
+            raise PolicyError(
+                f"{problem.name}: impossible: no policy keeps {names}, and no loosening was found "
+                "that would help; numbers of such different sizes cannot be weighed against each "
+                "other"
+            )
         if priced.branch is None:
             raise PolicyError(
                 f"{problem.name}: the reference found no way to keep the rules in time; "

@@ -22,7 +22,12 @@ from scrl.prices.learning import LearningConfig, LearningState, begin, some_upda
 from scrl.prices.ranges import Ranges
 from scrl.problems import Problem, find_world
 from scrl.runs import RunFolder, RunRecord, new_run_path
-from scrl.together import CHECKPOINT_EVERY_S, InterruptedTrainingError, finishing_the_round
+from scrl.together import (
+    CHECKPOINT_EVERY_S,
+    InterruptedTrainingError,
+    finishing_the_round,
+    keeping_account,
+)
 from scrl.underway import DivergedError
 
 METHOD = "prices"
@@ -63,7 +68,8 @@ def learn(
     record = RunRecord.now(title, METHOD, document, (seed,))
     found = [each if isinstance(each, Problem) else find_world(each) for each in worlds]
     folder = RunFolder.create(path, None, record)
-    return _Learning(folder, config, found, seed).run(watch)
+    with keeping_account(folder, is_new=True):
+        return _Learning(folder, config, found, seed).run(watch)
 
 
 def resume_learning(path: Path | str, *, watch: LearningWatcher | None = None) -> store.Learned:
@@ -75,7 +81,8 @@ def resume_learning(path: Path | str, *, watch: LearningWatcher | None = None) -
         return store.load(folder.path)
     config = _configured(folder.record.settings.get("settings", {}))
     worlds = [find_world(name) for name in folder.record.settings.get("worlds", [])]
-    return _Learning(folder, config, worlds, folder.record.seeds[0]).run(watch)
+    with keeping_account(folder, is_new=False):
+        return _Learning(folder, config, worlds, folder.record.seeds[0]).run(watch)
 
 
 def _configured(settings: Mapping[str, Any]) -> LearningConfig:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from scrl.errors import ProblemError, ScrlError, did_you_mean
+from scrl.errors import ProblemError, ScrlError, did_you_mean, set_by
 from scrl.problems.problem import MapSource, Problem
 from scrl.problems.terms import ProblemOptions
 from scrl.rules import RuleSet
@@ -38,44 +39,50 @@ def _paper_order(name: str) -> tuple[str, int]:
 
 
 def load(name: str | Path) -> Problem:
-    """The built-in problem of that name, or the problem file at that path."""
+    """A built-in problem or world (`agri`, `med`), a problem file, or a map.
+
+    A map gets the default vehicle, and neither it nor a built-in world has rules.
+    """
     if isinstance(name, str) and name in builtin_names():
         return load_file(BUILTIN_FOLDER / f"{name}.toml")
+    if isinstance(name, str) and name in builtin_worlds():
+        return _builtin_world(name)
     path = Path(name)
+    if path.suffix.lower() in SUFFIXES and path.is_file():
+        return _bare_map(path)
     if path.is_dir():
         path = path / "problem.toml"
         if not path.is_file():
             raise ProblemError(f"{name}: this folder holds no problem.toml; name the problem file")
     if not path.is_file():
-        hint = did_you_mean(str(name), builtin_names())
+        hint = did_you_mean(str(name), [*builtin_names(), *builtin_worlds()])
         raise ProblemError(
-            f"{name}: no such problem file, and no built-in problem of that name{hint}"
+            f"{name}: no such problem file or map, and nothing built in has that name{hint}"
         )
     return load_file(path)
 
 
-def find_world(name: str | Path) -> Problem:
-    """A world to write rules for: a built-in one (`agri`, `med`), a problem, or a map file.
+find_world = load
+"""A world to write rules for is whatever can be loaded."""
 
-    A map gets the default vehicle, and neither it nor a built-in world has rules.
-    """
-    path = Path(name)
-    if isinstance(name, str) and name in builtin_worlds():
-        problem = load(next(each for each in builtin_names() if each.startswith(f"{name}-")))
-        bare = Problem.create(problem.world_spec, (), ProblemOptions(name=name))
-        return dataclasses.replace(bare, source=problem.source)
-    if path.suffix.lower() in SUFFIXES and path.is_file():
-        source = MapSource(path, MapOptions())
+
+def _builtin_world(name: str) -> Problem:
+    problem = load(next(each for each in builtin_names() if each.startswith(f"{name}-")))
+    bare = Problem.create(problem.world_spec, (), ProblemOptions(name=name))
+    return dataclasses.replace(bare, source=problem.source)
+
+
+def _bare_map(path: Path) -> Problem:
+    def way(key: str, value: str) -> str:
+        command = shlex.join(["scrl", "new", "DIR", "--map", str(path), f"--{key}", value])
+        return f"make a problem of it with `{command}`"
+
+    source = MapSource(path, MapOptions())
+    with set_by(way):
         regions = load_map(path, source.options)
-        spec = with_room(SweepSpec(regions, units=_with_map_scale(Units(), regions, Route())))
-        bare = Problem.create(spec, (), ProblemOptions(name=path.stem))
-        return dataclasses.replace(bare, source=source)
-    if not path.exists() and str(name) not in builtin_names():
-        hint = did_you_mean(str(name), [*builtin_worlds(), *builtin_names()])
-        raise ProblemError(
-            f"{name}: no such file, and no built-in world or problem of that name{hint}"
-        )
-    return load(name)
+    spec = with_room(SweepSpec(regions, units=_with_map_scale(Units(), regions, Route())))
+    bare = Problem.create(spec, (), ProblemOptions(name=path.stem))
+    return dataclasses.replace(bare, source=source)
 
 
 def builtin_worlds() -> list[str]:

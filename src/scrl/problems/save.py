@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from scrl.errors import ProblemError
+from scrl.errors import ProblemError, writing
 from scrl.problems.problem import Problem
 from scrl.problems.terms import ProblemOptions
 from scrl.problems.toml_text import key_text, value_text
@@ -45,8 +45,10 @@ def save(problem: Problem, path: Path | str) -> Path:
         "rules": {rule.name: rule.text for rule in problem.rules.rules},
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    _write_map(problem, map_path)
-    path.write_text(sections_text(sections), encoding="utf-8")
+    with writing(map_path):
+        _write_map(problem, map_path)
+    with writing(path):
+        path.write_text(sections_text(sections), encoding="utf-8")
     return path
 
 

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from scrl.errors import ProblemError
+from scrl.errors import ProblemError, writing
 from scrl.problems.load import BUILTIN_FOLDER, load_file, with_room
 from scrl.problems.problem import Problem
 from scrl.problems.save import changed_fields
@@ -36,10 +36,16 @@ def start_problem(folder: Path, map_path: Path | None = None, **options: Any) ->
     chosen = dataclasses.replace(MapOptions() if map_path else SAMPLE_OPTIONS, **options)
     spec = with_room(SweepSpec(load_map(source, chosen)))
     text = problem_text(folder.name, source.name, spec, chosen)
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, folder / source.name)
     path = folder / "problem.toml"
-    path.write_text(text, encoding="utf-8")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with writing(folder / source.name):
+            shutil.copyfile(source, folder / source.name)
+        with writing(path):
+            path.write_text(text, encoding="utf-8")
+    except OSError:  # so that the same command can be given again
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     return load_file(path)
 
 

@@ -139,7 +139,8 @@ class Reference:
         if self.status is Status.INFEASIBLE:
             rules = ", ".join(f"'{name}'" for name, _ in self.conflict)
             ways = "; ".join(str(each) for each in self.relax)
-            return f"{self.problem}: impossible; in conflict: {rules}; least loosening: {ways}"
+            which = "in conflict" if len(self.conflict) > 1 else "cannot hold"
+            return f"{self.problem}: impossible; {which}: {rules}; least loosening: {ways}"
         if self.return_ is None:
             return f"{self.problem}: nothing found in the time limit; return at most {self.bound}"
         amounts = ", ".join(f"{name} {amount:.1f}" for name, amount in self.density.items())

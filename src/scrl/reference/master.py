@@ -10,6 +10,9 @@ from scipy.optimize import OptimizeResult, linprog
 
 from scrl.reference.linear import NumericalTroubleError
 
+LARGEST = 1e12
+"""HiGHS refuses numbers from 1e15 on: atoms with larger ones are divided until they fit."""
+
 
 @dataclass(frozen=True)
 class Mixed:
@@ -63,15 +66,17 @@ def elastic_mixture(
 ) -> Elastic:
     """max returns . w - penalties . slack  over distributions w with over' w <= slack."""
     columns, atoms = over.shape
+    scale = np.maximum(np.abs(over).max(axis=0, initial=0.0) / LARGEST, 1.0)
     result = _solve(
-        np.concatenate([-returns, penalties]),
-        np.hstack([over.T, -np.eye(atoms)]),
+        np.concatenate([-returns, penalties * scale]),
+        np.hstack([(over / scale).T, -np.eye(atoms)]),
         np.zeros(atoms),
         np.concatenate([np.ones(columns), np.zeros(atoms)]),
         method="highs",
     )
     of_atom = -np.asarray(result.ineqlin.marginals) if atoms else np.zeros(0)
-    return Elastic(result.x[:columns], -float(result.fun), of_atom, result.x[columns:])
+    slack = result.x[columns:] * scale
+    return Elastic(result.x[:columns], -float(result.fun), of_atom / scale, slack)
 
 
 def _solve(

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from scrl.errors import ScrlError
+from scrl.errors import ScrlError, writing
 from scrl.evaluation import Evaluation
 from scrl.problems import Problem, Terms
 from scrl.reference import Trade
@@ -24,7 +24,8 @@ def save_figure(figure: Figure, path: Path) -> Path:
     if path.suffix not in PICTURE_SUFFIXES:
         raise ScrlError(f"{path}: a picture's name ends in {', '.join(PICTURE_SUFFIXES)}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    with writing(path):
+        figure.savefig(path, dpi=150)
     return path
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -53,7 +54,8 @@ def _read(path: Path) -> RunView:
         if folder.record.method == PRICES:
             raise ScrlError(
                 f"{path}: `scrl learn` has trained a price policy here, which has no problem of "
-                f"its own to report. Ask it something: scrl ask WORLD RULES --policy {path}"
+                "its own to report. Ask it something: "
+                f"scrl ask WORLD RULES --policy {shlex.quote(str(path))}"
             )
         raise RunError(
             f"{path}: this run has neither problem.toml nor environment.json, so there is nothing "

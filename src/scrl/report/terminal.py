@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import string
+
 import numpy as np
 from rich.text import Text
 
@@ -9,12 +11,14 @@ from scrl.worlds.palette import colour_of, region_colours
 from scrl.worlds.regions import RegionMap
 
 WIDEST = 60
+SIGNS = string.digits[1:] + string.ascii_letters
+"""Of the first regions, where there are no colours."""
 
 
 def map_lines(regions: RegionMap, *, is_coloured: bool) -> list[Text]:
-    """The map line by line with a legend; digits instead of colours where there are none."""
+    """The map line by line with a legend; signs instead of colours where there are none."""
     step = max(1, -(-regions.shape[1] // WIDEST))
-    draw = _coloured if is_coloured else _digits
+    draw = _coloured if is_coloured else _signs
     return [*draw(regions, step), _legend(regions, is_coloured)]
 
 
@@ -35,22 +39,28 @@ def _rgb(colour: np.ndarray) -> str:
     return ",".join(str(part) for part in colour)
 
 
-def _digits(regions: RegionMap, step: int) -> list[Text]:
+def _signs(regions: RegionMap, step: int) -> list[Text]:
     """Every second row, since a character is twice as high as wide."""
     first = np.where(regions.masks.any(axis=0), regions.masks.argmax(axis=0) + 1, 0)
     first[~regions.enterable] = -1
     marks = {-1: " ", 0: "."}
     rows = first[:: 2 * step, ::step]
-    return [Text("".join(marks.get(label, str(label)[-1]) for label in row)) for row in rows]
+    lines = ["".join(marks.get(label) or _sign(label - 1) for label in row) for row in rows]
+    return [Text(line.rstrip()) for line in lines]
+
+
+def _sign(region: int) -> str:
+    return SIGNS[region] if region < len(SIGNS) else "#"
 
 
 def _legend(regions: RegionMap, is_coloured: bool) -> Text:
     legend = Text()
     shown = regions.names[:12]
     for index, name in enumerate(shown):
-        mark = "■" if is_coloured else str(index + 1)[-1]
+        mark = "■" if is_coloured else _sign(index)
         legend.append(mark, style=colour_of(index) if is_coloured else "")
         legend.append(f" {name}   ")
+    legend.rstrip()
     if len(regions.names) > len(shown):
-        legend.append(f"... and {len(regions.names) - len(shown)} more")
+        legend.append(f"   ... and {len(regions.names) - len(shown)} more")
     return legend

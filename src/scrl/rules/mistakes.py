@@ -10,7 +10,7 @@ from lark import Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from scrl.rules.place import Misplaced, printable
 from scrl.rules.syntax import Span
-from scrl.rules.words import KEYWORDS
+from scrl.rules.words import KEYWORDS, show_name
 
 _SPELLINGS = {
     "&": "write 'and'",
@@ -40,10 +40,13 @@ _SEPARATOR = re.compile(r"[_,]\d\d\d")
 _FACTOR = re.compile(r"(?:\d|(?:^|[-+(,]|\b(?:and|or|not|if|then))\s*[\d.]+\s+)\Z")
 """A number right before, or one that begins a sum: 2S4, or S1 + 2 S4 (but not S1 <= 3 S4)."""
 _LAST_WORD = re.compile(r"([^\W\d]\w*)\s*\Z")
+_BOUND = re.compile(r"(?:[<>=≤≥]|\bwithin)\s*[-+\d.eE]+\s*\Z")
+"""A number that is compared with, right before."""
+_WORDS = re.compile(r"\w+(?:[ \t]+\w+)+")
 
 
-def mistake(error: UnexpectedInput, text: str) -> Misplaced:
-    """The parser's complaint in human words, at its place."""
+def mistake(error: UnexpectedInput, text: str, regions: Collection[str] | None = None) -> Misplaced:
+    """The parser's complaint in human words, at its place; `regions` are the known names."""
     if isinstance(error, UnexpectedCharacters):
         return _bad_character(text, error.pos_in_stream)
     if isinstance(error, UnexpectedToken):
@@ -51,7 +54,7 @@ def mistake(error: UnexpectedInput, text: str) -> Misplaced:
         if token.type == _END:
             message = f"the rule ends too early: expected {_expected(accepted)}"
             return Misplaced(message, Span(token.end_pos or 0, token.end_pos or 0))
-        return _bad_token(token, accepted, text)
+        return _bad_token(token, accepted, text, token in (regions or ()))
     raise error
 
 
@@ -63,14 +66,15 @@ def _bad_character(text: str, start: int) -> Misplaced:
     return Misplaced(f"unexpected character '{shown}': {hint}", Span(start, start + 1))
 
 
-def _bad_token(token: Token, accepted: Collection[str], text: str) -> Misplaced:
+def _bad_token(token: Token, accepted: Collection[str], text: str, is_region: bool) -> Misplaced:
     start, end = token.start_pos or 0, token.end_pos or 0
     slip = _slip_before(text, start)
     if slip is not None:
         word = text[slip.start : slip.end]
         return Misplaced(f"unexpected '{word}': did you mean '{word.lower()}'?", slip)
     shown = printable(token if len(token) <= 40 else token[:37] + "...")
-    hint = _hint(token, accepted, text[max(0, start - 60) : start], text[start : start + 5])
+    before, here = text[max(0, start - 60) : start], text[start : start + 5]
+    hint = _hint(token, accepted, before, here, is_region)
     return Misplaced(f"unexpected '{shown}': {hint}", Span(start, end))
 
 
@@ -83,7 +87,7 @@ def _slip_before(text: str, start: int) -> Span | None:
     return Span(window + found.start(1), window + found.end(1))
 
 
-def _hint(token: Token, accepted: Collection[str], before: str, here: str) -> str:
+def _hint(token: Token, accepted: Collection[str], before: str, here: str, is_region: bool) -> str:
     if before[-1:].isdigit() and _SEPARATOR.match(here):
         return "write a number without separators, as in 1000"
     if before[-1:] + token[:1] in _SPELLINGS:
@@ -94,10 +98,36 @@ def _hint(token: Token, accepted: Collection[str], before: str, here: str) -> st
         return "between a number and a region write '*', as in 2*S4"
     if token.type == "NAME":
         words = [word for word in KEYWORDS if word.upper() in accepted]
-        near = get_close_matches(token[:40].lower(), words, n=1, cutoff=0.6)
+        near = get_close_matches(token[:40].lower(), words, n=1, cutoff=0.65)
         if near:
             return f"did you mean '{near[0]}'?"
+        last = None if is_region else _LAST_WORD.search(before)
+        if last is not None and last[1] not in KEYWORDS:
+            return f'write a name with spaces in double quotes, as in "{last[1]} {token[:40]}"'
+        if _BOUND.search(before) and not is_region:
+            return f"write the number without a unit (then follows {_expected(accepted)})"
     return f"expected {_expected(accepted)}"
+
+
+def unquoted(mistake: Misplaced, text: str, regions: Collection[str]) -> Misplaced | None:
+    """The mistake of a name that needs quotes and has none, where that is the mistake."""
+    start = mistake.span.start
+    names = [name for name in regions if show_name(name) != name]
+    for name in sorted((name for name in names if name in text), key=len, reverse=True):
+        window = max(0, start - len(name) + 1)
+        spelled = re.compile(rf'(?<![\w"]){re.escape(name)}(?!\w)')
+        found = spelled.search(text, window, start + len(name))
+        if found is not None and found.start() <= start:
+            message = f"a name with spaces or signs is quoted: write {show_name(name)}"
+            return Misplaced(message, Span(*found.span()))
+    words = _WORDS.match(text, start)
+    if words is None:
+        return None
+    near = get_close_matches(words[0][:80], names, n=1, cutoff=0.75)
+    if not near:
+        return None
+    message = f"unknown region '{words[0]}': did you mean '{show_name(near[0])}'?"
+    return Misplaced(message, Span(*words.span()))
 
 
 def _expected(accepted: Collection[str]) -> str:

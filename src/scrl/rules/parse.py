@@ -11,7 +11,7 @@ from typing import cast
 from lark import Lark, UnexpectedInput
 
 from scrl.rules.actions import Actions, Piece, known_regions
-from scrl.rules.mistakes import mistake
+from scrl.rules.mistakes import mistake, unquoted
 from scrl.rules.place import Misplaced, PlacedRuleError, placed
 from scrl.rules.syntax import Formula, Span
 
@@ -41,18 +41,18 @@ def parse(text: str, *, regions: Collection[str] | None = None, rule: str | None
     token = known_regions.set(None if regions is None else dict.fromkeys(regions))
     try:
         _check_limits(text)
-        return _read(text)
+        return _read(text, regions)
     except Misplaced as error:
-        raise placed(error, text, rule) from None
+        raise placed(unquoted(error, text, regions or ()) or error, text, rule) from None
     finally:
         known_regions.reset(token)
 
 
-def _read(text: str) -> Formula:
+def _read(text: str, regions: Collection[str] | None) -> Formula:
     try:
         piece = cast("Piece", _parser().parse(text))
     except UnexpectedInput as error:
-        raise mistake(error, text) from None
+        raise mistake(error, text, regions) from None
     return cast("Formula", piece.value)
 
 

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from scrl.errors import ScrlError
+from scrl.errors import ScrlError, writing
 
 SCHEMA = 1
 """Version of the files in a run folder; a change that older readers would misread raises it."""
@@ -29,7 +29,7 @@ class RunError(ScrlError):
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file that takes the place of `path` once it is whole and on the disk."""
     fresh = path.with_name(f"{path.name}.tmp")
-    with fresh.open("wb") as file:
+    with writing(path), fresh.open("wb") as file:
         yield file
         file.flush()
         os.fsync(file.fileno())

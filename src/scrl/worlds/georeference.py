@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from scrl.errors import MapError
+from scrl.errors import MapError, to_set
 
 Coordinates = Literal["geographic", "plain"]
 Extent = tuple[float, float, float, float]
@@ -91,7 +91,9 @@ def check_geographic(extent: Extent) -> None:
     slack = 1e-6
     if left < -180 - slack or right > 180 + slack or bottom < -90 - slack or top > 90 + slack:
         edges = f"x from {left:g} to {right:g}, y from {bottom:g} to {top:g}"
+        is_swapped = max(-left, right) <= 90 + slack and max(-bottom, top) <= 180 + slack
+        swapped = "; if they are degrees, longitude comes first" if is_swapped else ""
         raise MapError(
             f"these are not degrees of longitude and latitude ({edges}): "
-            'set coordinates = "plain" for a map in metres or in other flat units'
+            f"{to_set('coordinates', 'plain')} for a map in metres or in other flat units{swapped}"
         )
