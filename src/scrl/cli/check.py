@@ -11,6 +11,7 @@ from scrl.errors import ScrlError
 
 if TYPE_CHECKING:
     from scrl.problems import Problem
+    from scrl.worlds.spec import SweepSpec
 
 
 def check(problem: ProblemArgument, as_json: JsonFlag = False) -> None:
@@ -60,8 +61,15 @@ def _document(problem: Problem) -> dict[str, Any]:
             for atom in atoms.atoms
         ],
         "path_cells": len(spec.path.cells),
+        "outside_share": float(spec.path.outside.mean()),
+        "given_out_at_full_speed": _at_full_speed(spec),
         "unit": spec.units.unit,
     }
+
+
+def _at_full_speed(spec: SweepSpec) -> float:
+    """About what a drive gives out at least: as if it were at top speed from the start."""
+    return len(spec.path.cells) / spec.vehicle.max_speed * spec.vehicle.rate
 
 
 def heading(problem: Problem) -> str:
@@ -81,6 +89,12 @@ def _print(problem: Problem) -> None:
         f"map {rows} x {columns} cells; path {units.length(len(spec.path.cells))}; top speed "
         f"{units.speed(spec.vehicle.max_speed)}; {spec.vehicle.rate:g} {escape(units.unit)} a step"
     )
+    if (outside := float(spec.path.outside.mean())) > 0.0:
+        given = _at_full_speed(spec)
+        out.print(
+            f"{outside:.1%} of the path lies outside all regions; at full speed that is about "
+            f"{outside * given:,.0f} of {given:,.0f} {escape(units.unit)} given out"
+        )
     regions = table("region", ">cells", title="Regions")
     for name, cells in zip(spec.regions.names, spec.regions.sizes, strict=True):
         regions.add_row(escape(name), str(cells))

@@ -10,7 +10,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from scrl.cli.output import JsonFlag, console, print_json, signed, table, verdict, warn, working
+from scrl.cli.output import (
+    JsonFlag,
+    console,
+    explain_return,
+    print_json,
+    signed,
+    table,
+    verdict,
+    warn,
+    working,
+)
 from scrl.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -68,6 +78,7 @@ def evaluate(
             print_json(result.to_json())
         else:
             print_evaluation(loaded, result, console())
+            explain_return(loaded, console())
     warn(result.warnings())
     if not result.is_satisfied:
         raise typer.Exit(1)
@@ -112,19 +123,23 @@ def _foreign(run: str, problem: Problem) -> list[str]:
     return [f"'{run}' was made for another {' and another '.join(parts)} than {problem.name} has"]
 
 
-def print_evaluation(problem: Terms, result: Evaluation, out: Console) -> None:
+def print_evaluation(
+    problem: Terms, result: Evaluation, out: Console, title: str = "Rules"
+) -> None:
     """Tables of what was received and which rules hold."""
     out.print(_received(problem, result))
-    rules = table("rule", "", f">margin, {result.unit}", "text", title="Rules")
+    if result.total is not None:
+        out.print(escape(result.total), soft_wrap=True)
+    margin = "margin" if result.units else f"margin, {result.unit}"
+    rules = table("rule", "", f">{margin}", "text", title=title)
     for rule in result.rules:
         rules.add_row(
             escape(rule.name), verdict(rule.is_satisfied), signed(rule.margin), escape(rule.text)
         )
     out.print(rules)
     out.print(
-        f"return {result.return_:.3f} in {problem.units.duration(result.steps)}; "
-        + ("every rule holds" if result.is_satisfied else f"violated by {result.cons_vio:,.2f}")
-        + f"; {result.episodes_satisfied} of {result.episodes} single episodes keep all rules"
+        f"return {result.return_:.3f} in {problem.units.duration(result.steps)}; {result.summary}",
+        soft_wrap=True,
     )
 
 
@@ -134,13 +149,16 @@ def _received(problem: Terms, result: Evaluation) -> Table:
 
     sizes = problem.world_spec.regions.sizes if isinstance(problem, Problem) else None
     cells = () if sizes is None else (">cells",)
-    shown = table("region", *cells, f">{result.unit} received", ">+-", title="Received")
+    unit = "received" if result.units else f"{result.unit} received"
+    units = ("unit",) if result.units else ()
+    shown = table("region", *cells, f">{unit}", *units, ">+-", title="Received")
     for index, name in enumerate(problem.regions):
         error = result.density_se[name]
         shown.add_row(
             escape(name),
             *(() if sizes is None else (str(sizes[index]),)),
             f"{result.density[name]:,.2f}",
+            *((escape(result.units[name]),) if result.units else ()),
             f"{error:.2f}" if error else "",
         )
     return shown

@@ -7,12 +7,15 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from scrl.problems import Terms
 
 EXIT_WRONG_INPUT = 2
 EXIT_INTERRUPTED = 130
@@ -59,6 +62,11 @@ def signed(margin: float) -> str:
     """With its sign; what rounds to nothing has none of its own."""
     text = f"{margin:+,.2f}"
     return "+0.00" if text == "-0.00" else text
+
+
+def explain_return(problem: Terms, out: Console) -> None:
+    """Say what the returns above are made of: once in the output of a command."""
+    out.print(f"return: {problem.return_text}", markup=False, soft_wrap=True)
 
 
 def print_json(document: Any) -> None:
