@@ -124,18 +124,21 @@ def _foreign(run: str, problem: Problem) -> list[str]:
 
 
 def print_evaluation(
-    problem: Terms, result: Evaluation, out: Console, title: str = "Rules"
+    problem: Terms, result: Evaluation, out: Console, *, is_impossible: bool = False
 ) -> None:
-    """Tables of what was received and which rules hold."""
+    """Tables of what was received and which rules hold.
+
+    Where rules are impossible, none of them holds: a plan keeps some and breaks others.
+    """
     out.print(_received(problem, result))
     if result.total is not None:
         out.print(escape(result.total), soft_wrap=True)
+    title, held = ("Rules in this plan", "kept") if is_impossible else ("Rules", "holds")
     margin = "margin" if result.units else f"margin, {result.unit}"
     rules = table("rule", "", f">{margin}", "text", title=title)
     for rule in result.rules:
-        rules.add_row(
-            escape(rule.name), verdict(rule.is_satisfied), signed(rule.margin), escape(rule.text)
-        )
+        state, text = verdict(rule.is_satisfied, held), escape(rule.text)
+        rules.add_row(escape(rule.name), state, signed(rule.margin), text)
     out.print(rules)
     out.print(
         f"return {result.return_:.3f} in {problem.units.duration(result.steps)}; {result.summary}",

@@ -95,6 +95,6 @@ def table(*columns: str, title: str | None = None) -> Table:
     return made
 
 
-def verdict(is_satisfied: bool) -> str:
+def verdict(is_satisfied: bool, held: str = "holds") -> str:
     """'holds' or 'broken', coloured."""
-    return "[green]holds[/green]" if is_satisfied else "[red]broken[/red]"
+    return f"[green]{held}[/green]" if is_satisfied else "[red]broken[/red]"
