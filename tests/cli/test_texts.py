@@ -38,10 +38,8 @@ def test_eval_says_what_was_given_out_in_all_and_outside(tmp_path: Path) -> None
 
 def test_check_says_how_much_of_the_path_is_outside(tmp_path: Path) -> None:
     path = problem(tmp_path)
-    assert (
-        "33.3% of the path lies outside all regions; at full speed that is about 3 of 9 litres "
-        "given out\n" in shell("check", path)
-    )
+    told = "33.3 % of the path lies outside all regions; at full speed that is about "
+    assert f"{told}3.0 of 9.0 litres given out\n" in shell("check", path)
     document = json.loads(shell("check", path, "--json"))
     assert document["outside_share"] == pytest.approx(1 / 3)
     assert document["given_out_at_full_speed"] == pytest.approx(12 / 3 * 2.25)

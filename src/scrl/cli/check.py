@@ -61,7 +61,7 @@ def _document(problem: Problem) -> dict[str, Any]:
             for atom in atoms.atoms
         ],
         "path_cells": len(spec.path.cells),
-        "outside_share": float(spec.path.outside.mean()),
+        "outside_share": float(spec.path.outside.mean(dtype=float)),
         "given_out_at_full_speed": _at_full_speed(spec),
         "unit": spec.units.unit,
     }
@@ -89,11 +89,11 @@ def _print(problem: Problem) -> None:
         f"map {rows} x {columns} cells; path {units.length(len(spec.path.cells))}; top speed "
         f"{units.speed(spec.vehicle.max_speed)}; {spec.vehicle.rate:g} {escape(units.unit)} a step"
     )
-    if (outside := float(spec.path.outside.mean())) > 0.0:
+    if (outside := float(spec.path.outside.mean(dtype=float))) > 0.0:
         given = _at_full_speed(spec)
         out.print(
-            f"{outside:.1%} of the path lies outside all regions; at full speed that is about "
-            f"{outside * given:,.0f} of {given:,.0f} {escape(units.unit)} given out"
+            f"{100.0 * outside:.1f} % of the path lies outside all regions; at full speed that is "
+            f"about {outside * given:,.1f} of {given:,.1f} {escape(units.unit)} given out"
         )
     regions = table("region", ">cells", title="Regions")
     for name, cells in zip(spec.regions.names, spec.regions.sizes, strict=True):
