@@ -43,7 +43,7 @@ class Episode(NamedTuple):
     service: Float[Array, " region"]
     steps: Int[Array, ""]
     is_terminated: Bool[Array, ""]
-    given: Float[Array, " 2"] | None = None
+    given: Float[Array, " 2"] | None
     """What was given out in all, and what of it to no region; none where there is no map."""
 
 

@@ -56,10 +56,11 @@ def sweep_path(
         raise MapError(f"a swath of {swath} touches forbidden cells everywhere: use a narrower one")
     band, column = cover(free, band_width=swath)
     legs = _legs(free, band, column)
-    turn, at = (direction, start, swath), (band, column)
+    turn: tuple[Direction, Start, int] = (direction, start, swath)
+    at = (band, column)
     service = _shares(region_map, region_map.masks, turn, field_cells, at)
-    in_none = ~region_map.masks.any(axis=0, keepdims=True)
-    outside = _shares(region_map, in_none, turn, field_cells, at)[:, 0]
+    in_none = np.logical_not(np.any(region_map.masks, axis=0))
+    outside = _shares(region_map, in_none[None], turn, field_cells, at)[:, 0]
     _check_all_served(region_map, service, swath)
     cells = _cells(region_map.shape, turn, at)
     missed = int(field_cells.sum() - field_cells[free].sum())
