@@ -10,10 +10,12 @@ import pytest
 
 import scrl
 from scrl.errors import PolicyError
-from scrl.evaluation import evaluate_mdp
-from scrl.problems import Problem
+from scrl.evaluation import Evaluation, evaluate_mdp, evaluate_mixture
+from scrl.policies import Schedule
+from scrl.problems import Problem, ProblemOptions
 from scrl.reference import FiniteMDP, solve_mdp
-from scrl.worlds.spec import SweepSpec
+from scrl.worlds.regions import from_masks
+from scrl.worlds.spec import Route, SweepSpec
 from scrl.worlds.vehicle import Vehicle, Wind
 
 
@@ -59,8 +61,6 @@ def test_a_random_world_gets_many_episodes_and_a_fixed_one_a_single(strip: Sweep
 
 
 def test_the_discount_reaches_return_and_density(strip: SweepSpec) -> None:
-    from scrl.problems import ProblemOptions
-
     options = ProblemOptions(name="discounted", discount=0.5)
     result = scrl.evaluate(Problem.create(strip, (), options), "full-speed")
     # Full speed: cells 1, 3 (S1), 5 (none), 8, 11 (S2), then the end: p = 1.2, 3.12, 5.47, ...
@@ -133,3 +133,58 @@ def test_the_best_policy_of_a_finite_mdp_can_be_evaluated() -> None:
     assert result.is_satisfied
     assert result.episodes_satisfied / 4000 == pytest.approx(0.75**3, abs=0.03)
     assert result.steps == pytest.approx(4.0, abs=0.2)
+
+
+def overlapping(**options: float) -> Problem:
+    """Two regions that overlap, their union as a third one, and cells that no region has."""
+    first, second = np.zeros((2, 5, 6), bool)
+    first[1:4, :3], second[2:, 2:5] = True, True
+    regions = from_masks(np.stack([first, second, first | second]), ["one", "other", "either"])
+    spec = SweepSpec(
+        regions,
+        vehicle=Vehicle(start_noise=options.pop("start_noise", 0.0)),
+        wind=Wind(strength=options.pop("strength", 0.0)),
+        route=Route(swath=int(options.pop("swath", 1))),
+    )
+    return Problem.create(spec, (), ProblemOptions(name="overlapping", **options))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"swath": 2}, {"discount": 0.9}, {"strength": 0.3, "start_noise": 1.0, "discount": 0.9}],
+    ids=str,
+)
+def test_what_is_given_out_goes_to_the_union_of_the_regions_or_outside(options) -> None:
+    result = scrl.evaluate(overlapping(**options), "constant:1.3")
+    assert result.given_out == pytest.approx(result.density["either"] + result.outside, rel=1e-6)
+    assert 0.0 < result.outside < result.given_out
+
+
+def test_the_step_that_ends_the_path_gives_nothing_out(strip: SweepSpec) -> None:
+    """Full speed over twelve cells: cells 1, 3, 5, 8, 11, then the end; only 5 is outside."""
+    result = scrl.evaluate(Problem.create(strip), "full-speed")
+    assert (result.steps, result.given_out, result.outside) == (6, 5 * 2.25, 2.25)
+    cut = dataclasses.replace(strip, route=Route(horizon_steps=4))
+    result = scrl.evaluate(Problem.create(cut), "full-speed")
+    assert (result.steps, result.given_out, result.outside) == (4, 4 * 2.25, 2.25)
+
+
+def test_a_mixture_gives_out_what_its_plans_do_by_their_weights() -> None:
+    problem = overlapping(strength=0.3)
+    plans = [Schedule.of(np.full(2, throttle)) for throttle in (0.2, 0.9)]
+    alone = [scrl.evaluate(problem, plan, episodes=20, seed=3) for plan in plans]
+    found = evaluate_mixture(
+        problem, plans, np.array([0.25, 0.75]), episodes=20, seed=3, name="both"
+    )
+    for name in ("given_out", "outside"):
+        slow, fast = (getattr(each, name) for each in alone)
+        assert getattr(found, name) == pytest.approx(0.25 * slow + 0.75 * fast)
+
+
+def test_what_was_given_out_is_in_the_json_and_may_be_missing_there() -> None:
+    result = scrl.evaluate(overlapping(), "full-speed")
+    document = result.to_json()
+    assert (document["given_out"], document["outside"]) == (result.given_out, result.outside)
+    assert Evaluation.from_json(document) == result
+    old = {key: value for key, value in document.items() if key not in ("given_out", "outside")}
+    assert Evaluation.from_json(old) == dataclasses.replace(result, given_out=None, outside=None)

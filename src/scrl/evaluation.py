@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
@@ -57,6 +57,36 @@ class Evaluation:
     steps: float
     is_horizon_an_end: bool = False
     """Whether episodes may well end with the horizon: there is no path that they must finish."""
+    given_out: float | None = None
+    """Units given out in all, summed as the densities are; none where there is no map."""
+    outside: float | None = None
+    """Units of these that fell in cells of no region."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """What each region counts, where that is not one word for all."""
+
+    @property
+    def summary(self) -> str:
+        """Whether the rules hold and, with several episodes, in which share of single ones."""
+        told = "every rule holds" if self.is_satisfied else f"violated by {self.cons_vio:,.2f}"
+        if self.episodes == 1:
+            is_mixed = self.is_satisfied and not self.episodes_satisfied
+            return f"{told} on average over several plans, not by each alone" if is_mixed else told
+        share = 100.0 * self.episodes_satisfied / self.episodes
+        return (
+            f"{told} on average; {self.episodes_satisfied:,} of {self.episodes:,} single episodes "
+            f"({share:.1f} %) keep every rule"
+        )
+
+    @property
+    def total(self) -> str | None:
+        """What was given out in all and what of it outside; none where there is no map."""
+        if self.given_out is None or self.outside is None:
+            return None
+        share = 100.0 * self.outside / self.given_out if self.given_out else 0.0
+        return (
+            f"given out: {self.given_out:,.2f} {self.unit}, {self.outside:,.2f} of them "
+            f"({share:.1f} %) outside all regions"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The fields of the command contract."""
@@ -83,6 +113,9 @@ class Evaluation:
             "episodes_truncated": self.episodes_truncated,
             "steps": self.steps,
             "horizon_is_an_end": self.is_horizon_an_end,
+            "given_out": self.given_out,
+            "outside": self.outside,
+            **({"units": dict(self.units)} if self.units else {}),
         }
 
     @classmethod
@@ -98,17 +131,24 @@ class Evaluation:
             "episodes_satisfied", "episodes_truncated", "steps",
         )  # fmt: skip
         is_end = bool(document.get("horizon_is_an_end", False))
+        later: dict[str, Any] = {name: document.get(name) for name in ("given_out", "outside")}
+        later["units"] = document.get("units", {})
         return cls(
-            rules=rules, is_horizon_an_end=is_end, **renamed,
+            rules=rules, is_horizon_an_end=is_end, **renamed, **later,
             **{name: document[name] for name in same},
         )  # fmt: skip
 
     def __str__(self) -> str:
-        verdict = "every rule holds" if self.is_satisfied else f"violated by {self.cons_vio:.2f}"
-        amounts = ", ".join(f"{name} {amount:.1f}" for name, amount in self.density.items())
-        head = f"{self.problem} with {self.policy}: return {self.return_:.2f}, {verdict}"
+        amounts = ", ".join(
+            f"{name} {amount:.1f}" + (f" {self.units[name]}" if self.units else "")
+            for name, amount in self.density.items()
+        )
+        head = f"{self.problem} with {self.policy}: return {self.return_:.2f}, {self.summary}"
         rules = [f"  {rule.name}: {rule.text} (margin {rule.margin:+.1f})" for rule in self.rules]
-        return "\n".join([head, f"  {self.unit}: {amounts}", *rules, *self.warnings()])
+        lines = [head, f"  {self.unit}: {amounts}", *rules]
+        if self.total is not None:
+            lines.insert(2, f"  {self.total}")
+        return "\n".join([*lines, *self.warnings()])
 
     def warnings(self) -> list[str]:
         """What makes these numbers other than they look."""
@@ -173,6 +213,7 @@ def evaluate(
         episodes=episodes,
         episodes_truncated=int((~np.asarray(ran.is_terminated)).sum()),
         steps=float(np.asarray(ran.steps, float).mean()),
+        **given_out(problem, np.asarray(ran.given, float).mean(axis=0)),
         **verdict(problem.rules, densities.from_episodes(amounts), amounts, problem.tolerance),
     )
 
@@ -210,6 +251,7 @@ def evaluate_mixture(
         episodes=episodes,
         episodes_truncated=math.ceil(expected((~each.is_terminated).sum() for each in ran) - 1e-9),
         steps=float(expected(np.asarray(each.steps, float).mean() for each in ran)),
+        **given_out(problem, expected(np.asarray(each.given, float).mean(axis=0) for each in ran)),
         # Rounded to the safe side: of one episode, 60 % is not one.
         **{**judged[0], "episodes_satisfied": math.floor(alone + 1e-9)},
     )
@@ -239,6 +281,12 @@ def evaluate_mdp(
         steps=float(sampled.steps.mean()),
         **verdict(rule_set, density, sampled.amounts, tolerance),
     )
+
+
+def given_out(problem: Problem, given: Float[np.ndarray, " 2"]) -> dict[str, float]:
+    """Units given out in all and to no region, from steps of service: a part of an evaluation."""
+    total, outside = (problem.world_spec.vehicle.rate * given).tolist()
+    return {"given_out": total, "outside": outside}
 
 
 def checked_episodes(episodes: int) -> int:

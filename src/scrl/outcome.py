@@ -119,8 +119,5 @@ class TrainingResult:
             )
         for each in self.seeds:
             found = each.evaluation
-            state = (
-                "every rule holds" if found.is_satisfied else f"violated by {found.cons_vio:.2f}"
-            )
-            lines.append(f"  seed {each.seed}: return {found.return_:.2f}, {state}")
+            lines.append(f"  seed {each.seed}: return {found.return_:.2f}, {found.summary}")
         return "\n".join([*lines, f"  run folder: {self.run}"])

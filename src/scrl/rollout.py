@@ -43,6 +43,8 @@ class Episode(NamedTuple):
     service: Float[Array, " region"]
     steps: Int[Array, ""]
     is_terminated: Bool[Array, ""]
+    given: Float[Array, " 2"] | None
+    """What was given out in all, and what of it to no region; none where there is no map."""
 
 
 def take_step(
@@ -84,7 +86,9 @@ def begin_episode(world: SweepWorld, *, key: PRNGKeyArray) -> RunningEpisode:
     """The first moment of an episode: nothing has happened yet."""
     start_key, loop_key = jax.random.split(key)
     regions = world.kinds.shape[1]
-    nothing = Episode(jnp.zeros(()), jnp.zeros(regions), jnp.zeros((), int), jnp.zeros((), bool))
+    nothing = Episode(
+        jnp.zeros(()), jnp.zeros(regions), jnp.zeros((), int), jnp.zeros((), bool), jnp.zeros(2)
+    )
     return RunningEpisode(world.initial(key=start_key), nothing, jnp.ones(()), loop_key)
 
 
@@ -117,11 +121,13 @@ def one_step(
     """An episode one step later, and the action that led there."""
     step_key = jax.random.fold_in(now.key, now.state.step)
     moved = take_step(world, policy, now.state, key=step_key)
+    assert now.sums.given is not None  # noqa: S101 (for the type checker: there is a map)
     sums = Episode(
         now.sums.return_ + now.weight * moved.reward,
         now.sums.service + now.weight * moved.labels,
         now.sums.steps + 1,
         moved.is_terminated,
+        now.sums.given + now.weight * world.given(moved.state),
     )
     return RunningEpisode(moved.state, sums, now.weight * discount, now.key), moved.action
 

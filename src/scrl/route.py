@@ -83,9 +83,17 @@ class Route:
     @cached_property
     def received(self) -> Float[np.ndarray, "step region"]:
         """Units that each region receives in each step: those of the cell it leads to."""
-        service = self.problem.world_spec.path.service
-        cell = np.minimum(self.along[1:].astype(int), len(service) - 1)
-        return self.amount[:, None] * service[cell]
+        return self.amount[:, None] * self.problem.world_spec.path.service[self._path_cell]
+
+    @cached_property
+    def outside(self) -> Float[np.ndarray, " step"]:
+        """Units that no region receives in each step."""
+        return self.amount * self.problem.world_spec.path.outside[self._path_cell]
+
+    @property
+    def _path_cell(self) -> Int[np.ndarray, " step"]:
+        """The path cell that each step leads to; the last one where the path is at its end."""
+        return np.minimum(self.along[1:].astype(int), len(self.problem.world_spec.path.cells) - 1)
 
     @property
     def totals(self) -> dict[str, float]:

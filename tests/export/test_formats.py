@@ -15,9 +15,11 @@ import pytest
 import shapely
 
 from scrl.export import ExportError, ExportOptions, find_format, segments
+from scrl.export.tables import OUTSIDE, TOTAL
 from scrl.policies import fixed_policy
-from scrl.problems import load
+from scrl.problems import Problem, load
 from scrl.route import Route, drive
+from scrl.worlds.spec import SweepSpec
 
 from .conftest import ON_EARTH, write_problem
 
@@ -134,13 +136,31 @@ def test_steps_in_csv_add_up_to_the_densities(route: Route, tmp_path: Path) -> N
 
 def test_amounts_per_region_are_the_densities(route: Route, tmp_path: Path) -> None:
     text = written(route, "regions", tmp_path / "regions.csv").read_bytes().decode()
-    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    *rows, outside, total = csv.DictReader(io.StringIO(text, newline=""))
     assert {row["region"]: float(row["received"]) for row in rows} == route.totals
     assert {row["region"]: int(row["cells"]) for row in rows} == {
         "west": 10, "east": 4, "south & co": 4,
     }  # fmt: skip
     assert {row["unit"] for row in rows} == {"litres"}
     assert [int(row["steps"]) for row in rows] == np.count_nonzero(route.received, axis=0).tolist()
+    assert (outside["region"], outside["received"], outside["share"]) == (OUTSIDE, "0.0", "0.0")
+    assert (total["region"], total["cells"], total["share"]) == (TOTAL, "18", "1.0")
+    assert float(total["received"]) == pytest.approx(sum(route.totals.values()))
+
+
+def test_what_falls_outside_all_regions_is_in_the_books(strip: SweepSpec) -> None:
+    """Full speed: cells 1 and 3 in S1, 5 outside, 8 and 11 in S2, then the end."""
+    problem = Problem.create(strip)
+    route = drive(problem, fixed_policy("full-speed", problem))
+    assert route.outside.tolist() == [0.0, 0.0, 2.25, 0.0, 0.0, 0.0]
+    lines = find_format("regions").write(route, ExportOptions()).decode().splitlines()
+    assert lines == [
+        "region,cells,received,unit,steps,share",
+        "S1,4,4.5,units,2,0.4",
+        "S2,4,4.5,units,2,0.4",
+        f"{OUTSIDE},4,2.25,units,1,0.2",
+        f"{TOTAL},12,11.25,units,5,1.0",
+    ]
 
 
 def test_a_map_without_scales_leaves_its_columns_empty(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import Result
 from typer.testing import CliRunner
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 import scrl
 from scrl.cli.app import app
 from scrl.errors import ScrlError
+from scrl.evaluation import Evaluation
 from scrl.problems import difference_between
 from scrl.report.calls import train_call
 from scrl.report.compare import compare
@@ -82,6 +84,38 @@ def test_a_page_has_all_but_the_map(run: Path) -> None:
     assert sum(tag == "svg" for tag, _ in page.elements) == 3
     assert "after ±" in page.text.lower()
     assert "Every seed in numbers" in page.text
+
+
+def test_every_label_has_its_own_unit(run: Path, tmp_path: Path) -> None:
+    units = {"west": "trips", "east": "kilometres"}
+    path = changed(run, tmp_path / "units", unit=units)
+    [story] = stories_of(read_runs([path]))
+    assert [(each.name, each.unit) for each in story.bars] == list(units.items())
+    page = page_of(path).text
+    best = read_runs([path])[0].result.best.evaluation  # type: ignore[union-attr]
+    assert f"west received {amount(best.density['west'])} trips" in page
+    assert f"{amount(best.density['east'])} kilometres" in page
+    assert "metres" not in page.replace("kilometres", "")
+    assert "'west': 'trips'" in page  # in the call that trains the same again
+    with pytest.raises(ScrlError, match="'unit' must be a text, or one for each region"):
+        read_runs([changed(run, tmp_path / "damaged", unit={"west": "trips"})])
+
+
+def test_units_are_given_for_all_or_for_each_label() -> None:
+    known: dict[str, Any] = {"labels": "amounts", "regions": REGIONS, "horizon_steps": HORIZON}
+    problem = scrl.environment(make_walk, unit={"east": "km"}, **known)
+    assert [problem.unit_of([name]) for name in REGIONS] == ["units", "km"]
+    assert problem.unit == "units"
+    found = scrl.evaluate(problem, lambda _: np.zeros(1, np.float32), episodes=2)
+    assert found.to_json()["units"] == {"west": "units", "east": "km"}
+    assert Evaluation.from_json(found.to_json()) == found
+    assert " km" in str(found)
+    assert (found.given_out, found.to_json()["outside"]) == (None, None)
+    assert scrl.environment(make_walk, unit="metres", **known).unit_of(["east"]) == "metres"
+    with pytest.raises(ScrlError, match="unit: unknown region 'eats': did you mean 'east'"):
+        scrl.environment(make_walk, unit={"eats": "km"}, **known)
+    with pytest.raises(ScrlError, match="must be a text, or a mapping from regions to texts"):
+        scrl.environment(make_walk, unit={"east": 3}, **known)
 
 
 def test_the_table_of_seeds_has_gaps_only_where_there_are_some(run: Path, tmp_path: Path) -> None:

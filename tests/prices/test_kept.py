@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from scrl.cli.app import app
+from scrl.cli.ask import print_plan
 from scrl.driver import run_driver, run_plans
 from scrl.errors import PolicyError, ScrlError
 from scrl.evaluation import evaluate, evaluate_mixture
 from scrl.export import export
-from scrl.prices import planner
+from scrl.prices import Answer, planner
 from scrl.prices.kept import PLAN, holds_plan
 from scrl.prices.school import resume_learning
 from scrl.problems import Problem, ProblemOptions, load
+from scrl.report.words import Teller
+from scrl.rules import holds, parse
 from scrl.runs import RunFolder
 from scrl.trained import read_result
 from scrl.worlds.regions import from_labels
 from scrl.worlds.spec import SweepSpec
+
+from ..report.pages import page_of
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +128,68 @@ def test_of_one_episode_sixty_per_cent_is_none(mixed: Path) -> None:
 def test_learning_does_not_go_on_in_a_plans_folder(kept: Path) -> None:
     with pytest.raises(PolicyError, match="trains no price policy"):
         resume_learning(kept)
+
+
+@pytest.fixture(scope="module")
+def answer() -> Answer:
+    """Rules of which two cannot hold together, and one that is easy."""
+    return planner().ask("agri", ["S1 >= 400", "S1 + S2 <= 700", "S5 >= 1"])
+
+
+def printed(answer: Answer) -> str:
+    out = io.StringIO()
+    print_plan(answer, Console(file=out, width=200))
+    return out.getvalue()
+
+
+def test_the_page_of_impossible_rules_says_what_ask_says(answer: Answer, tmp_path: Path) -> None:
+    page = page_of(planner().keep(answer, tmp_path / "run"))
+    told = printed(answer)
+    assert answer.status == "impossible"
+    assert "Impossible: no plan keeps every rule. Shown is a plan for the least" in page.text
+    assert "These rules cannot hold together" in page.text
+    for name, text in answer.reference.conflict:
+        assert f"{name}: {text}" in page.text
+        assert f"{name}: {text}" in told
+    for each in (*answer.reference.relax, *answer.reference.vehicle_hints):
+        assert str(each) in page.text
+        assert str(each) in told
+    assert "so there is no best possible return" in page.text
+
+
+def test_no_rule_is_said_to_hold_beside_impossible(answer: Answer) -> None:
+    """A plan keeps some of the rules; that they hold is not said."""
+    told = printed(answer)
+    assert "holds" not in told
+    assert re.search(r"rule-3\s+kept", told)
+    assert told.index("impossible") < told.index("Rules in this plan")
+
+
+def test_an_answer_of_old_has_a_page_too(answer: Answer, tmp_path: Path) -> None:
+    """It holds neither other ways to loosen nor what was given out."""
+    run = planner().keep(answer, tmp_path / "run")
+    for name in (PLAN, "result.json"):
+        document = json.loads((run / name).read_text(encoding="utf-8"))
+        found = document["answer"] if name == PLAN else document["result"]["seeds"][0]
+        for key in ("alternatives", "vehicle_hints", "given_out", "outside"):
+            found.pop(key, None)
+        (run / name).write_text(json.dumps(document), encoding="utf-8")
+    text = page_of(run).text
+    assert "The least loosening that helps" in text
+    assert "Given out:" not in text
+
+
+def test_ask_and_the_page_have_one_wording_for_rules_that_leave_a_choice(kept: Path) -> None:
+    answer = planner().ask(load("agri-priority"), seed=3)
+    told, page = printed(answer), page_of(kept).text
+    assert "taken" not in told
+    teller = Teller.of(answer.problem, answer.evaluation.density)
+    for rule in answer.problem.rules.rules:
+        said = teller.say(rule.formula).text
+        assert f"{rule.name}: {said}" in told
+        assert said in page
+    for way in answer.disjuncts:
+        density = answer.evaluation.density
+        is_met = all(any(holds(parse(atom), density) for atom in each) for each in way.clauses)
+        assert answer.is_met(way) == is_met
+    assert any(map(answer.is_met, answer.disjuncts))

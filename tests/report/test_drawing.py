@@ -134,8 +134,31 @@ def test_a_route_that_is_cut_off_ends_where_it_was() -> None:
     assert drawn.lines[0].d == "M45.0 45.0L315.0 45.0"
 
 
+def test_a_route_shows_its_legs_the_ways_between_them_and_its_direction() -> None:
+    """A field with a hole falls into strips; where the next cell is no neighbour, a leg ends."""
+    regions = from_labels(np.ones((6, 8), int))
+    regions.forbidden[2:4, 3:5] = True
+    spec = SweepSpec(regions, Vehicle(inertia=0.0, max_speed=2.0))
+    problem = Problem.create(spec, (), ProblemOptions(name="hole"))
+    drawn = draw_route(drive(problem, Constant(jnp.ones(()))))
+    jumps = int((np.abs(np.diff(spec.path.cells, axis=0)).sum(axis=1) > 1).sum())
+    assert jumps > 0
+    assert drawn.legs == jumps + 1
+    assert drawn.transits.count("M") == jumps
+    for d in (line.d for line in drawn.lines):
+        places = np.array([point.split() for point in re.split("[ML]", d)[1:]], float)
+        assert (np.diff(places, axis=0) == 0).any(axis=1).all(), "lines go along or across"
+    # The first pass goes to the right over cells of 45 units: tip, and the two corners behind it.
+    first = drawn.arrows.split("z")[0].removeprefix("M").split("L")
+    (x, y), *behind = ([float(each) for each in point.split()] for point in first)
+    assert y == 22.5
+    assert all(each[0] < x for each in behind)
+    assert draw_route(driven(np.ones((4, 4), int), 1.0)).transits == ""
+
+
 def test_many_passes_are_a_picture_instead() -> None:
     drawn = draw_route(driven(np.ones((200, 20), int), 1.0))
+    assert drawn.arrows
     assert drawn.lines == ()
     assert drawn.picture is not None
     assert pixels(drawn.picture).shape == (200, 20, 4)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -16,12 +19,15 @@ from scrl.policies import Constant
 from scrl.problems import Problem, ProblemOptions
 from scrl.report.page import page_text, write_page
 from scrl.report.page.learning import learning_charts
+from scrl.report.page.origin import origin_of
 from scrl.report.page.spread import spread_of
+from scrl.report.page.story import stories_of
 from scrl.report.page.writing import LARGEST_PAGE_BYTES
 from scrl.report.reading import MOST_RUNS, read_runs
 from scrl.runs import RunFolder, RunRecord
 from scrl.worlds.regions import from_labels
 from scrl.worlds.spec import SweepSpec
+from scrl.worlds.vehicle import Wind
 
 from .made import make_run, small_problem
 from .pages import page_of
@@ -110,6 +116,94 @@ def test_one_seed_and_no_reference(tmp_path: Path) -> None:
     assert "There is no reference for this problem" in page.text
     assert "Return of every seed" in page.text
     assert "best possible" not in page.text.replace("how good the best possible is", "")
+
+
+def figures(run: Path) -> dict[str, tuple[str, str, str]]:
+    """The numbers at the head of a page."""
+    [story] = stories_of(read_runs([run]))
+    return {each.name: (each.value, each.remark, each.state) for each in story.runs[0].figures}
+
+
+def test_rules_and_seeds_are_counted_apart(tmp_path: Path) -> None:
+    alone = figures(make_run(tmp_path / "one", small_problem(), speeds=[1.5]))
+    assert alone["Rules kept"] == ("3 of 3", "", "good")
+    assert "Seeds" not in alone
+    several = figures(make_run(tmp_path / "several", small_problem(), speeds=[3.0, 1.5]))
+    assert several["Rules kept"] == ("3 of 3", "by the best seed", "good")
+    assert several["Seeds"] == ("1 of 2", "keep every rule", "mixed")
+
+
+def test_rules_that_hold_on_average_are_said_to(tmp_path: Path) -> None:
+    """On the page and in print, with the share of single episodes that keep them."""
+    problem = small_problem({"one": "S1 >= 18"})
+    windy = replace(problem.world_spec, wind=Wind(strength=0.5))
+    run = make_run(tmp_path / "run", replace(problem, world_spec=windy), speeds=[2.0])
+    result = read_runs([run])[0].result
+    assert result is not None
+    kept = result.best.evaluation.episodes_satisfied
+    assert result.is_satisfied
+    assert 0 < kept < 100
+    text = page_of(run).text
+    assert "Every rule holds on average; the plan is" in text
+    assert f"{kept}.0 % of 100 single episodes keep every rule." in text
+    assert f"holds on average; {kept} of 100 single episodes ({kept}.0 %)" in str(result)
+    assert figures(run)["Rules kept"] == ("1 of 1", "on average", "good")
+    assert figures(run)["Single episodes"][2] == "mixed"
+
+
+def test_the_page_says_what_was_given_out_outside_and_what_a_return_is(tmp_path: Path) -> None:
+    """Of twelve cells four are of no region; full speed gives 2.25 of 11.25 units there."""
+    spec = SweepSpec(from_labels(np.array([[1] * 4 + [0] * 4 + [2] * 4])))
+    problem = Problem.create(spec, {"one": "S1 >= 1"}, ProblemOptions(name="strip"))
+    run = make_run(tmp_path / "run", problem, speeds=[3.0])
+    assert figures(run)["Given out"] == ("11.25", "units, 20.0 % outside all regions", "")
+    text = page_of(run).text
+    assert "Given out: 11.25 units, 2.25 of them (20.0 %) outside all regions." in text
+    assert "Return: the sum over all steps of -0.1 / (1 + speed in cells per step);" in text
+    assert "no region" in text
+    assert "must not be entered" not in text
+
+
+def test_every_colour_of_the_plan_is_explained(tmp_path: Path, monkeypatch) -> None:
+    regions = from_labels(np.ones((6, 8), int))
+    regions.forbidden[2:4, 3:5] = True
+    problem = Problem.create(SweepSpec(regions), {"one": "S1 >= 1"}, ProblemOptions(name="hole"))
+    run = make_run(tmp_path / "run", problem, speeds=[3.0])
+    monkeypatch.setattr("scrl.driver.load_policy", lambda *_: Constant(jnp.ones(())))
+    text = page_of(run).text
+    assert "must not be entered" in text
+    assert "no region" not in text
+    assert re.search(r"\b0\s*3\.00 cells/step", text), "both ends of the speeds"
+    assert "dashed: between legs, nothing is given out" in text
+    assert "start ■ end ▸ direction" in text
+    assert re.search(r"It has \d+ legs; nothing is given out between them\.", text)
+
+
+def test_where_learning_ends_is_said_below_the_curves(tmp_path: Path) -> None:
+    page = page_of(make_run(tmp_path / "run", small_problem(), speeds=[1.5]))
+    assert "dashed: learning ends after round 20, then only kappa moves" in page.text
+    # Texts inside a picture are numbers at its axes and nothing else.
+    inside = re.findall(r"<text[^>]*>([^<]*)</text>", page_text(read_runs([tmp_path / "run"])))
+    assert not any("learning" in text for text in inside)
+
+
+def test_settings_of_the_price_policy_are_called_so(tmp_path: Path) -> None:
+    made = {"confidence": None, "policy": {"commit": "abc", "device": "GPU"}}
+    run = make_run(tmp_path / "run", small_problem(), speeds=[1.5], settings=made)
+    assert origin_of(read_runs([run])[0]).settings == (
+        ("confidence", "null"),
+        ("price policy: commit", '"abc"'),
+        ("price policy: device", '"GPU"'),
+    )
+
+
+def test_nothing_is_cut_in_two_on_paper() -> None:
+    """Every block of the page that holds a picture, a table or a card stays on one sheet."""
+    css = resources.files("scrl.report.page").joinpath("templates/style.css").read_text()
+    printed = css.split("@media print")[1]
+    [kept] = re.findall(r"([^{};]+)\{ break-inside: avoid; \}", printed)
+    blocks = {"figure", "table", "tr", "pre", "p", ".figures", ".rule", ".region", ".tracks"}
+    assert blocks <= {each.strip() for each in kept.split(",")}
 
 
 def test_broken_rules_are_called_broken(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +17,7 @@ REGIONS = ("S1", "S2", "S3", "S4")
 
 
 def say(text: str, unit: str = "units", **density: float) -> Said:
-    return Teller(density, Conventions(), 1e-6, unit).say(parse(text))
+    return Teller(density, Conventions(), 1e-6, lambda _: unit).say(parse(text))
 
 
 @pytest.mark.parametrize(
@@ -61,6 +63,22 @@ def test_the_unit_is_named_where_it_has_a_name() -> None:
     assert say("S3 >= 800", "litres", S3=801.0).text == "S3 received 801 litres, 1 more than needed"
 
 
+def test_every_label_has_its_own_unit() -> None:
+    units = {"trips": "trips", "km": "kilometres"}
+
+    def unit_of(names: Iterable[str]) -> str:
+        found = {units[name] for name in names}
+        return found.pop() if len(found) == 1 else "units"
+
+    teller = Teller({"trips": 24.9, "km": 3.0}, Conventions(), 1e-6, unit_of)
+    said = teller.say(parse("trips >= 20 and km <= 5 and trips + km >= 20"))
+    assert [part.text.split(",")[0] for part in said.parts] == [
+        "trips received 24.9 trips",
+        "km received 3 kilometres",
+        "trips and km together received 27.9",
+    ]
+
+
 def test_a_condition_that_is_met() -> None:
     said = say("if S2 > 300 then S3 >= 800", S2=364.5, S3=801.0)
     assert (said.is_held, said.kind) == (True, "if")
@@ -89,14 +107,16 @@ def test_a_condition_that_is_not_met(amount: float) -> None:
     assert (asked.text, asked.is_used) == ("it would ask for S3 >= 800", False)
 
 
-def test_the_disjunct_that_was_taken_is_the_one_farthest_inside() -> None:
+def test_a_rule_with_a_choice_rests_on_the_way_farthest_inside() -> None:
     said = say("S1 >= 300 or S3 >= 300 or S4 >= 300", S1=301.5, S3=218.75, S4=321.75)
-    assert said.text == "One way is enough: way 3 is taken; 1 more of the 3 would do as well."
+    assert said.text == "One way is enough: 2 of the 3 are met."
     assert [(part.is_held, part.is_used) for part in said.parts] == [
         (True, False),
         (False, False),
         (True, True),
     ]
+    one = say("S1 >= 300 or not (S2 <= 3)", S1=301.5, S2=1.0)
+    assert one.text == "One way is enough: S1 >= 300 is met."
     broken = say("S1 >= 300 or S3 >= 300", S1=100.0, S3=218.75)
     assert broken.text == "None of the 2 ways is met; one is needed."
     assert [part.is_used for part in broken.parts] == [False, True]

@@ -138,10 +138,12 @@ def test_the_observation_stays_in_its_box() -> None:
 
 def test_equal_rows_are_stored_once_and_read_back() -> None:
     rows = np.random.default_rng(0).integers(0, 2, (500, 3)).astype(float)
-    table = service_table(rows)
+    outside = np.where(rows.any(axis=1), 0.0, np.arange(500) % 2 + 1.0)
+    table = service_table(rows, outside)
     assert np.array_equal(table.kinds[table.kind_of_cell[:-1]], rows)
     assert np.array_equal(table.kinds[table.kind_of_cell[-1]], np.zeros(3))
-    assert len(table.kinds) <= 9
+    assert np.array_equal(table.outside[table.kind_of_cell], [*outside, 0.0])
+    assert len(table.kinds) == 10  # eight rows, one of them with two shares outside, and the end
 
 
 def test_changing_the_vehicle_does_not_compile_again(strip: SweepSpec) -> None:

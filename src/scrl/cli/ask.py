@@ -18,6 +18,7 @@ from scrl.cli.output import (
     command_line,
     console,
     distance_from_best,
+    explain_return,
     messages,
     print_json,
     table,
@@ -103,6 +104,7 @@ def ask(
     else:
         for answer in answers:
             print_plan(answer, console())
+        explain_return(found, console())
     warn(list(answers[0].warnings))
     for path in kept:
         messages().print(
@@ -152,18 +154,12 @@ def _with_own(problem: Problem, rules: list[str]) -> dict[str, str]:
 
 def print_plan(answer: Answer, out: Console) -> None:
     """What is received, which rules hold, the disjuncts, the prices, and how near the best."""
-    print_evaluation(answer.problem, answer.evaluation, out)
-    if answer.status == "impossible":
+    is_impossible = answer.status == "impossible"
+    if is_impossible:
         print_conflict(answer.reference, out)
-        out.print("the plan above is one for the least loosening, as near as its steps come")
-    if answer.disjuncts:
-        ways = table("rule", "", "way to keep it", ">best return", title="Disjuncts")
-        for each in answer.disjuncts:
-            none = "impossible" if each.is_decided else "not decided"
-            best = none if each.return_ is None else f"{each.return_:.3f}"
-            mark = "[bold]taken[/bold]" if each.is_taken else ""
-            ways.add_row(escape(each.rule), mark, escape(each.text), best)
-        out.print(ways)
+        out.print("what follows is a plan for the least loosening, as near as its steps come")
+    print_evaluation(answer.problem, answer.evaluation, out, is_impossible=is_impossible)
+    _print_ways(answer, out)
     _print_prices(answer.plans, out)
     if answer.confidence is not None:
         share = answer.evaluation.episodes_satisfied / answer.evaluation.episodes
@@ -171,6 +167,27 @@ def print_plan(answer: Answer, out: Console) -> None:
     gap = "" if answer.gap is None else f", {distance_from_best(answer.gap)}"
     colour = "green" if answer.is_satisfied else "red"
     out.print(f"[bold {colour}]{answer.status}[/]{gap}; found in {answer.wall_s:.2f} s")
+
+
+def _print_ways(answer: Answer, out: Console) -> None:
+    """The rules that leave a choice: which ways the plan keeps, in the words of the page."""
+    from scrl.report.words import Teller
+
+    if not answer.disjuncts:
+        return
+    ways = table("rule", "way to keep it", "this plan", ">best return", title="Choices")
+    for each in answer.disjuncts:
+        none = "impossible" if each.is_decided else "not decided"
+        best = none if each.return_ is None else f"{each.return_:.3f}"
+        mark = "[bold]met[/bold]" if answer.is_met(each) else "not met"
+        ways.add_row(escape(each.rule), escape(each.text), mark, best)
+    out.print(ways)
+    teller = Teller.of(answer.problem, answer.evaluation.density)
+    named = {each.rule for each in answer.disjuncts}
+    for rule in answer.problem.rules.rules:
+        if rule.name in named:
+            said = teller.say(rule.formula).text
+            out.print(f"{rule.name}: {said}", markup=False, soft_wrap=True)
 
 
 def _print_prices(plans: Sequence[Plan], out: Console) -> None:

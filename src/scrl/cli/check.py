@@ -12,6 +12,7 @@ from scrl.errors import ScrlError
 if TYPE_CHECKING:
     from scrl.problems import Problem
     from scrl.worlds.regions import RegionMap
+    from scrl.worlds.spec import SweepSpec
 
 
 def check(problem: ProblemArgument, as_json: JsonFlag = False) -> None:
@@ -66,6 +67,8 @@ def _document(problem: Problem) -> dict[str, Any]:
         "path_cells": len(spec.path.cells),
         "legs": len(spec.path.legs),
         "place": _place(spec.regions),
+        "outside_share": float(spec.path.outside.mean(dtype=float)),
+        "given_out_at_full_speed": _at_full_speed(spec),
         "unit": spec.units.unit,
     }
 
@@ -106,6 +109,11 @@ def _place_text(problem: Problem) -> str:
     )
 
 
+def _at_full_speed(spec: SweepSpec) -> float:
+    """About what a drive gives out at least: as if it were at top speed from the start."""
+    return len(spec.path.cells) / spec.vehicle.max_speed * spec.vehicle.rate
+
+
 def heading(problem: Problem) -> str:
     """The name, and what the problem is about where that is known."""
     about = problem.options.description
@@ -124,6 +132,12 @@ def _print(problem: Problem) -> None:
         f"{units.speed(spec.vehicle.max_speed)}; {spec.vehicle.rate:g} {escape(units.unit)} a step"
     )
     out.print(_place_text(problem), soft_wrap=True)
+    if (outside := float(spec.path.outside.mean(dtype=float))) > 0.0:
+        given = _at_full_speed(spec)
+        out.print(
+            f"{100.0 * outside:.1f} % of the path lies outside all regions; at full speed that is "
+            f"about {outside * given:,.1f} of {given:,.1f} {escape(units.unit)} given out"
+        )
     regions = table("region", ">cells", title="Regions")
     for name, cells in zip(spec.regions.names, spec.regions.sizes, strict=True):
         regions.add_row(escape(name), str(cells))

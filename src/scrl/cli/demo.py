@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from scrl.cli.check import heading
-from scrl.cli.output import JsonFlag, console, print_json, table, warn, working
+from scrl.cli.output import JsonFlag, console, explain_return, print_json, table, warn, working
 from scrl.errors import ScrlError
 
 if TYPE_CHECKING:
@@ -163,6 +163,7 @@ def _tell_before(problem: Problem, fast: Evaluation, best: Reference | None) -> 
     out = console()
     out.print("\n[bold]At full speed[/bold]")
     print_evaluation(problem, fast, out)
+    explain_return(problem, out)
     if best is not None:
         out.print("\n[bold]The best possible[/bold], computed without learning")
         print_answer(problem, best, out)

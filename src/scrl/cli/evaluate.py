@@ -14,6 +14,7 @@ from scrl.cli.output import (
     JsonFlag,
     command_line,
     console,
+    explain_return,
     print_json,
     signed,
     table,
@@ -79,6 +80,7 @@ def evaluate(
             print_json(result.to_json())
         else:
             print_evaluation(loaded, result, console())
+            explain_return(loaded, console())
     warn(result.warnings())
     if not result.is_satisfied:
         raise typer.Exit(1)
@@ -123,19 +125,26 @@ def _foreign(run: str, problem: Problem) -> list[str]:
     return [f"'{run}' was made for another {' and another '.join(parts)} than {problem.name} has"]
 
 
-def print_evaluation(problem: Terms, result: Evaluation, out: Console) -> None:
-    """Tables of what was received and which rules hold."""
+def print_evaluation(
+    problem: Terms, result: Evaluation, out: Console, *, is_impossible: bool = False
+) -> None:
+    """Tables of what was received and which rules hold.
+
+    Where rules are impossible, none of them holds: a plan keeps some and breaks others.
+    """
     out.print(_received(problem, result))
-    rules = table("rule", "", f">margin, {result.unit}", "text", title="Rules")
+    if result.total is not None:
+        out.print(escape(result.total), soft_wrap=True)
+    title, held = ("Rules in this plan", "kept") if is_impossible else ("Rules", "holds")
+    margin = "margin" if result.units else f"margin, {result.unit}"
+    rules = table("rule", "", f">{margin}", "text", title=title)
     for rule in result.rules:
-        rules.add_row(
-            escape(rule.name), verdict(rule.is_satisfied), signed(rule.margin), escape(rule.text)
-        )
+        state, text = verdict(rule.is_satisfied, held), escape(rule.text)
+        rules.add_row(escape(rule.name), state, signed(rule.margin), text)
     out.print(rules)
     out.print(
-        f"return {result.return_:.3f} in {problem.units.duration(result.steps)}; "
-        + ("every rule holds" if result.is_satisfied else f"violated by {result.cons_vio:,.2f}")
-        + f"; {result.episodes_satisfied} of {result.episodes} single episodes keep all rules"
+        f"return {result.return_:.3f} in {problem.units.duration(result.steps)}; {result.summary}",
+        soft_wrap=True,
     )
 
 
@@ -145,13 +154,16 @@ def _received(problem: Terms, result: Evaluation) -> Table:
 
     sizes = problem.world_spec.regions.sizes if isinstance(problem, Problem) else None
     cells = () if sizes is None else (">cells",)
-    shown = table("region", *cells, f">{result.unit} received", ">+-", title="Received")
+    unit = "received" if result.units else f"{result.unit} received"
+    units = ("unit",) if result.units else ()
+    shown = table("region", *cells, f">{unit}", *units, ">+-", title="Received")
     for index, name in enumerate(problem.regions):
         error = result.density_se[name]
         shown.add_row(
             escape(name),
             *(() if sizes is None else (str(sizes[index]),)),
             f"{result.density[name]:,.2f}",
+            *((escape(result.units[name]),) if result.units else ()),
             f"{error:.2f}" if error else "",
         )
     return shown

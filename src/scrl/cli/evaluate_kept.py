@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrl.cli.output import console, print_json
+from scrl.cli.output import console, explain_return, print_json
 
 if TYPE_CHECKING:
     from scrl.evaluation import Evaluation
@@ -38,5 +38,6 @@ def show_kept(run: Path, seed: int | None, *, as_json: bool) -> Evaluation:
         soft_wrap=True,
     )
     print_evaluation(kept, found.evaluation, out)
+    explain_return(kept, out)
     out.print(f"anew, in Python: {anew}", markup=False, soft_wrap=True)
     return found.evaluation

@@ -9,13 +9,16 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from scrl.problems import Terms
 
 EXIT_UNFINISHED = 1
 EXIT_WRONG_INPUT = 2
@@ -72,6 +75,11 @@ def command_line(*words: str | Path) -> str:
     return shlex.join(["scrl", *map(str, words)])
 
 
+def explain_return(problem: Terms, out: Console) -> None:
+    """Say what the returns above are made of: once in the output of a command."""
+    out.print(f"return: {problem.return_text}", markup=False, soft_wrap=True)
+
+
 def print_json(document: Any) -> None:
     """One JSON document on standard output."""
     print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
@@ -119,6 +127,6 @@ def table(*columns: str, title: str | None = None) -> Table:
     return made
 
 
-def verdict(is_satisfied: bool) -> str:
+def verdict(is_satisfied: bool, held: str = "holds") -> str:
     """'holds' or 'broken', coloured."""
-    return "[green]holds[/green]" if is_satisfied else "[red]broken[/red]"
+    return f"[green]{held}[/green]" if is_satisfied else "[red]broken[/red]"

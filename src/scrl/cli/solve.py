@@ -14,6 +14,7 @@ from scrl.cli.output import (
     JsonFlag,
     ProblemArgument,
     console,
+    explain_return,
     file_stem,
     print_json,
     table,
@@ -68,6 +69,8 @@ def solve(
         print_json(found.to_json())
     else:
         print_answer(loaded, found, console())
+        if found.return_ is not None:
+            explain_return(loaded, console())
     if not found.is_optimal:
         raise typer.Exit(1)
 

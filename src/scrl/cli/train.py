@@ -16,6 +16,7 @@ from scrl.cli.output import (
     JsonFlag,
     console,
     distance_from_best,
+    explain_return,
     messages,
     print_json,
     table,
@@ -71,6 +72,7 @@ def train(
     from scrl.cli.watching import Watching
     from scrl.methods import parse_settings
     from scrl.problems import load
+    from scrl.runs import RunFolder
 
     loaded = None if problem is None else load(problem)
     if loaded is not None:
@@ -88,6 +90,7 @@ def train(
         print_json(result.to_json())
     else:
         print_result(result, console())
+        explain_return(RunFolder.open(result.run).terms(), console())
     if not result.is_satisfied:
         raise typer.Exit(1)
 
@@ -139,7 +142,8 @@ def print_result(result: TrainingResult, out: Console) -> None:
             each.evaluation.episodes_satisfied / each.evaluation.episodes for each in result.seeds
         ]
         out.print(
-            f"in expectation; of single episodes {min(kept):.0%} to {max(kept):.0%} keep all rules"
+            f"rules are judged on average; of single episodes {min(kept):.1%} to {max(kept):.1%} "
+            "keep every rule"
         )
     out.print(f"{result.env_steps:,} steps in {result.wall_s:.0f} s")
     out.print(f"run folder: {escape(str(result.run))}", soft_wrap=True)

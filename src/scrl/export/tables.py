@@ -55,16 +55,28 @@ def _step_rows(route: Route) -> Iterable[Sequence[Any]]:
         ]
 
 
+OUTSIDE, TOTAL = "outside all regions", "given out in all"
+"""The names of the last two rows of `regions`."""
+
+
 def write_regions(route: Route, options: ExportOptions) -> bytes:
-    """A row for each region: its size, what it receives, and in how many steps."""
+    """A row for each region: its size, what it receives, in how many steps, and which share.
+
+    The last two rows are what no region receives, and what is given out in all. Regions may
+    overlap, so the rows above need not add up to it.
+    """
     del options
-    spec = route.problem.world_spec
-    served = np.count_nonzero(route.received, axis=0).tolist()
+    regions, unit = route.problem.world_spec.regions, route.problem.world_spec.units.unit
+    outside = regions.enterable & ~regions.masks.any(axis=0)
+    cells = [*regions.sizes.tolist(), int(outside.sum()), int(regions.enterable.sum())]
+    given = np.column_stack([route.received, route.outside, route.amount])
+    sums, steps = given.sum(axis=0), np.count_nonzero(given, axis=0)
+    shares = np.round(sums / sums[-1], 4) if sums[-1] else np.zeros_like(sums)
     rows = zip(
-        route.regions, spec.regions.sizes.tolist(), route.totals.values(),
-        [spec.units.unit] * len(served), served, strict=True,
+        [*route.regions, OUTSIDE, TOTAL], cells, sums.tolist(), [unit] * len(cells),
+        steps.tolist(), shares.tolist(), strict=True,
     )  # fmt: skip
-    return _text(["region", "cells", "received", "unit", "steps"], rows)
+    return _text(["region", "cells", "received", "unit", "steps", "share"], rows)
 
 
 def _text(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:

@@ -38,7 +38,7 @@ def run_episodes(
         steps[at] += 1
         is_terminated[at] = now.is_terminated[is_open]
         done += now.is_terminated | now.is_truncated
-    return Episode._make(sums)
+    return Episode._make((*sums, None))
 
 
 class Explored(NamedTuple):

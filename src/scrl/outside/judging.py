@@ -53,7 +53,8 @@ def evaluate_in(
     )
     # The first episodes of all lanes come first: which are left out does not hang on their length.
     return_, amounts, steps, is_terminated = (
-        np.swapaxes(np.asarray(leaf), 0, 1).reshape(-1, *leaf.shape[2:])[:episodes] for leaf in ran
+        np.swapaxes(np.asarray(leaf), 0, 1).reshape(-1, *leaf.shape[2:])[:episodes]
+        for leaf in (ran.return_, ran.service, ran.steps, ran.is_terminated)
     )
     return Evaluation(
         problem=problem.name,
@@ -64,5 +65,6 @@ def evaluate_in(
         episodes_truncated=int((~is_terminated).sum()),
         steps=float(steps.mean()),
         is_horizon_an_end=True,
+        units={} if isinstance(problem.counts, str) else dict(problem.counts),
         **verdict(problem.rules, densities.from_episodes(amounts), amounts, problem.tolerance),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -18,7 +18,7 @@ from scrl.outside.spaces import Actions, Observations
 from scrl.problems import ProblemOptions
 from scrl.rules import RuleSet
 from scrl.rules.ruleset import Source as RuleSource
-from scrl.runfiles.environment import EnvironmentTerms, KeptEnvironment
+from scrl.runfiles.environment import NEUTRAL, EnvironmentTerms, KeptEnvironment
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class EnvironmentProblem(EnvironmentTerms):
     observations: Observations
     actions: Actions
     options: ProblemOptions = field(default_factory=ProblemOptions)
-    counts: str = "steps"
+    counts: str | Mapping[str, str] = NEUTRAL
     processes: bool = False
     """Whether every lane has a process of its own."""
 
@@ -77,14 +77,15 @@ def environment(
     regions: Sequence[str] | None = None,
     horizon_steps: int | None = None,
     processes: bool = False,
-    unit: str = "steps",
+    unit: str | Mapping[str, str] = NEUTRAL,
     **options: Any,
 ) -> EnvironmentProblem:
     """A problem from anybody's Gymnasium environment.
 
     `env` is an id, a function that makes one, one or several environments, or a vector environment.
     `labels` say what a step gives to each region (`scrl.labels`), `rules` what must hold of the
-    sums over an episode. `options` are those of a problem file: `name`, `tolerance`, `discount`,
+    sums over an episode. `unit` names what is counted: one word for all regions, or a mapping from
+    regions to words. `options` are those of a problem file: `name`, `tolerance`, `discount`,
     `margin`, `equality_band`.
     """
     for key in options:
@@ -98,8 +99,25 @@ def environment(
     rule_set = RuleSet.of(rules, found.names, chosen.conventions)
     observations, actions = spaces
     return EnvironmentProblem(
-        source, found, rule_set, horizon, observations, actions, chosen, unit, processes
-    )
+        source, found, rule_set, horizon, observations, actions, chosen,
+        _checked_unit(unit, found.names), processes,
+    )  # fmt: skip
+
+
+def _checked_unit(unit: str | Mapping[str, str], regions: Sequence[str]) -> str | Mapping[str, str]:
+    """A word, or one for each region; regions that a mapping leaves out get the neutral one."""
+    if isinstance(unit, str):
+        return unit
+    if not isinstance(unit, Mapping) or not all(isinstance(each, str) for each in unit.values()):
+        raise EnvironmentFault(
+            f"unit = {unit!r:.80} must be a text, or a mapping from regions to texts"
+        )
+    for name in unit:
+        if name not in regions:
+            raise EnvironmentFault(
+                f"unit: unknown region '{name}'{did_you_mean(str(name), regions)}"
+            )
+    return {name: unit.get(name, NEUTRAL) for name in regions}
 
 
 OPTIONS: tuple[str, ...] = (

@@ -11,12 +11,16 @@ import numpy as np
 from jaxtyping import Float
 
 from scrl.evaluation import Evaluation
+from scrl.penalty import signed_violation
 from scrl.policies import Schedule
 from scrl.prices.policy import PricePolicy
 from scrl.problems import Problem
 from scrl.reference import Reference, Status
 from scrl.reference.answer import Taken
 from scrl.reference.priced import Disjunct
+
+WHY = ("conflict", "relax", "alternatives", "vehicle_hints")
+"""What a reference says of rules that are impossible."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,13 @@ class Answer:
         best = self.reference.return_
         return None if best is None else (best - self.evaluation.return_) / abs(best)
 
+    def is_met(self, way: Disjunct) -> bool:
+        """Whether the densities of the plan keep this way; the search may have aimed at another."""
+        table, density = self.problem.atoms, list(self.evaluation.density.values())
+        over = signed_violation(table.coefficients, table.bounds, np.array(density))
+        met = np.flatnonzero(np.asarray(over) <= self.problem.tolerance)
+        return way.rests_on({(way.rule, table.atoms[index].show()) for index in met})
+
     def to_json(self) -> dict[str, Any]:
         """The fields of the command contract."""
         reference = self.reference.to_json()
@@ -126,6 +137,7 @@ class Answer:
                     "return": each.return_,
                     "decided": each.is_decided,
                     "taken": each.is_taken,
+                    "met": self.is_met(each),
                 }
                 for each in self.disjuncts
             ],
@@ -133,8 +145,7 @@ class Answer:
             "plans": [plan.to_json() for plan in self.plans],
             "reference": self.reference.return_,
             "gap": self.gap,
-            "conflict": reference["conflict"],
-            "relax": reference["relax"],
+            **{name: reference[name] for name in WHY},
             "warnings": list(self.warnings),
             "wall_s": self.wall_s,
         }

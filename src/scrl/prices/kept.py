@@ -51,6 +51,11 @@ def holds_plan(path: Path | str) -> bool:
     return RunFolder.open(path).record.method == METHOD
 
 
+def kept_answer(path: Path | str) -> dict[str, Any]:
+    """What `scrl ask` answered, as the JSON fields of the command."""
+    return read_json(RunFolder.open(path).path / PLAN, {"answer": dict})["answer"]
+
+
 def kept_plans(path: Path | str) -> list[tuple[float, PricePolicy | Schedule]]:
     """What drives the plans of a folder and in which share of episodes, the most driven first."""
     folder = RunFolder.open(path)

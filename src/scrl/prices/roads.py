@@ -38,7 +38,7 @@ def random_road(ranges: Ranges, *, window: int, key: PRNGKeyArray) -> Road:
     unseen = jnp.zeros((1,))
     world = SweepWorld(
         kind_of_cell=jnp.concatenate([region, jnp.full((1,), REGIONS, region.dtype)]),
-        kinds=jnp.eye(REGIONS + 1, REGIONS),
+        kinds=jnp.eye(REGIONS + 1, REGIONS), outside=jnp.zeros(REGIONS + 1),
         place=(unseen, unseen), left=unseen, cells_ahead=unseen, numbers=numbers, stride=1,
         horizon_steps=1, is_windy=True,
     )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -59,6 +60,11 @@ class Terms(ABC):
     def is_random(self) -> bool:
         """Whether chance plays a part."""
 
+    @property
+    @abstractmethod
+    def return_text(self) -> str:
+        """What a return is made of, and what 1 more of it means."""
+
     @abstractmethod
     def parts(self) -> dict[str, Any]:
         """All that makes it this problem and no other, by name; names of problems do not."""
@@ -76,6 +82,11 @@ class Terms(ABC):
     def unit(self) -> str:
         """What densities count."""
         return self.units.unit
+
+    def unit_of(self, regions: Iterable[str]) -> str:
+        """What the amounts of these regions count; the neutral word where that differs."""
+        del regions
+        return self.unit
 
     @property
     def tolerance(self) -> float:

@@ -8,6 +8,7 @@ from textwrap import indent
 from typing import Any
 
 from scrl.problems import ProblemOptions
+from scrl.runfiles.environment import NEUTRAL
 from scrl.runs import KeptEnvironment, RunRecord
 
 WIDTH = 88
@@ -62,7 +63,7 @@ def _other_options(kept: KeptEnvironment) -> dict[str, Any]:
     names = [each.name for each in fields(ProblemOptions)]
     found = {name: getattr(kept.options, name) for name in names}
     found = {name: value for name, value in found.items() if value != getattr(usual, name)}
-    return {**({} if kept.unit == "steps" else {"unit": kept.unit}), **found}
+    return {**({} if kept.counts == NEUTRAL else {"unit": kept.counts}), **found}
 
 
 def _written(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, assert_never
+from typing import TYPE_CHECKING, Literal, assert_never
 
 from scrl.report.numbers import amount
 from scrl.rules import (
@@ -26,8 +26,13 @@ from scrl.rules import (
 from scrl.rules.normal import AllOf
 from scrl.rules.show import show, show_linear
 
+if TYPE_CHECKING:
+    from scrl.problems import Terms
+
 OPPOSITE: dict[Relation, Relation] = {"<=": ">", ">=": "<", "<": ">=", ">": "<="}
 
+NEUTRAL = "units"
+"""The unit that goes without saying."""
 LONGEST_TEXT = 120
 """A piece of a rule that is longer is cut off in a sentence."""
 
@@ -51,7 +56,13 @@ class Teller:
     density: Mapping[str, float]
     conventions: Conventions
     tolerance: float
-    unit: str = "units"
+    unit_of: Callable[[Iterable[str]], str] = lambda _: NEUTRAL
+    """What the amounts of some regions count."""
+
+    @classmethod
+    def of(cls, problem: Terms, density: Mapping[str, float]) -> Teller:
+        """What densities do to the rules of a problem."""
+        return cls(density, problem.rules.conventions, problem.tolerance, problem.unit_of)
 
     def say(self, formula: Formula, *, positive: bool = True) -> Said:
         """The formula (or, not positive, its negation) in words."""
@@ -64,7 +75,10 @@ class Teller:
                 said = tuple(self.say(part, positive=positive) for part in parts)
                 slacks = [self.slack(part, positive=positive) for part in parts]
                 is_all = isinstance(formula, And) == positive
-                return self._all(said) if is_all else self._any(said, slacks)
+                if is_all:
+                    return self._all(said)
+                texts = [_short(show(part if positive else Not(part))) for part in parts]
+                return self._any(said, slacks, texts)
             case Implies(premise, conclusion) if positive:
                 return self._if(premise, conclusion)
             case Implies(premise, conclusion):
@@ -94,15 +108,15 @@ class Teller:
         )  # fmt: skip
         return Said(kept == len(said), text, "all", said)
 
-    def _any(self, said: tuple[Said, ...], slacks: list[float]) -> Said:
+    def _any(self, said: tuple[Said, ...], slacks: list[float], texts: list[str]) -> Said:
         """A choice: it rests on the part that lies farthest inside, or misses by least."""
         taken = max(range(len(said)), key=slacks.__getitem__)
         parts = tuple(replace(each, is_used=index == taken) for index, each in enumerate(said))
         kept = sum(each.is_held for each in said)
         if kept == 0:
             return Said(False, f"None of the {len(said)} ways is met; one is needed.", "any", parts)
-        others = "" if kept == 1 else f"; {kept - 1} more of the {len(said)} would do as well"
-        return Said(True, f"One way is enough: way {taken + 1} is taken{others}.", "any", parts)
+        met = f"{texts[taken]} is met" if kept == 1 else f"{kept} of the {len(said)} are met"
+        return Said(True, f"One way is enough: {met}.", "any", parts)
 
     def _if(self, premise: Formula, conclusion: Formula) -> Said:
         condition = self._condition(premise)
@@ -173,8 +187,9 @@ class Teller:
         return self._measured(left), self._bound(right), relation
 
     def _measured(self, side: Linear) -> str:
-        value = f"{amount(self._value(side))}{'' if self.unit == 'units' else ' ' + self.unit}"
         names = [name for name, _ in side.terms]
+        unit = self.unit_of(names)
+        value = amount(self._value(side)) + ("" if unit == NEUTRAL else f" {unit}")
         is_plain = side.constant == 0 and all(factor == 1 for _, factor in side.terms)
         if is_plain and len(names) == 1:
             return f"{names[0]} received {value}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,21 +14,43 @@ from scrl.worlds.units import Units
 
 _FIELDS = {
     "name": str, "environment": str, "regions": list, "rules": dict, "horizon_steps": int,
-    "features": int, "actions": dict, "unit": str, "tolerance": int | float,
+    "features": int, "actions": dict, "unit": str | dict, "tolerance": int | float,
     "discount": int | float, "margin": int | float, "equality_band": int | float,
 }  # fmt: skip
 _OPTIONS = ("name", "tolerance", "discount", "margin", "equality_band")
 
 
+NEUTRAL = Units().unit
+"""The word where nobody said what is counted, or where several things are."""
+
+
 class EnvironmentTerms(Terms):
     """What holds in any environment, at hand or written down."""
 
-    counts: str
-    """What densities count."""
+    counts: str | Mapping[str, str]
+    """What densities count: one word for all regions, or one for each."""
 
     @property
     def units(self) -> Units:
-        return Units(unit=self.counts)
+        return Units(unit=self.unit_of(self.regions))
+
+    def unit_of(self, regions: Iterable[str]) -> str:
+        if isinstance(self.counts, str):
+            return self.counts
+        found = {self.counts[name] for name in regions}
+        return found.pop() if len(found) == 1 else NEUTRAL
+
+    @property
+    def return_text(self) -> str:
+        weighed = (
+            ""
+            if self.discount == 1.0
+            else f", each weighing {self.discount:g} times the one before"
+        )
+        return (
+            f"the sum of the environment's own rewards in an episode{weighed}, on average over "
+            "episodes; what 1 more means, the environment says"
+        )
 
     @property
     def is_random(self) -> bool:
@@ -49,7 +71,7 @@ class KeptEnvironment(EnvironmentTerms):
     actions: Mapping[str, Any]
     """What it takes, as plain values."""
     options: ProblemOptions
-    counts: str = "steps"
+    counts: str | Mapping[str, str] = NEUTRAL
 
     @property
     def is_id(self) -> bool:
@@ -63,7 +85,7 @@ class KeptEnvironment(EnvironmentTerms):
             "horizon": self.horizon_steps,
             "observations": self.features,
             "actions": self.actions,
-            "unit": self.unit,
+            "unit": self.counts,
             **self.judged_by(),
         }
 
@@ -78,7 +100,7 @@ class KeptEnvironment(EnvironmentTerms):
             "horizon_steps": self.horizon_steps,
             "features": self.features,
             "actions": dict(self.actions),
-            "unit": self.unit,
+            "unit": self.counts if isinstance(self.counts, str) else dict(self.counts),
             "tolerance": self.tolerance,
             "discount": self.discount,
             "margin": self.options.margin,
@@ -91,6 +113,12 @@ class KeptEnvironment(EnvironmentTerms):
         found = read_json(path, _FIELDS)
         if not all(isinstance(each, str) for each in (*found["regions"], *found["rules"].values())):
             raise RunError(f"{path}: damaged: 'regions' and 'rules' must hold texts")
+        unit = found["unit"]
+        if isinstance(unit, dict) and (
+            set(unit) != set(found["regions"])
+            or not all(isinstance(each, str) for each in unit.values())
+        ):
+            raise RunError(f"{path}: damaged: 'unit' must be a text, or one for each region")
         description = str(found.get("description", ""))  # folders of old have none
         options = ProblemOptions(
             description=description, **{name: found[name] for name in _OPTIONS}

@@ -32,6 +32,8 @@ class SweepPath:
     """Row and column of the swath's centre line at each path cell."""
     service: Float[np.ndarray, "cell region"]
     """Share of the swath's field cells that lie in each region; 0 or 1 if the swath is 1."""
+    outside: Float[np.ndarray, " cell"]
+    """Share of the swath's field cells that lie in no region."""
     legs: tuple[int, ...]
     """Where each unbroken leg starts; between legs the vehicle gives nothing out."""
     missed_cells: int
@@ -54,11 +56,15 @@ def sweep_path(
         raise MapError(f"a swath of {swath} touches forbidden cells everywhere: use a narrower one")
     band, column = cover(free, band_width=swath)
     legs = _legs(free, band, column)
-    service = _service(region_map, (direction, start, swath), field_cells, (band, column))
+    turn: tuple[Direction, Start, int] = (direction, start, swath)
+    at = (band, column)
+    service = _shares(region_map, region_map.masks, turn, field_cells, at)
+    in_none = np.logical_not(np.any(region_map.masks, axis=0))
+    outside = _shares(region_map, in_none[None], turn, field_cells, at)[:, 0]
     _check_all_served(region_map, service, swath)
-    cells = _cells(region_map.shape, (direction, start, swath), (band, column))
+    cells = _cells(region_map.shape, turn, at)
     missed = int(field_cells.sum() - field_cells[free].sum())
-    return SweepPath(cells, service, legs, missed)
+    return SweepPath(cells, service, outside, legs, missed)
 
 
 def _check_options(direction: str, start: str, swath: int) -> None:
@@ -104,17 +110,18 @@ def _legs(
     return (0, *(np.flatnonzero(~goes_on) + 1).tolist())
 
 
-def _service(
+def _shares(
     region_map: RegionMap,
+    masks: Bool[np.ndarray, "region row column"],
     turn: tuple[Direction, Start, int],
     field_cells: Integer[np.ndarray, "band column"],
     at: tuple[Int[np.ndarray, " cell"], Int[np.ndarray, " cell"]],
 ) -> Float[np.ndarray, "cell region"]:
-    """Field cells of each region in the swath, as a share of all its field cells."""
+    """Field cells of each mask in the swath, as a share of all its field cells."""
     direction, start, swath = turn
-    enterable, regions = region_map.enterable, len(region_map.names)
+    enterable, regions = region_map.enterable, len(masks)
     counts = np.stack(
-        [_banded(_turned(mask & enterable, direction, start), swath) for mask in region_map.masks]
+        [_banded(_turned(mask & enterable, direction, start), swath) for mask in masks]
     ).reshape(regions, -1)
     places = np.ravel_multi_index(at, field_cells.shape)
     all_cells = field_cells[at].astype(np.float32)

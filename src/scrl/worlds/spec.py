@@ -67,7 +67,7 @@ class SweepSpec:
     @cached_property
     def service(self) -> ServiceTable:
         """Which regions each path cell serves, stored once per kind of cell."""
-        return service_table(self.path.service)
+        return service_table(self.path.service, self.path.outside)
 
     @property
     def is_random(self) -> bool:
@@ -93,15 +93,22 @@ class ServiceTable:
 
     kind_of_cell: Int[np.ndarray, " cell_and_end"]
     kinds: Float[np.ndarray, "kind region"]
+    outside: Float[np.ndarray, " kind"]
+    """What a step there gives to no region, as a share of what it gives out."""
 
 
-def service_table(service: Float[np.ndarray, "cell region"]) -> ServiceTable:
+def service_table(
+    service: Float[np.ndarray, "cell region"], outside: Float[np.ndarray, " cell"]
+) -> ServiceTable:
     """Group equal rows by a fixed random projection, and check that the grouping is exact."""
-    weights = np.random.default_rng(0).standard_normal(service.shape[1])
-    _, first, kind = np.unique(service @ weights, return_index=True, return_inverse=True)
-    kinds = service[first]
-    if not np.array_equal(kinds[kind], service):
-        kinds, kind = np.unique(service, axis=0, return_inverse=True)
-    kinds = np.concatenate([kinds, np.zeros((1, service.shape[1]))]).astype(np.float32)
+    *weights, last = np.random.default_rng(0).standard_normal(service.shape[1] + 1)
+    projected = service @ np.array(weights) + last * outside
+    _, first, kind = np.unique(projected, return_index=True, return_inverse=True)
+    if not np.array_equal(service[first][kind], service) or not np.array_equal(
+        outside[first][kind], outside
+    ):
+        rows = np.column_stack([service, outside])
+        _, first, kind = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    kinds = np.concatenate([service[first], np.zeros((1, service.shape[1]))]).astype(np.float32)
     kind = np.concatenate([kind.ravel(), [len(kinds) - 1]]).astype(np.int32)
-    return ServiceTable(kind, kinds)
+    return ServiceTable(kind, kinds, np.append(outside[first], 0.0).astype(np.float32))

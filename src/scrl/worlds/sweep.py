@@ -47,6 +47,8 @@ class SweepWorld(eqx.Module):
 
     kind_of_cell: Int[Array, " cell_and_end"]
     kinds: Float[Array, "kind region"]
+    outside: Float[Array, " kind"]
+    """What a step gives to no region, as a share of what it gives out."""
     place: tuple[Float[Array, " cell_and_end"], Float[Array, " cell_and_end"]]
     """Row and column of each cell."""
     left: Float[Array, "milestone region"]
@@ -69,6 +71,7 @@ class SweepWorld(eqx.Module):
         return cls(
             kind_of_cell=jnp.asarray(spec.service.kind_of_cell),
             kinds=jnp.asarray(spec.service.kinds, float),
+            outside=jnp.asarray(spec.service.outside, float),
             place=(jnp.asarray(place[:, 0], float), jnp.asarray(place[:, 1], float)),
             left=jnp.asarray(marks.left),
             cells_ahead=jnp.asarray(cells_ahead(vehicle)),
@@ -136,6 +139,11 @@ class SweepWorld(eqx.Module):
     def labels(self, state: SweepState) -> Float[Array, " region"]:
         """L(s): the share of the swath in each region; 0 or 1 when the swath is one cell."""
         return _row(self.kinds, _row(self.kind_of_cell, state.cell))
+
+    def given(self, state: SweepState) -> Float[Array, " 2"]:
+        """What the step that led to `state` gives out, and to no region, in steps of service."""
+        is_inside = (state.cell < self.length).astype(float)
+        return jnp.stack([is_inside, _row(self.outside, _row(self.kind_of_cell, state.cell))])
 
     def observe(self, state: SweepState) -> Float[Array, " feature"]:
         """Progress, speed, gust, place on the map, the regions here and ahead, and what is left."""

@@ -49,6 +49,8 @@ class RegionBars:
     colour: str
     bars: tuple[Bar, ...]
     bounds: tuple[Bound, ...]
+    unit: str = ""
+    """What it counts, where that is not the same for all regions."""
 
 
 @dataclass(frozen=True)
@@ -87,29 +89,40 @@ def region_bars(problem: Terms, received: Sequence[Received]) -> tuple[list[Regi
     named = np.flatnonzero(np.abs(problem.atoms.coefficients).sum(axis=0) > 0).tolist()
     order = sorted(range(len(names)), key=lambda index: index not in set(named))
     shown = sorted(order[:MOST_BARS])
-    amounts = [each.density[names[index]] for each in received for index in shown]
-    marks = [bound for region, bound, _ in bounds if region in shown]
-    line = Line.over([*amounts, *marks])
+    units = {index: problem.unit_of([names[index]]) for index in shown}
+    lines = {unit: _line_of(problem, received, units, unit) for unit in set(units.values())}
     firm = _firm_bounds(problem)
     found = [
         RegionBars(
             names[index],
             colour_of(index),
-            tuple(_bar(each, names[index], line) for each in received),
+            tuple(_bar(each, names[index], lines[units[index]]) for each in received),
             tuple(
                 Bound(
                     f"at {'least' if is_least else 'most'} {amount(bound)}",
-                    line.at(bound),
+                    lines[units[index]].at(bound),
                     is_least,
                     (region, bound, is_least) in firm,
                 )
                 for region, bound, is_least in dict.fromkeys(bounds)
                 if region == index
             ),
+            "" if problem.unit_of(names) == units[index] else units[index],
         )
         for index in shown
     ]
     return found, len(names) - len(shown)
+
+
+def _line_of(
+    problem: Terms, received: Sequence[Received], units: Mapping[int, str], unit: str
+) -> Line:
+    """The scale of all regions that count the same."""
+    same = [index for index, counted in units.items() if counted == unit]
+    amounts = [each.density[problem.regions[index]] for each in received for index in same]
+    return Line.over(
+        [*amounts, *(bound for region, bound, _ in single_region_bounds(problem) if region in same)]
+    )
 
 
 def _bar(each: Received, name: str, line: Line) -> Bar:

@@ -139,8 +139,8 @@ def _about(sketch: Sketch) -> str:
         f"{amount(float(band.middle[-1]))} in round {band.rounds[-1]:.0f}"
         for label, _, band in sketch.bands
     ]
-    level = f". {sketch.level[1]}" if sketch.level else ""
-    return f"{sketch.title}, median of the seeds. {'; '.join(told)}{level}."
+    lines = "".join(f". {line[1]}" for line in (sketch.level, sketch.mark) if line)
+    return f"{sketch.title}, median of the seeds. {'; '.join(told)}{lines}."
 
 
 def _table(sketch: Sketch) -> tuple[tuple[str, ...], ...]:

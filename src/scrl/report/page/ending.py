@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scrl.outcome import TrainingResult
+from scrl.prices.kept import PLAN, holds_plan, kept_answer
 from scrl.problems import Terms
+from scrl.reference.answer import Loosened
 from scrl.report.numbers import amount, percent
 from scrl.report.reading import RunView
+from scrl.runs import RunError
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,49 @@ class Figure:
     """`good` or `bad`, where it is one of them."""
 
 
+@dataclass(frozen=True)
+class Impossible:
+    """Why no plan keeps every rule, and what would help, as `scrl ask` says it."""
+
+    rules: tuple[tuple[str, str], ...]
+    """A smallest set of rules in conflict: names and texts."""
+    relax: tuple[str, ...]
+    """The least loosening."""
+    others: tuple[str, ...]
+    """Other ways."""
+
+
+def impossible_of(view: RunView) -> Impossible | None:
+    """What an asked plan says of rules that are proven impossible; none for anything else."""
+    path = view.folder.path
+    if not holds_plan(path):
+        return None
+    answer = kept_answer(path)
+    if answer.get("status") != "impossible":
+        return None
+    try:
+        relax = [Loosened(**each) for each in answer["relax"]]
+        # Folders of old have neither of the two.
+        ways = [[Loosened(**each) for each in way] for way in answer.get("alternatives", [])]
+        others = ["; ".join(map(str, way)) for way in ways if way != relax]
+        return Impossible(
+            tuple((str(each["rule"]), str(each["text"])) for each in answer["conflict"]),
+            tuple(map(str, relax)),
+            (*others, *map(str, answer.get("vehicle_hints", []))),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{path / PLAN}: damaged: {error}") from None
+
+
+def impossible_verdict(result: TrainingResult, problem: Terms) -> str:
+    """A plan for the least loosening breaks rules; that is the best there is."""
+    by = f"{amount(result.best.evaluation.cons_vio)} {problem.unit}"
+    return (
+        "Impossible: no plan keeps every rule. Shown is a plan for the least loosening; it breaks "
+        f"the rules by {by}."
+    )
+
+
 def unfinished(view: RunView) -> str:
     """How far it has come."""
     if not view.rows:
@@ -29,21 +75,43 @@ def unfinished(view: RunView) -> str:
     return f"This run is not finished: {last:,} rounds are done."
 
 
-def verdict_on(result: TrainingResult, problem: Terms) -> tuple[str, str]:
-    """How it ended, in a sentence, and whether that is good."""
-    count, unit = len(result.seeds), problem.unit
+def verdict_on(
+    result: TrainingResult, problem: Terms, confidence: float | None = None
+) -> tuple[str, str]:
+    """How it ended, in a sentence or two, and whether that is good.
+
+    `confidence` is the share of single episodes that was asked to keep every rule.
+    """
     if not problem.rules.rules:
         return "There are no rules to keep.", "good"
+    told, state = _on_average(result, problem)
+    best = result.best.evaluation
+    if best.episodes == 1:
+        return told, state
+    share = best.episodes_satisfied / best.episodes
+    of_whom = " of the best seed" if len(result.seeds) > 1 else ""
+    told += f" {percent(share)} of {best.episodes:,} single episodes{of_whom} keep every rule"
+    if confidence is None:
+        return f"{told}.", state
+    return f"{told}; {percent(confidence)} were asked for.", state if share >= confidence else "bad"
+
+
+def _on_average(result: TrainingResult, problem: Terms) -> tuple[str, str]:
+    """Whether the rules hold for the densities, which are means over episodes and plans."""
+    count, best = len(result.seeds), result.best.evaluation
+    mean = " on average" if best.episodes > 1 else ""
     if result.satisfied == 0:
-        least = f"{amount(result.best.evaluation.cons_vio)} {unit}"
+        least = f"{amount(best.cons_vio)} {problem.unit}"
         if count == 1:
-            return f"Rules are broken, by {least}.", "bad"
+            return f"Rules are broken{mean}, by {least}.", "bad"
         return f"None of {count} seeds keeps every rule. The best breaks them by {least}.", "bad"
-    where, state = "", "good"
+    if best.episodes == 1 and not best.episodes_satisfied:
+        mean = " on average over several plans, not by each alone"
+    where, state = mean, "good"
     if not result.is_satisfied:
-        where, state = f" in {result.satisfied} of {count} seeds", "mixed"
+        where, state = f"{mean} in {result.satisfied} of {count} seeds", "mixed"
     elif count > 1:
-        where = f" in all {count} seeds"
+        where = f"{mean} in all {count} seeds"
     gap = result.best.gap
     if gap is None:
         return f"Every rule holds{where}.", state
@@ -57,13 +125,11 @@ def verdict_on(result: TrainingResult, problem: Terms) -> tuple[str, str]:
 def figures_of(result: TrainingResult, problem: Terms) -> tuple[Figure, ...]:
     """The few numbers that matter most."""
     best, count = result.best.evaluation, len(result.seeds)
-    state = "good" if result.is_satisfied else "bad" if not result.satisfied else "mixed"
-    found = [
-        Figure(
-            "Rules kept", f"{result.satisfied} of {count}", "seeds" if count > 1 else "seed", state
-        ),
-        Figure("Return", amount(best.return_), "best seed" if count > 1 else ""),
-    ]
+    found = [_rules_kept(result)] if best.rules else []
+    if count > 1:
+        state = "good" if result.is_satisfied else "bad" if not result.satisfied else "mixed"
+        found.append(Figure("Seeds", f"{result.satisfied} of {count}", "keep every rule", state))
+    found.append(Figure("Return", amount(best.return_), "best seed" if count > 1 else ""))
     if result.gap_mean is not None and result.gap_worst is not None:
         worst = f"on average, {percent(result.gap_worst)} at worst" if count > 1 else ""
         found.append(Figure("From the best possible", percent(result.gap_mean), worst))
@@ -71,8 +137,25 @@ def figures_of(result: TrainingResult, problem: Terms) -> tuple[Figure, ...]:
         found.append(Figure("Best possible", amount(result.reference), "return"))
     if not best.is_satisfied:
         found.append(Figure("Violated by", amount(best.cons_vio), problem.unit, "bad"))
-    found.append(Figure("Time", problem.units.duration(best.steps), "an episode"))
+    steps, _, clock = problem.units.duration(best.steps).rstrip(")").partition(" (")
+    found.append(Figure("Time", steps, f"{clock} an episode" if clock else "an episode"))
+    if best.given_out is not None and best.outside is not None:
+        share = percent(best.outside / best.given_out if best.given_out else 0.0)
+        about = f"{problem.unit}, {share} outside all regions"
+        found.append(Figure("Given out", amount(best.given_out), about))
     if best.episodes > 1:
-        kept = percent(best.episodes_satisfied / best.episodes)
-        found.append(Figure("Single episodes", kept, f"of {best.episodes:,} keep every rule"))
+        kept = best.episodes_satisfied / best.episodes
+        state = "good" if kept == 1.0 else "mixed"
+        about = f"of {best.episodes:,} keep every rule"
+        found.append(Figure("Single episodes", percent(kept), about, state))
     return tuple(found)
+
+
+def _rules_kept(result: TrainingResult) -> Figure:
+    """How many rules hold for the densities of the best seed."""
+    best = result.best.evaluation
+    kept = sum(rule.is_satisfied for rule in best.rules)
+    about = ["on average"] if best.episodes > 1 else []
+    about += ["by the best seed"] if len(result.seeds) > 1 else []
+    state = "good" if kept == len(best.rules) else "bad"
+    return Figure("Rules kept", f"{kept} of {len(best.rules)}", ", ".join(about), state)

@@ -84,9 +84,9 @@ def _kappa_chart(view: RunView, mark: tuple[float, str] | None, *, is_alone: boo
 
 
 def _settling(settings: dict[str, Any]) -> tuple[float, str] | None:
-    """Where learning ends, and only the measuring of what was learned goes on."""
+    """Where learning ends: in the rounds after it only kappa moves."""
     rounds = settings.get("settings", {})
     learned, settle = rounds.get("iterations"), rounds.get("settle")
     if not isinstance(learned, int) or not settle:
         return None
-    return float(learned), "learning ends"
+    return float(learned), f"learning ends after round {learned:,}, then only kappa moves"

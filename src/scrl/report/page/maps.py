@@ -79,6 +79,8 @@ class DrawnMap:
     regions: tuple[DrawnRegion, ...]
     left_out: int
     """Regions that are not drawn, since there are too many."""
+    has_outside: bool
+    """Whether the vehicle covers cells of no region."""
 
 
 def draw_map(regions: RegionMap) -> DrawnMap:
@@ -98,6 +100,7 @@ def draw_map(regions: RegionMap) -> DrawnMap:
     return DrawnMap(
         frame, share[1], share[0], _unless_full(field), outline(forbidden), tuple(drawn),
         len(regions.names) - len(drawn),
+        bool((regions.enterable & ~regions.masks.any(axis=0)).any()),
     )  # fmt: skip
 
 

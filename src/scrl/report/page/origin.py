@@ -112,14 +112,18 @@ def seeds_text(seeds: Sequence[int]) -> str:
     return shown if len(seeds) <= 40 else f"{shown} and {len(seeds) - 40} more"
 
 
-def _flat(settings: dict[str, Any]) -> list[tuple[str, str]]:
-    """Settings of settings among the others."""
+OWNERS = {"settings": "", "policy": "price policy: "}
+"""Whose the settings in a table are; what a method is set to needs no such word."""
+
+
+def _flat(settings: dict[str, Any], owner: str = "") -> list[tuple[str, str]]:
+    """Settings of settings among the others, each with the name of whose it is."""
     found: list[tuple[str, str]] = []
     for name, value in settings.items():
         if isinstance(value, dict):
-            found.extend(_flat(value))
+            found.extend(_flat(value, owner + OWNERS.get(name, f"{name}: ")))
         else:
-            found.append((str(name), json.dumps(value, ensure_ascii=False)[:200]))
+            found.append((f"{owner}{name}", json.dumps(value, ensure_ascii=False)[:200]))
     return found[:200]
 
 

@@ -95,13 +95,16 @@ def _plan(label: str, run: int, route: Route, picture: str) -> Plan:
         f"The route of {label}: {units.duration(route.steps)} over "
         f"{units.length(route.along[-1])}, at {units.speed(slow)} to {units.speed(fast)}."
     )
+    drawn = draw_route(route)
+    if drawn.legs > 1:
+        about_route += f" It has {drawn.legs:,} legs; nothing is given out between them."
     if not route.is_whole:
         about_route += " The horizon cut it off before the end of the path."
     return Plan(
         label,
         run,
         picture,
-        draw_route(route),
+        drawn,
         f"Where {label} gives out how much; most {unit} to: {most}.",
         about_route,
         rows,
@@ -127,4 +130,12 @@ def _rows(route: Route) -> tuple[PlanRow, ...]:
                 "" if speed is None else route.problem.world_spec.units.speed(speed),
             )
         )
+    given, outside = float(route.amount.sum()), float(route.outside.sum())
+    cells = int((regions.enterable & ~regions.masks.any(axis=0)).sum())
+    rest = f"{outside / cells:.3g}" if cells else ""
+    rows.append(PlanRow("outside all regions", f"{cells:,}", amount(outside), rest, ""))
+    total = int(regions.enterable.sum())
+    rows.append(
+        PlanRow("given out in all", f"{total:,}", amount(given), f"{given / total:.3g}", "")
+    )
     return tuple(rows)

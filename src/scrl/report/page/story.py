@@ -12,7 +12,15 @@ from scrl.report.compared import Comparison
 from scrl.report.numbers import amount, percent
 from scrl.report.page.bars import Received, RegionBars, region_bars
 from scrl.report.page.charts import Chart
-from scrl.report.page.ending import Figure, figures_of, unfinished, verdict_on
+from scrl.report.page.ending import (
+    Figure,
+    Impossible,
+    figures_of,
+    impossible_of,
+    impossible_verdict,
+    unfinished,
+    verdict_on,
+)
 from scrl.report.page.learning import learning_charts
 from scrl.report.page.origin import Origin, origin_of
 from scrl.report.page.plan import Plans, plans_of
@@ -76,6 +84,8 @@ class RunStory:
     figures: tuple[Figure, ...]
     seeds: SeedTable
     origin: Origin
+    impossible: Impossible | None = None
+    """Why no plan keeps every rule, where that is proven."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,8 @@ class Story:
 
     name: str
     description: str
+    return_text: str
+    """What a return is made of."""
     unit: str
     is_discounted: bool
     is_random: bool
@@ -93,6 +105,8 @@ class Story:
     """None where there is no map to draw them on."""
     bars: tuple[RegionBars, ...]
     bars_left_out: int
+    totals: tuple[str, ...]
+    """What each run gave out in all, and what of it outside all regions."""
     rules: tuple[RuleCard, ...]
     rules_left_out: int
     spread: Spread | None
@@ -103,6 +117,16 @@ class Story:
     @property
     def is_alone(self) -> bool:
         return len(self.runs) == 1
+
+    @property
+    def is_impossible(self) -> bool:
+        """Whether it is proven that no plan keeps every rule."""
+        return any(run.impossible for run in self.runs)
+
+    @property
+    def has_units(self) -> bool:
+        """Whether regions count different things."""
+        return any(region.unit for region in self.bars)
 
     @property
     def is_finished(self) -> bool:
@@ -138,6 +162,7 @@ def _story(views: Sequence[RunView]) -> Story:
     return Story(
         name=problem.name,
         description=problem.options.description,
+        return_text=problem.return_text,
         unit=problem.unit,
         is_discounted=problem.discount < 1.0,
         is_random=problem.is_random,
@@ -146,6 +171,7 @@ def _story(views: Sequence[RunView]) -> Story:
         plans=plans_of(problem, views) if isinstance(problem, Problem) else None,
         bars=tuple(bars),
         bars_left_out=missing,
+        totals=tuple(_totals(done)),
         rules=tuple(_card(problem, rule, views) for rule in problem.rules.rules[:MOST_RULES]),
         rules_left_out=max(0, len(problem.rules.rules) - MOST_RULES),
         spread=spread_of(views, reference),
@@ -155,15 +181,28 @@ def _story(views: Sequence[RunView]) -> Story:
     )
 
 
+def _totals(views: Sequence[RunView]) -> list[str]:
+    """In sentences; nothing of runs that do not know, and the name only where there are several."""
+    found = [(view.label, view.result.best.evaluation.total) for view in views if view.result]
+    if len(found) == 1:
+        return [f"{total[0].upper()}{total[1:]}" for _, total in found if total]
+    return [f"{label}: {total}" for label, total in found if total]
+
+
 def _run(index: int, view: RunView) -> RunStory:
     result = view.result
     if result is None:
         return RunStory(
             view.label, index, unfinished(view), "open", (), SeedTable(), origin_of(view)
         )
-    verdict, state = verdict_on(result, view.problem)
+    confidence = view.folder.record.settings.get("confidence")
+    verdict, state = verdict_on(result, view.problem, confidence)
+    if (impossible := impossible_of(view)) is not None:
+        verdict, state = impossible_verdict(result, view.problem), "bad"
     figures = figures_of(result, view.problem)
-    return RunStory(view.label, index, verdict, state, figures, _seeds(result), origin_of(view))
+    return RunStory(
+        view.label, index, verdict, state, figures, _seeds(result), origin_of(view), impossible
+    )
 
 
 def _seeds(result: TrainingResult) -> SeedTable:
@@ -190,8 +229,7 @@ def _card(problem: Terms, rule: Rule, views: Sequence[RunView]) -> RuleCard:
         if view.result is None:
             continue
         best = view.result.best.evaluation
-        teller = Teller(best.density, problem.rules.conventions, problem.tolerance, problem.unit)
-        said = teller.say(rule.formula)
+        said = Teller.of(problem, best.density).say(rule.formula)
         kept = sum(each.evaluation.rules[place].is_satisfied for each in view.result.seeds)
         count = len(view.result.seeds)
         kept_by = "" if count == 1 else f"holds in {kept} of {count} seeds"

@@ -11,6 +11,7 @@ from scrl.report.allocation import nearest_path_cell, on_map
 from scrl.report.page.maps import Frame, block_means, png
 from scrl.route import Route
 from scrl.worlds.palette import rgb
+from scrl.worlds.path import SweepPath
 
 SPEED_COLOURS = ("#b5432a", "#d4754a", "#d6a56a", "#97aca6", "#5890ad", "#2c6c98")
 """From slow to fast; told apart by the colour-blind too, and on light and dark ground."""
@@ -19,13 +20,19 @@ MOST_LINES = 90
 MOST_POINTS = 8_000
 
 
+MOST_ARROWS = 18
+"""That show in which direction the way goes, all over the map."""
+MOST_TRANSITS = 400
+ARROW = 4.5
+"""Half the length of an arrow."""
+
+
 @dataclass(frozen=True)
 class Line:
-    """Points at about one speed, or a way between two legs on which nothing is given out."""
+    """Points at about one speed."""
 
     d: str
-    colour: str | None
-    """None: between legs."""
+    colour: str
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,12 @@ class DrawnRoute:
 
     frame: Frame
     lines: tuple[Line, ...]
+    transits: str
+    """From the end of each leg to the beginning of the next: nothing is given out there."""
+    legs: int
+    """Unbroken parts that were driven, at least in part."""
+    arrows: str
+    """Small triangles that point in the direction of travel."""
     picture: str | None
     """Instead of lines, where they would be too many."""
     start: tuple[float, float]
@@ -52,12 +65,17 @@ def draw_route(route: Route) -> DrawnRoute:
     first, last = (path[driven[0]], path[driven[-1]]) if len(driven) else (path[0], path[0])
     lanes = max(frame.rows, frame.columns) / spec.route.swath
     lines: tuple[Line, ...] = ()
+    breaks = _breaks(spec.path, spec.route.swath)
     if lanes <= MOST_LINES:
-        lines = _lines(path, classes, set(spec.path.legs), frame)
+        lines = _lines(path, classes, set(breaks.tolist()), frame)
+    reached = breaks[classes[breaks] >= 0]
     is_many = lanes > MOST_LINES or sum(len(line.d) for line in lines) > 12 * MOST_POINTS
     return DrawnRoute(
         frame,
         () if is_many else lines,
+        "".join(_path_of(path[at - 1 : at + 1].tolist(), frame) for at in reached[:MOST_TRANSITS]),
+        len(reached) + 1,
+        _arrows(path[: driven[-1] + 1 if len(driven) else 0], frame),
         _picture(route, classes) if is_many else None,
         _place(first, frame),
         _place(last, frame),
@@ -77,6 +95,41 @@ def speed_classes(route: Route) -> Int[np.ndarray, " cell"]:
     return np.where(is_driven, np.clip(speed / top * count, 0, count - 1).astype(int), -1)
 
 
+def _breaks(path: SweepPath, swath: int) -> Int[np.ndarray, " leg"]:
+    """Where a new leg begins: after every move that is not to a neighbouring cell or pass."""
+    along, across = np.sort(np.abs(np.diff(path.cells, axis=0)), axis=1).T
+    jumps = np.flatnonzero((along > 0) | (across > swath)) + 1
+    return np.union1d(jumps, np.array(path.legs[1:], int)).astype(int)
+
+
+def _arrows(path: Int[np.ndarray, "cell 2"], frame: Frame) -> str:
+    """Triangles at about even distances along the way, where it goes straight on."""
+    moves = np.diff(path, axis=0)
+    is_straight = (moves[1:] == moves[:-1]).all(axis=1) & (np.abs(moves[1:]).sum(axis=1) == 1)
+    straight = np.flatnonzero(is_straight) + 1
+    if not len(straight):
+        return ""
+    wanted = (np.arange(MOST_ARROWS) + 0.5) * len(path) / MOST_ARROWS
+    nearest = np.abs(straight[:, None] - wanted).argmin(axis=0)
+    return "".join(
+        _arrow(_place(path[at], frame), moves[at].tolist()) for at in np.unique(straight[nearest])
+    )
+
+
+def _arrow(place: tuple[float, float], move: list[int]) -> str:
+    """A triangle around a place that points along a move of (rows, columns)."""
+    (x, y), (down, right) = place, move
+    tip = x + ARROW * right, y + ARROW * down
+    back = x - ARROW * right, y - ARROW * down
+    wide = 0.8 * ARROW
+    corners = (
+        tip,
+        (back[0] + wide * down, back[1] - wide * right),
+        (back[0] - wide * down, back[1] + wide * right),
+    )
+    return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in corners) + "z"
+
+
 def _lines(
     path: Int[np.ndarray, "cell 2"], classes: Int[np.ndarray, " cell"], legs: set[int], frame: Frame
 ) -> tuple[Line, ...]:
@@ -92,8 +145,6 @@ def _lines(
             goes_on = not is_end and index not in legs and classes[index] >= 0
             points = cells[begin : index + goes_on]
             found.append(Line(_path_of(points, frame), SPEED_COLOURS[classes[begin]]))
-        if not is_end and index in legs and classes[index] >= 0:
-            found.append(Line(_path_of(cells[index - 1 : index + 1], frame), None))
         begin = index
     return tuple(found)
 
