@@ -113,7 +113,7 @@ class Route:
     @property
     def duration(self) -> str:
         """Driving time in words, with that of transits."""
-        return self.problem.world_spec.duration(self.steps, self.transit_steps)
+        return self.problem.units.duration(self.steps, self.transit_steps)
 
     def served(self, step: int) -> tuple[str, ...]:
         """The regions that receive something in a step."""

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,18 @@ def test_a_plan_of_many_items_is_warned_of(
     assert said.endswith("a larger --tolerance makes fewer")
 
 
+def test_broken_rules_stand_in_the_files_of_a_policy_too(run: Path, tmp_path: Path) -> None:
+    driver = run_driver(run)
+    assert driver.judged is not None
+    rules = tuple(replace(each, is_satisfied=False, margin=-3.0) for each in driver.judged.rules)
+    broken = replace(driver, judged=replace(driver.judged, rules=rules))
+    (said,) = export(broken, "onnx", tmp_path / "policy.onnx").warnings
+    assert said == "THIS PLAN BREAKS ITS RULE: 'low' (west >= 1), by 3.00 litres"
+    assert json.loads((tmp_path / "policy.onnx.json").read_text())["warnings"] == [said]
+    session = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
+    assert session.get_modelmeta().description == f"WARNING: {said}"
+
+
 def test_what_makes_a_file_other_than_it_looks_is_said(run: Path, tmp_path: Path) -> None:
     driver = run_driver(run)
     # From (2.5, 4) to (2.5, 6): two cells of 70 m at three cells in a step of 10 s.
@@ -132,8 +145,6 @@ def test_what_makes_a_file_other_than_it_looks_is_said(run: Path, tmp_path: Path
         (said,) = export(driver, name, tmp_path / "a").warnings
         assert said.startswith("give nothing out on 1 transit (140 m in all, 1 steps (0:07 min) at")
         assert said in (tmp_path / "a").read_text()
-    from dataclasses import replace
-
     from scrl.export import Driver
     from scrl.policies import fixed_policy
     from scrl.worlds.vehicle import Wind

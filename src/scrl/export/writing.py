@@ -97,7 +97,7 @@ def _broken_rules(driver: Driver) -> list[str]:
     said = []
     if found is not None and broken:
         rules = "; ".join(
-            f"'{rule.name}' ({rule.text}), by {-rule.margin:.4g} {terms.unit}" for rule in broken
+            f"'{rule.name}' ({rule.text}), by {_size(-rule.margin)} {terms.unit}" for rule in broken
         )
         count = f"{len(broken)} OF {len(found)} RULES" if len(found) > 1 else "ITS RULE"
         episodes = 1 if driver.judged is None else driver.judged.episodes
@@ -107,6 +107,10 @@ def _broken_rules(driver: Driver) -> list[str]:
         names = ", ".join(f"'{name}'" for name in driver.conflict)
         said.append(f"`scrl ask` found that these rules cannot hold together: {names}")
     return said
+
+
+def _size(amount: float) -> str:
+    return f"{amount:,.2f}" if amount >= 0.01 else f"{amount:.2g}"
 
 
 def _judgement(driver: Driver) -> Sequence[RuleResult] | None:

@@ -64,6 +64,10 @@ class Problem(Terms):
     def is_random(self) -> bool:
         return self.world_spec.is_random
 
+    @property
+    def transit_steps(self) -> float:
+        return self.world_spec.transit_steps
+
     def parts(self) -> dict[str, Any]:
         spec = self.world_spec
         return {

@@ -80,12 +80,6 @@ class SweepSpec:
         """How long all transits take at top speed, in steps."""
         return sum(each.length for each in self.transits) / self.vehicle.max_speed
 
-    def duration(self, steps: float, transit_steps: float | None = None) -> str:
-        """A driving time in words, with that of the transits (all of them unless said)."""
-        transit = self.transit_steps if transit_steps is None else transit_steps
-        whole = self.units.duration(steps + transit)
-        return f"{whole}, of which {self.units.duration(transit)} in transit" if transit else whole
-
     @property
     def is_random(self) -> bool:
         """Whether two episodes of the same policy can differ."""

@@ -71,7 +71,9 @@ def figures_of(result: TrainingResult, problem: Terms) -> tuple[Figure, ...]:
         found.append(Figure("Best possible", amount(result.reference), "return"))
     if not best.is_satisfied:
         found.append(Figure("Violated by", amount(best.cons_vio), problem.unit, "bad"))
-    found.append(Figure("Time", problem.units.duration(best.steps), "an episode"))
+    units, transit = problem.units, problem.transit_steps
+    about = f"an episode, {units.duration(transit)} of it in transit" if transit else "an episode"
+    found.append(Figure("Time", units.duration(best.steps + transit), about))
     if best.episodes > 1:
         kept = percent(best.episodes_satisfied / best.episodes)
         found.append(Figure("Single episodes", kept, f"of {best.episodes:,} keep every rule"))

@@ -53,7 +53,7 @@ def draw_route(route: Route) -> DrawnRoute:
     lanes = max(frame.rows, frame.columns) / spec.route.swath
     lines: tuple[Line, ...] = ()
     if lanes <= MOST_LINES:
-        lines = _lines(path, classes, set(spec.path.legs), frame)
+        lines = _lines(path, classes, set(spec.path.stretches), frame)
     is_many = lanes > MOST_LINES or sum(len(line.d) for line in lines) > 12 * MOST_POINTS
     return DrawnRoute(
         frame,
