@@ -1,8 +1,8 @@
 """A route as straight segments: neighbouring steps of nearly one speed become one line.
 
 Steps are cut where the way turns and where a transit begins, and their time is shared by length.
-What a step gives out stands whole in the segment that holds the place where the step ends, as the
-world counts it. So time, amounts, and what each region receives add up to those of the route.
+What a step gives out stands whole in the segment that crosses the cell in which the step ends, as
+the world counts it. So time, amounts, and what each region receives add up to those of the route.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from scrl.worlds.places import ends_of_stretches, places_at, stretch_at, turns_o
 
 DEFAULT_TOLERANCE = 0.02
 """Steps go into one segment while their speeds differ by at most this share of the top speed."""
-JUST_ENTERED = 1e-3
-"""Cells behind the edge of a cell that are too few to be seen in a file."""
 
 
 class ExportError(ScrlError):
@@ -43,7 +41,7 @@ class Segment:
     speed: float
     """Cells per step while it moves; in transits, the top speed."""
     amount: float
-    """Units given out by the steps that end in it."""
+    """Units given out by the steps that end in its cells."""
     received: Float[np.ndarray, " region"]
     """Units that each region receives."""
     is_transit: bool = False
@@ -77,6 +75,8 @@ def segments(route: Route, tolerance: float = DEFAULT_TOLERANCE) -> list[Segment
 class _Pieces:
     """The parts of steps between all cuts."""
 
+    begin: Float[np.ndarray, " piece"]
+    """Distance along the path where each begins."""
     places: Float[np.ndarray, "piece 2"]
     """Where each begins."""
     stretch: Int[np.ndarray, " piece"]
@@ -102,6 +102,7 @@ def _pieces(route: Route, path: SweepPath) -> _Pieces:
     whole = np.diff(route.along)[step]
     is_first = np.diff(step, prepend=-1) > 0
     return _Pieces(
+        begin=begin,
         places=places_at(path, begin),
         stretch=stretch_at(path, begin),
         step=step,
@@ -133,13 +134,22 @@ def _given(
 ) -> tuple[Float[np.ndarray, " segment"], Float[np.ndarray, "segment region"]]:
     """What the steps that end in each segment give out, and to whom.
 
-    A step that ends on the edge of a cell, or hardly past it, has entered that cell: what it gives
-    belongs to the piece that goes on there.
+    A step gives to the cell in which it ends. If its segment does not reach the centre of that
+    cell, the amount belongs to the one that does, which surely touches the regions of the cell.
     """
-    last = np.searchsorted(pieces.step, np.arange(route.steps), side="right") - 1
-    has_just_entered = route.along[1:] % 1.0 < JUST_ENTERED
-    piece = np.minimum(last + has_just_entered, len(pieces.step) - 1)
-    segment = np.searchsorted(heads, piece, side="right") - 1
+    begin = pieces.begin[heads]
+    end = np.append(begin[1:], pieces.begin[-1] + pieces.length[-1])
+    last_piece = np.searchsorted(pieces.step, np.arange(route.steps), side="right") - 1
+    own = np.searchsorted(heads, last_piece, side="right") - 1
+    landing = route.along[1:]
+    centre = np.floor(landing) + 0.5
+    at_centre = np.searchsorted(begin, centre, side="right") - 1
+    there = np.searchsorted(begin, landing, side="right") - 1  # if the route has no such centre
+    segment = np.select(
+        [(begin[each] <= centre) & (centre <= end[each]) for each in (own, at_centre)],
+        [own, at_centre],
+        there,
+    )
     amount, received = np.zeros(len(heads)), np.zeros((len(heads), len(route.regions)))
     np.add.at(amount, segment, route.amount)
     np.add.at(received, segment, route.received)

@@ -89,7 +89,7 @@ def _crosses(area: BaseGeometry, lines: Float[np.ndarray, "line 2 2"]) -> Bool[n
     import shapely
 
     shapely.prepare(area)
-    return shapely.intersects(area, shapely.linestrings(lines[:, :, ::-1]))
+    return np.asarray(shapely.intersects(area, shapely.linestrings(lines[:, :, ::-1])))
 
 
 def _corners(area: BaseGeometry, shape: tuple[int, int]) -> Float[np.ndarray, "corner 2"]:
