@@ -11,7 +11,7 @@ from scrl.policies import Constant, Schedule, fixed_policy
 from scrl.problems import Problem, load
 from scrl.route import drive
 from scrl.worlds.georeference import Georeference
-from scrl.worlds.places import ends_of_legs, leg_at, places_at, turns_of
+from scrl.worlds.places import ends_of_stretches, places_at, stretch_at, turns_of
 from scrl.worlds.regions import from_masks
 from scrl.worlds.spec import Route, SweepSpec
 from scrl.worlds.units import Units
@@ -103,9 +103,9 @@ def test_the_place_jumps_where_a_new_leg_begins() -> None:
     assert path.legs == (0, 2)
     along = np.array([0.0, 0.5, 1.0, 1.75, 2.0, 2.25, 3.0, 4.0])
     assert places_at(path, along)[:, 1].tolist() == [0.0, 0.5, 1.0, 1.75, 3.0, 3.25, 4.0, 5.0]
-    assert ends_of_legs(path).tolist() == [[0.5, 2.0], [0.5, 5.0]]
+    assert ends_of_stretches(path).tolist() == [[0.5, 2.0], [0.5, 5.0]]
     assert turns_of(path).tolist() == [2.0]
-    assert leg_at(path, along).tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert stretch_at(path, along).tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
 
 
 def test_a_lone_cell_is_crossed_to_the_right_and_a_way_turns_at_centres() -> None:

@@ -10,11 +10,11 @@ from typing import Any
 from scrl import training
 from scrl.errors import PolicyError
 from scrl.evaluation import Evaluation
-from scrl.prices.kept import holds_plan, kept_plans
+from scrl.prices.kept import holds_plan, kept_conflict, kept_plans
 from scrl.problems import Problem
 from scrl.route import Route, drive
 from scrl.runs import KeptEnvironment, RunFolder
-from scrl.trained import REPORT_SEED, load_policy, read_result, read_seed
+from scrl.trained import REPORT_SEED, load_policy, read_seed
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,10 @@ class Driver:
 
     measured: Evaluation | None = None
     """What was measured when the run ended, where it cannot be driven again from its folder."""
+    judged: Evaluation | None = None
+    """How the run's result holds this policy alone against the rules, if it does."""
+    conflict: tuple[str, ...] = ()
+    """Names of rules that `scrl ask` found impossible to keep together."""
 
     @cached_property
     def route(self) -> Route:
@@ -71,13 +75,10 @@ def run_driver(run: Path | str, seed: int | None = None) -> Driver:
     if (kept := folder.environment()) is not None:
         chosen = read_seed(folder, seed)
         policy = training.load_policy(run, chosen.seed)
-        return Driver(kept, policy, chosen.seed, measured=chosen.evaluation)
+        measured = chosen.evaluation
+        return Driver(kept, policy, chosen.seed, measured=measured, judged=measured)
     plans = run_plans(run, seed)
-    if seed is None:
-        result = read_result(folder)
-        if result is None:
-            raise PolicyError(f"{folder.path}: this run is not finished")
-        seed = result.best.seed
+    chosen = read_seed(folder, seed)
     share, policy = plans[0]
     warning = None
     if len(plans) > 1:
@@ -85,4 +86,8 @@ def run_driver(run: Path | str, seed: int | None = None) -> Driver:
             f"the rules are kept by a mixture of {len(plans)} plans; this is one of them, driven "
             f"in {share:.0%} of the episodes, and alone it may break a rule"
         )
-    return Driver(folder.problem(), policy, seed, REPORT_SEED + seed, warning)
+    return Driver(
+        folder.problem(), policy, chosen.seed, REPORT_SEED + chosen.seed, warning,
+        judged=chosen.evaluation if len(plans) == 1 else None,
+        conflict=kept_conflict(run) if holds_plan(run) else (),
+    )  # fmt: skip

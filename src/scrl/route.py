@@ -17,8 +17,9 @@ from scrl.problems import Problem
 from scrl.rollout import CHUNK_STEPS, RunningEpisode, begin_episode, one_step
 from scrl.worlds.dynamics import ground_speed
 from scrl.worlds.georeference import Georeference
-from scrl.worlds.places import places_at
+from scrl.worlds.places import places_at, stretch_at
 from scrl.worlds.sweep import SweepWorld
+from scrl.worlds.transits import Transit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,6 +100,28 @@ class Route:
     def totals(self) -> dict[str, float]:
         """Units that each region receives: the densities of this episode, without discount."""
         return dict(zip(self.regions, self.received.sum(axis=0).tolist(), strict=True))
+
+    @cached_property
+    def transits(self) -> tuple[Transit, ...]:
+        """The ways between stretches of the path that were driven, in their order."""
+        spec = self.problem.world_spec
+        first, last = stretch_at(spec.path, self.along[[0, -1]]).tolist()
+        return spec.transits[first:last]
+
+    @property
+    def transit_length(self) -> float:
+        """Cells driven in transits, which `along` does not count."""
+        return sum(each.length for each in self.transits)
+
+    @property
+    def transit_steps(self) -> float:
+        """How long the transits take at top speed, in steps, which `steps` does not count."""
+        return self.transit_length / self.problem.world_spec.vehicle.max_speed
+
+    @property
+    def duration(self) -> str:
+        """Driving time in words, with that of transits."""
+        return self.problem.units.duration(self.steps, self.transit_steps)
 
     def served(self, step: int) -> tuple[str, ...]:
         """The regions that receive something in a step."""

@@ -28,6 +28,7 @@ from scrl.runfiles.files import (
     plain,
     read_json,
     replacing,
+    rounded,
     sha256,
     write_json,
 )
@@ -231,7 +232,7 @@ class RunFolder:
 
     def save_result(self, result: Mapping[str, Any]) -> None:
         """Keep the result, which ends the run."""
-        write_json(self.path / "result.json", {"result": result})
+        write_json(self.path / "result.json", {"result": rounded(plain(result))})
 
     def result(self) -> dict[str, Any] | None:
         """The result, or none while the run is not finished."""

@@ -1,14 +1,17 @@
-"""A field on Earth with two islands, and a drive over it at speeds that change."""
+"""Fields on Earth in several parts, and drives over them at speeds that change."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
+import shapely
 
 import scrl
+from scrl.driver import Driver
 from scrl.policies import Schedule
 from scrl.problems import Problem, load
 from scrl.route import Route, drive
@@ -58,3 +61,64 @@ def run(problem: Problem, quick_compiling: None, tmp_path_factory: pytest.TempPa
     folder = tmp_path_factory.mktemp("runs") / "run"
     scrl.train(problem, seeds=2, settings=TINY, out=folder)
     return folder
+
+
+def _box(left: float, bottom: float, right: float, top: float) -> list[tuple[float, float]]:
+    return [(left, bottom), (right, bottom), (right, top), (left, top)]
+
+
+FARM_SHAPES = {
+    "field": [_box(0, 0, 18, 20), _box(24, 4, 30, 16)],
+    "orchard": [_box(0, 11, 18, 20)],
+    "barley": [_box(0, 0, 18, 11), _box(24, 4, 30, 16)],
+    "pond": [[(4.3, 9.6), (7.3, 6.2), (10.6, 9.8), (7.2, 13.1)]],
+    "barn": [[(12.2, 14.4), (15.7, 13.6), (13.9, 17.2)]],
+}
+"""A field of two parts with two holes, in cells of a 20 x 30 grid: x to the right, y upwards."""
+FARM_DEGREES = 1e-4
+"""Of a cell, which at the equator is 11.1 m long and as high."""
+
+
+def farm_polygons() -> dict[str, shapely.MultiPolygon]:
+    """The shapes of the farm in degrees."""
+    return {
+        name: shapely.MultiPolygon(
+            [shapely.Polygon(np.array(ring) * FARM_DEGREES) for ring in rings]
+        )
+        for name, rings in FARM_SHAPES.items()
+    }
+
+
+@pytest.fixture(scope="session")
+def farm(tmp_path_factory: pytest.TempPathFactory) -> Problem:
+    """A field that is swept in strips around its holes, with jumps between them."""
+    folder = tmp_path_factory.mktemp("farm")
+    features = [
+        {
+            "type": "Feature",
+            "properties": {"name": name},
+            "geometry": shapely.geometry.mapping(each),
+        }
+        for name, each in farm_polygons().items()
+    ]
+    document = {"type": "FeatureCollection", "features": features}
+    (folder / "farm.geojson").write_text(json.dumps(document))
+    (folder / "farm.toml").write_text(
+        '[world]\nmap = "farm.geojson"\ngrid = [20, 30]\nfield = "field"\n'
+        'forbidden = ["pond", "barn"]\nstep = 4.0\nunit = "litres"\n[vehicle]\nrate = 2.1\n'
+        '[rules]\nlow = "orchard >= 1"\nhigh = "barley >= 1000000"\n'
+    )
+    return load(folder / "farm.toml")
+
+
+@pytest.fixture(scope="session")
+def farm_driver(farm: Problem) -> Driver:
+    """Throttles up and down, so that steps fall everywhere, also across jumps."""
+    throttles = jax.random.uniform(jax.random.key(5), (400,), minval=0.1, maxval=1.0)
+    return Driver(farm, Schedule(throttles), 0)
+
+
+@pytest.fixture(scope="session")
+def farm_route(farm_driver: Driver) -> Route:
+    """A drive over the farm that breaks a rule."""
+    return farm_driver.route

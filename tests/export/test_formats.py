@@ -118,7 +118,11 @@ def test_kml_is_read_by_gdal_with_its_amounts(route: Route, tmp_path: Path) -> N
 def test_steps_in_csv_add_up_to_the_densities(route: Route, tmp_path: Path) -> None:
     text = written(route, "csv", tmp_path / "steps.csv").read_bytes().decode()
     start, *rows = csv.DictReader(io.StringIO(text, newline=""))
-    assert len(rows) == route.steps
+    # The step with the transit in it has three rows.
+    assert len(rows) == route.steps + 2
+    (transit,) = [number for number, row in enumerate(rows) if row["transit"] == "true"]
+    assert {row["step"] for row in rows[transit - 1 : transit + 2]} == {rows[transit]["step"]}
+    del rows[transit - 1 : transit + 1]
     assert (start["step"], start["amount"], start["throttle"]) == ("0", "0.0", "")
     for region, total in route.totals.items():
         assert sum(float(row[f"received {region}"]) for row in rows) == pytest.approx(total)

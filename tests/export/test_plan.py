@@ -34,7 +34,8 @@ items = [
      item.param3, item.x, item.y, item.z]
     for item in found.mission_items
 ]
-open(sys.argv[2], "w").write(json.dumps(items))
+fence = [[item.command, item.param1, item.x, item.y] for item in found.geofence_items]
+open(sys.argv[2], "w").write(json.dumps([items, fence]))
 """
 
 
@@ -45,14 +46,33 @@ def plan(route: Route, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_mavsdk_reads_the_route_speed_by_speed(plan: Path, route: Route, tmp_path: Path) -> None:
-    out = tmp_path / "items.json"
+def read_with_mavsdk(plan: Path, out: Path) -> tuple[list[Any], list[Any]]:
+    """Mission and fence, as they would be sent to a vehicle."""
     done = subprocess.run(
         [sys.executable, "-c", READ_WITH_MAVSDK, str(plan), str(out)],
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert out.exists(), done.stderr[-2000:]
-    items = json.loads(out.read_text())
+    items, fence = json.loads(out.read_text())
+    return items, fence
+
+
+def test_mavsdk_reads_the_geofence(farm_route: Route, tmp_path: Path) -> None:
+    plan = tmp_path / "route.plan"
+    plan.write_bytes(find_format("plan").write(farm_route, ExportOptions(), ["mind the pond"]))
+    document = json.loads(plan.read_text())
+    assert document["warnings"] == ["mind the pond"]
+    polygons = [each["polygon"] for each in document["geoFence"]["polygons"]]
+    _, fence = read_with_mavsdk(plan, tmp_path / "items.json")
+    exclusion = 5002  # MAV_CMD_NAV_FENCE_POLYGON_VERTEX_EXCLUSION, with the number of vertices
+    assert [each[:2] for each in fence] == [[exclusion, len(p)] for p in polygons for _ in p]
+    corners = [[latitude * 1e7, longitude * 1e7] for p in polygons for latitude, longitude in p]
+    assert [each[2:] for each in fence] == [pytest.approx(each, abs=1.0) for each in corners]
+
+
+def test_mavsdk_reads_the_route_speed_by_speed(plan: Path, route: Route, tmp_path: Path) -> None:
+    items, fence = read_with_mavsdk(plan, tmp_path / "items.json")
+    assert not fence
     assert [item[0] for item in items] == list(range(len(items)))
     assert (items[0][2], items[-1][2]) == (TAKEOFF, RETURN)
     flown, speed = [], None

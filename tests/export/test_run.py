@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,15 +126,25 @@ def test_a_plan_of_many_items_is_warned_of(
     assert said.endswith("a larger --tolerance makes fewer")
 
 
+def test_broken_rules_stand_in_the_files_of_a_policy_too(run: Path, tmp_path: Path) -> None:
+    driver = run_driver(run)
+    assert driver.judged is not None
+    rules = tuple(replace(each, is_satisfied=False, margin=-3.0) for each in driver.judged.rules)
+    broken = replace(driver, judged=replace(driver.judged, rules=rules))
+    (said,) = export(broken, "onnx", tmp_path / "policy.onnx").warnings
+    assert said == "THIS PLAN BREAKS ITS RULE: 'low' (west >= 1), by 3.00 litres"
+    assert json.loads((tmp_path / "policy.onnx.json").read_text())["warnings"] == [said]
+    session = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
+    assert session.get_modelmeta().description == f"WARNING: {said}"
+
+
 def test_what_makes_a_file_other_than_it_looks_is_said(run: Path, tmp_path: Path) -> None:
     driver = run_driver(run)
-    assert "2 legs" in export(driver, "kml", tmp_path / "a").warnings[0]
-    assert export(driver, "csv", tmp_path / "b").warnings == ()
-    # From (2.5, 4) to (2.5, 6): two cells beside the 18 of the path, which is 11 %.
-    longer = export(driver, "plan", tmp_path / "d").warnings[1]
-    assert longer.startswith("ways between legs and between bands make the flight 11% longer")
-    from dataclasses import replace
-
+    # From (2.5, 4) to (2.5, 6): two cells of 70 m at three cells in a step of 10 s.
+    for name in ("geojson", "csv", "regions", "kml", "plan"):
+        (said,) = export(driver, name, tmp_path / "a").warnings
+        assert said.startswith("give nothing out on 1 transit (140 m in all, 1 steps (0:07 min) at")
+        assert said in (tmp_path / "a").read_text()
     from scrl.export import Driver
     from scrl.policies import fixed_policy
     from scrl.worlds.vehicle import Wind

@@ -32,21 +32,24 @@ def test_one_speed_is_one_line_up_to_the_turn() -> None:
         [[0.5, 2.5], [1.5, 2.5]],
         [[1.5, 2.5], [1.5, 0.0]],
     ]
-    # Landings: 2 (S1), 4 (S2), 6 (over). The second step, from 2 to 4, is cut at 2.5 and 3.5.
-    assert [each.amount for each in found] == pytest.approx([3 + 0.75, 1.5, 0.75])
-    assert [each.received.tolist() for each in found] == [[3, 0.75], [0, 1.5], [0, 0.75]]
+    # Landings: 2 (S1), 4 (S2), 6 (over): the second step gives all to the row where it ends.
+    assert [each.amount for each in found] == [3, 0, 3]
+    assert [each.received.tolist() for each in found] == [[3, 0], [0, 0], [0, 3]]
     assert [each.length for each in found] == [2.5, 1.0, 2.5]
     assert [each.steps for each in found] == [1.25, 0.5, 1.25]
     assert [each.speed for each in found] == [2.0, 2.0, 2.0]
 
 
 def test_speeds_within_the_tolerance_are_merged_and_their_time_is_kept() -> None:
-    """Speeds of 1 and 1.04 cells a step differ by 2 % of the top speed of 2."""
+    """Speeds of 1 and 1.04 cells a step differ by 2 % of the top speed of 2.
+
+    The vehicle is at the end after 1 + 5 / 1.04 steps, and the last step goes on without it.
+    """
     drive_both = drive_over([[1] * 6], 0.5, 0.52)
     assert len(segments(drive_both, 0.01)) == 2
     (merged,) = segments(drive_both, 0.03)
-    assert merged.steps == pytest.approx(1 + 5 / 1.04)
-    assert merged.speed == pytest.approx(6 / merged.steps)
+    assert merged.steps == pytest.approx(6)
+    assert merged.speed == pytest.approx(6 / (1 + 5 / 1.04))
 
 
 def test_slow_drift_does_not_creep_past_the_tolerance() -> None:
@@ -56,11 +59,12 @@ def test_slow_drift_does_not_creep_past_the_tolerance() -> None:
 
 
 def test_the_way_between_legs_is_a_transit_that_gives_nothing(route: Route) -> None:
+    """From (2.5, 4) to (2.5, 6), at the top speed of 3 cells a step."""
     found = segments(route)
-    transits = [each for each in found if each.is_transit]
-    assert len(transits) == len(route.problem.world_spec.path.legs) - 1 == 1
-    assert transits[0].amount == transits[0].steps == 0
-    assert transits[0].received.tolist() == [0, 0, 0]
+    (transit,) = [each for each in found if each.is_transit]
+    assert (transit.amount, transit.speed, transit.length) == (0, 3, pytest.approx(2))
+    assert transit.steps == pytest.approx(2 / 3)
+    assert transit.received.tolist() == [0, 0, 0]
     for before, after in itertools.pairwise(found):
         assert before.ends[1].tolist() == pytest.approx(after.ends[0].tolist())
     for each in found:
@@ -76,16 +80,66 @@ def test_nothing_is_lost_at_any_tolerance(route: Route, tolerance: float) -> Non
     found = segments(route, tolerance)
     assert sum(each.amount for each in found) == pytest.approx(route.amount.sum())
     assert np.allclose(sum(each.received for each in found), list(route.totals.values()))
-    assert sum(each.length for each in found) == pytest.approx(
-        len(route.problem.world_spec.path.cells)
-    )
-    # The last step ends at the end of the path, before it is over.
-    assert route.steps - 1 < sum(each.steps for each in found) <= route.steps
+    working = [each for each in found if not each.is_transit]
+    cells = len(route.problem.world_spec.path.cells)
+    assert sum(each.length for each in working) == pytest.approx(cells)
+    assert sum(each.steps for each in working) == pytest.approx(route.steps)
+    assert sum(each.steps for each in found) == pytest.approx(route.steps + route.transit_steps)
 
 
 def test_a_route_that_the_horizon_cuts_off_ends_there() -> None:
     found = segments(drive_over([[1, 1, 1], [2, 2, 2]], 1.0, horizon_steps=2))
     assert found[-1].ends.tolist() == [[1.5, 2.5], [1.5, 2.0]]
+
+
+def test_a_route_that_is_cut_off_at_a_transit_gives_behind_it() -> None:
+    """Two cells, one that is outside the field, two cells: a step of two cells ends in the third.
+
+    The way between them counts nothing, and takes half a step.
+    """
+    regions = from_labels(np.array([[1, 1, 0, 2, 2]]))
+    regions.field[0, 2] = False
+    vehicle = Vehicle(inertia=0.0, max_speed=2.0, rate=3.0)
+    spec = SweepSpec(regions, vehicle, route=RouteSettings(horizon_steps=1))
+    found = segments(drive(Problem.create(spec), Schedule(jnp.array([1.0]))))
+    assert [each.ends[:, 1].tolist() for each in found] == [[0, 2], [2, 3], [3, 3]]
+    assert [each.is_transit for each in found] == [False, True, False]
+    assert [each.received.tolist() for each in found] == [[0, 0], [0, 0], [0, 3]]
+    assert [each.steps for each in found] == [1, 0.5, 0]
+
+
+def test_a_wide_swath_crosses_to_its_next_band_in_a_transit() -> None:
+    """Bands of three rows: the vehicle sweeps to the edge of the field, then moves three cells."""
+    vehicle = Vehicle(inertia=0.0, max_speed=2.0, rate=3.0)
+    regions = from_labels(np.ones((6, 4), int))
+    spec = SweepSpec(regions, vehicle, route=RouteSettings(swath=3))
+    found = segments(drive(Problem.create(spec), Schedule(jnp.array([1.0]))))
+    assert [each.ends.tolist() for each in found] == [
+        [[1.5, 0.0], [1.5, 4.0]],
+        [[1.5, 4.0], [4.5, 4.0]],
+        [[4.5, 4.0], [4.5, 0.0]],
+    ]
+    assert [each.is_transit for each in found] == [False, True, False]
+    assert [each.steps for each in found] == [2, 1.5, 2]
+
+
+def test_a_transit_goes_around_forbidden_cells() -> None:
+    """The shortest way, along their edges; where they reach across the map, there is none."""
+    regions = from_labels(np.ones((9, 12), int))
+    for rows, columns in ((slice(2, 6), slice(3, 6)), (slice(4, 8), slice(8, 10)), (slice(3), 10)):
+        regions.forbidden[rows, columns] = True
+    first, second = SweepSpec(regions).transits
+    # From the right end of row 2 around the three upper cells of column 10 to column 11.
+    assert first.places.tolist() == [[2.5, 10.0], [3.0, 10.0], [3.0, 11.5]]
+    assert first.length == 0.5 + 1.5
+    assert second.length > np.hypot(4.5, 3.5)
+    assert first.forbidden_length == second.forbidden_length == 0
+    regions = from_labels(np.ones((2, 5), int))
+    regions.forbidden[:, 2] = True
+    (through,) = SweepSpec(regions).transits
+    assert len(through.places) == 2
+    # The edges of forbidden cells do not count: a twentieth on either side.
+    assert through.forbidden_length == pytest.approx(0.9)
 
 
 def test_a_vehicle_too_slow_for_its_numbers_still_gives_out() -> None:

@@ -111,10 +111,25 @@ def test_a_mixture_is_judged_as_one_and_its_route_says_what_it_is(mixed: Path) -
     assert "mixture of" in driver.warning
     written = export(driver, "regions", mixed / "regions.csv")
     assert driver.warning in written.warnings
+    assert written.warnings[0].startswith("THIS PLAN BREAKS ITS RULE: 'rule-1' (S1 == 300.1 within")
     done = CliRunner().invoke(app, ["eval", str(mixed / "problem.toml"), "--policy", str(mixed)])
     assert done.exit_code == 0, done.output
     alone = evaluate(driver.problem, driver.policy)
     assert not alone.is_satisfied
+
+
+def test_rules_that_cannot_hold_are_said_with_the_plan(tmp_path: Path) -> None:
+    asking = planner()
+    answer = asking.ask("agri", ["S1 >= 1e6", "S2 >= 1"])
+    run = asking.keep(answer, tmp_path / "run")
+    arguments = ["export", str(run), "--format", "geojson", "--json"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    loud, why, *_ = json.loads(done.stdout)["warnings"]
+    assert loud.startswith("THIS PLAN BREAKS 1 OF 2 RULES: 'rule-1' (S1 >= 1e6), by 99")
+    assert why == "`scrl ask` found that these rules cannot hold together: 'rule-1'"
+    assert f"warning: {loud}" in done.stderr
+    assert json.loads((run / "route.geojson").read_text())["warnings"][:2] == [loud, why]
 
 
 def test_of_one_episode_sixty_per_cent_is_none(mixed: Path) -> None:

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import shapely
 
 from scrl.errors import MapError
 from scrl.worlds.geojson import read_geojson
@@ -51,6 +52,24 @@ def test_holes_overlaps_and_row_0_on_top(tmp_path):
     assert region_map.georeference is not None
     assert region_map.georeference.extent == (0, 0, 4, 4)
     assert region_map.georeference.kind == "geographic"
+
+
+def test_a_forbidden_shape_takes_every_cell_that_it_overlaps(tmp_path):
+    """Also one that holds no centre; a shape that ends on an edge of cells stays behind it."""
+    diamond = [[4.2, 5.0], [6.0, 3.2], [7.8, 5.0], [6.0, 6.8], [4.2, 5.0]]
+    path = write(
+        tmp_path, feature("wheat", ring(0, 0, 12, 10)), feature("pond", diamond),
+        feature("pole", ring(9.1, 2.1, 9.2, 2.2)), feature("barn", ring(0, 7, 3, 10)),
+    )  # fmt: skip
+    options = MapOptions(grid=(10, 12), coordinates="plain", forbidden=("pond", "pole", "barn"))
+    found = load_map(path, options).forbidden
+    shapes = shapely.union_all([
+        shapely.Polygon(diamond), shapely.box(9.1, 2.1, 9.2, 2.2), shapely.box(0, 7, 3, 10)
+    ])  # fmt: skip
+    for row in range(10):
+        for column in range(12):
+            cell = shapely.box(column, 9 - row, column + 1, 10 - row)
+            assert found[row, column] == (cell.intersection(shapes).area > 1e-6)
 
 
 def test_features_of_one_name_multipolygons_and_collections_are_united(tmp_path):

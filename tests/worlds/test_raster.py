@@ -173,6 +173,23 @@ def test_resampling_takes_the_value_at_the_centre(tmp_path):
     assert doubled.sizes.tolist() == [4] * 6
 
 
+@pytest.mark.parametrize("kind", ["image", "labels", "masks"])
+def test_on_another_grid_a_forbidden_label_takes_every_cell_that_it_overlaps(tmp_path, kind):
+    """Of 4 x 6 pixels, one is forbidden; on 2 x 4 cells, a cell is 2 pixels by 1.5."""
+    labels = np.ones((4, 6), int)
+    labels[0, 1] = 2
+    if kind == "image":
+        path = tmp_path / "map.png"
+        Image.fromarray(labels.astype(np.uint8)).save(path)
+    else:
+        path = tmp_path / "map.npy"
+        np.save(path, labels if kind == "labels" else np.stack([labels == 1, labels == 2]))
+    found = load_map(path, MapOptions(grid=(2, 4), forbidden="S2"))
+    assert found.forbidden.tolist() == [[True, True, False, False], [False] * 4]
+    named = MapOptions(grid=(2, 4), forbidden="pond", regions=("farm", "pond"))
+    assert (load_map(path, named).forbidden == found.forbidden).all()
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_arrays_of_labels_and_of_masks(tmp_path, order):
     path = tmp_path / "map.npy"

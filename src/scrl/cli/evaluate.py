@@ -142,8 +142,9 @@ def print_evaluation(
         state, text = verdict(rule.is_satisfied, held), escape(rule.text)
         rules.add_row(escape(rule.name), state, signed(rule.margin), text)
     out.print(rules)
+    time = problem.units.duration(result.steps, problem.transit_steps)
     out.print(
-        f"return {result.return_:.3f} in {problem.units.duration(result.steps)}; {result.summary}",
+        f"return {result.return_:.3f} in {time}; {result.summary}",
         soft_wrap=True,
     )
 

@@ -57,6 +57,7 @@ def export(
                 "received": driver.received,
                 "unit": driver.problem.unit,
                 "steps": driver.steps,
+                **written.totals,
                 "warnings": list(written.warnings),
             }
         )
@@ -65,4 +66,6 @@ def export(
             console().print(f"wrote [bold]{escape(str(path))}[/bold]", soft_wrap=True)
         if written.coordinates:
             console().print(f"coordinates: {written.coordinates}", soft_wrap=True)
+        if written.duration:
+            console().print(f"driving time: {written.duration}", soft_wrap=True)
     warn(written.warnings)

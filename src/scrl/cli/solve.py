@@ -114,7 +114,7 @@ def print_reference(problem: Problem, found: Reference, out: Console) -> None:
     out.print(
         f"[bold]{word} {found.return_:.3f}[/bold] "
         f"(fluid; proven: no fluid above {found.bound:.3f}) in "
-        f"{units.duration(found.steps or 0)}"
+        f"{units.duration(found.steps or 0, problem.transit_steps)}"
     )
     if found.stepwise:
         drive = found.stepwise

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 from scrl.errors import did_you_mean
 from scrl.export.geojson import write_geojson
@@ -18,12 +18,26 @@ from scrl.export.tables import write_regions, write_steps
 from scrl.route import Route
 
 
+class WriteRoute(Protocol):
+    """The contents of a file, with the warnings inside it."""
+
+    def __call__(
+        self, route: Route, options: ExportOptions, warnings: Sequence[str] = ()
+    ) -> bytes: ...
+
+
+class WritePolicy(Protocol):
+    """The contents of a file and of its description, with the warnings inside."""
+
+    def __call__(self, policy: Portable, warnings: Sequence[str] = ()) -> tuple[bytes, bytes]: ...
+
+
 class RouteFormat(NamedTuple):
     """Writes what one episode drives."""
 
     file_name: str
     sentence: str
-    write: Callable[[Route, ExportOptions], bytes]
+    write: WriteRoute
 
 
 class PolicyFormat(NamedTuple):
@@ -31,7 +45,7 @@ class PolicyFormat(NamedTuple):
 
     file_name: str
     sentence: str
-    write: Callable[[Portable], tuple[bytes, bytes]]
+    write: WritePolicy
 
 
 FORMATS: dict[str, RouteFormat | PolicyFormat] = {

@@ -3,27 +3,47 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from scrl.export.frame import Frame, frame_of
+from scrl.export.numbers import neat
 from scrl.export.options import ExportOptions
 from scrl.export.segments import Segment, segments
 from scrl.route import Route
 
 
-def write_geojson(route: Route, options: ExportOptions) -> bytes:
+def write_geojson(route: Route, options: ExportOptions, warnings: Sequence[str] = ()) -> bytes:
     """A FeatureCollection; what holds for the whole route stands beside the features."""
     spec = route.problem.world_spec
     frame = frame_of(spec)
     document = {
         "type": "FeatureCollection",
         "name": route.problem.name,
+        "warnings": list(warnings),
         "coordinates_are": frame.sentence,
         "unit": spec.units.unit,
-        "received": route.totals,
+        "received": {name: neat(amount) for name, amount in route.totals.items()},
+        **totals(route),
         "features": [_feature(each, route, frame) for each in segments(route, options.tolerance)],
     }
     return (json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def totals(route: Route) -> dict[str, float | None]:
+    """Time of the whole route, and what of it are transits; what has no scale is null."""
+    units = route.problem.world_spec.units
+
+    def scaled(value: float, scale: float | None) -> float | None:
+        return None if scale is None else neat(value * scale)
+
+    return {
+        "driving_steps": neat(route.steps + route.transit_steps),
+        "driving_seconds": scaled(route.steps + route.transit_steps, units.step),
+        "transit_steps": neat(route.transit_steps),
+        "transit_seconds": scaled(route.transit_steps, units.step),
+        "transit_m": scaled(route.transit_length, units.cell),
+    }
 
 
 def _feature(segment: Segment, route: Route, frame: Frame) -> dict[str, Any]:
@@ -42,11 +62,12 @@ def properties(segment: Segment, route: Route) -> dict[str, Any]:
     received = zip(route.regions, segment.received.tolist(), strict=True)
     return {
         "first_step": segment.first_step,
-        "steps": segment.steps,
-        "seconds": None if units.step is None else segment.steps * units.step,
-        "speed_cells_per_step": segment.speed,
-        "speed_m_s": units.metres_per_second(segment.speed) if has_speed else None,
-        "amount": segment.amount,
-        "received": {name: amount for name, amount in received if amount},
+        "steps": neat(segment.steps),
+        "seconds": None if units.step is None else neat(segment.steps * units.step),
+        "length_m": None if units.cell is None else neat(segment.length * units.cell),
+        "speed_cells_per_step": neat(segment.speed),
+        "speed_m_s": neat(units.metres_per_second(segment.speed)) if has_speed else None,
+        "amount": neat(segment.amount),
+        "received": {name: neat(amount) for name, amount in received if amount},
         "transit": segment.is_transit,
     }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from xml.etree import ElementTree as Xml
 
 from scrl.export.frame import Frame, degrees
 from scrl.export.geojson import properties
+from scrl.export.numbers import neat
 from scrl.export.options import ExportOptions
 from scrl.export.segments import Segment, segments
 from scrl.route import Route
@@ -17,19 +19,22 @@ SHADES = ("440154", "3b528b", "21918c", "5ec962", "fde725")
 TRANSIT_SHADE = "888888"
 
 
-def write_kml(route: Route, options: ExportOptions) -> bytes:
+def write_kml(route: Route, options: ExportOptions, warnings: Sequence[str] = ()) -> bytes:
     """A document with one folder of lines."""
     frame = degrees(route.problem.world_spec, "KML")
     kml = Xml.Element("kml", xmlns=NAMESPACE)
     document = Xml.SubElement(kml, "Document")
     _text(document, "name", route.problem.name)
-    _text(document, "description", _description(route))
+    _text(document, "description", _description(route, warnings))
     for number, shade in enumerate((*SHADES, TRANSIT_SHADE)):
         _style(document, f"shade{number}", shade)
     folder = Xml.SubElement(document, "Folder")
     _text(folder, "name", "route")
+    columns = _columns(route.regions)
     for segment in segments(route, options.tolerance):
-        _placemark(folder, segment, route, frame, options.altitude)
+        placemark = Xml.SubElement(folder, "Placemark")
+        _describe(placemark, segment, route, columns)
+        _draw(placemark, segment, frame, options.altitude)
     Xml.indent(kml)
     return Xml.tostring(kml, encoding="utf-8", xml_declaration=True) + b"\n"
 
@@ -38,9 +43,34 @@ def _text(parent: Xml.Element, tag: str, text: str) -> None:
     Xml.SubElement(parent, tag).text = text
 
 
-def _description(route: Route) -> str:
-    unit = route.problem.world_spec.units.unit
-    return "\n".join(f"{name}: {amount:.2f} {unit}" for name, amount in route.totals.items())
+def _description(route: Route, warnings: Sequence[str]) -> str:
+    """What a reader should know first, then what each region receives, and the time."""
+    units = route.problem.world_spec.units
+    lines = [f"WARNING: {each}" for each in warnings]
+    lines += [f"{name}: {neat(amount)} {units.unit}" for name, amount in route.totals.items()]
+    return "\n".join([*lines, f"time: {route.duration}"])
+
+
+def _columns(regions: Sequence[str]) -> dict[str, str]:
+    """A column for what each region receives, whose name stays its own in GDAL.
+
+    There, letters are the same in either case, and all but ASCII letters and digits are equal.
+    """
+    taken: set[str] = set()
+    columns = {}
+    for region in regions:
+        name, number = f"received {region}", 1
+        while (seen := _as_gdal_sees(name)) in taken:
+            number += 1
+            name = f"received {region} {number}"
+        taken.add(seen)
+        columns[region] = name
+    return columns
+
+
+def _as_gdal_sees(name: str) -> str:
+    letters = (chr(byte).lower() for byte in name.encode())
+    return "".join(each if each.isascii() and each.isalnum() else "_" for each in letters)
 
 
 def _style(document: Xml.Element, name: str, shade: str) -> None:
@@ -51,22 +81,24 @@ def _style(document: Xml.Element, name: str, shade: str) -> None:
     _text(line, "width", "3")
 
 
-def _placemark(
-    folder: Xml.Element, segment: Segment, route: Route, frame: Frame, altitude: float
+def _describe(
+    placemark: Xml.Element, segment: Segment, route: Route, columns: dict[str, str]
 ) -> None:
-    placemark = Xml.SubElement(folder, "Placemark")
     units = route.problem.world_spec.units
-    speed = "on to the next leg" if segment.is_transit else units.speed(segment.speed)
+    speed = "transit: give nothing out" if segment.is_transit else units.speed(segment.speed)
     _text(placemark, "name", speed)
     _text(placemark, "styleUrl", f"#shade{_shade(segment, route)}")
     data = Xml.SubElement(placemark, "ExtendedData")
     known = properties(segment, route)
     for region, amount in known.pop("received").items():
-        known[f"received {region}"] = amount
+        known[columns[region]] = amount
     for key, value in known.items():
         if value is not None:
             text = str(value).lower() if isinstance(value, bool) else str(value)
             _text(Xml.SubElement(data, "Data", name=key), "value", text)
+
+
+def _draw(placemark: Xml.Element, segment: Segment, frame: Frame, altitude: float) -> None:
     line = Xml.SubElement(placemark, "LineString")
     _text(line, "altitudeMode", "relativeToGround")
     ends = frame.places(segment.ends).tolist()

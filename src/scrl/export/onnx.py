@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from scrl.export.onnx_graph import Graph
@@ -12,7 +13,7 @@ OPSET, IR_VERSION = 18, 9
 """Both of 2023: any runtime since then reads the file."""
 
 
-def write_onnx(policy: Portable) -> tuple[bytes, bytes]:
+def write_onnx(policy: Portable, warnings: Sequence[str] = ()) -> tuple[bytes, bytes]:
     """The model for any number of states, and its description."""
     try:
         import onnx
@@ -22,12 +23,13 @@ def write_onnx(policy: Portable) -> tuple[bytes, bytes]:
     policy.draw(graph)
     graph.nodes[-1].output[0] = policy.output.name
     model = _model(onnx, graph, policy)
+    model.doc_string = "\n".join(f"WARNING: {each}" for each in warnings)
     onnx.checker.check_model(model, full_check=True)
     given = ", ".join(f"'{port.name}': {port.name}" for port in policy.inputs)
     how_to_run = (
         f"onnxruntime.InferenceSession('policy.onnx').run(['{policy.output.name}'], {{{given}}})"
     )
-    return model.SerializeToString(), sidecar(policy, "ONNX", how_to_run)
+    return model.SerializeToString(), sidecar(policy, "ONNX", how_to_run, warnings)
 
 
 def _model(onnx: Any, graph: Graph, policy: Portable) -> Any:

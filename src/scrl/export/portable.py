@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from jaxtyping import Array
@@ -53,12 +53,13 @@ class Portable(Protocol):
         ...
 
 
-def sidecar(policy: Portable, kind: str, how_to_run: str) -> bytes:
+def sidecar(policy: Portable, kind: str, how_to_run: str, warnings: Sequence[str]) -> bytes:
     """The file beside the policy: inputs, output, and what they mean in the world."""
     document = {
         "format": kind,
         "problem": policy.name,
         "made_by": f"scrl {__version__}",
+        "warnings": list(warnings),
         "how_to_run": how_to_run,
         "inputs": {port.name: port.text for port in policy.inputs},
         "outputs": {policy.output.name: policy.output.text},

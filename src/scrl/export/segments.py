@@ -1,12 +1,14 @@
 """A route as straight segments: neighbouring steps of nearly one speed become one line.
 
-Steps are cut where the way turns and where a leg ends; what a step gives out is shared by length.
-So amounts, and what each region receives, add up to the same as before.
+Steps are cut where the way turns and where a transit begins, and their time is shared by length.
+What a step gives out stands whole in the segment that crosses the cell in which the step ends, as
+the world counts it. So time, amounts, and what each region receives add up to those of the route.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -14,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from scrl.errors import ScrlError
 from scrl.route import Route
 from scrl.worlds.path import SweepPath
-from scrl.worlds.places import ends_of_legs, leg_at, places_at, turns_of
+from scrl.worlds.places import ends_of_stretches, places_at, stretch_at, turns_of
 
 DEFAULT_TOLERANCE = 0.02
 """Steps go into one segment while their speeds differ by at most this share of the top speed."""
@@ -26,45 +28,46 @@ class ExportError(ScrlError):
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A straight line at one speed, or the way from one leg to the next."""
+    """A straight line at one speed, or a straight part of a transit."""
 
     ends: Float[np.ndarray, "2 2"]
     """Row and column of its two ends; the first cell's centre is (0.5, 0.5)."""
     first_step: int
     """The step in which it begins, from 0."""
     length: float
-    """Path cells driven; 0 between legs, which the world does not count."""
+    """Cells along the sweep."""
     steps: float
-    """How long it takes, in steps."""
+    """How long it takes, in steps; the last one includes what is left of the last step."""
     speed: float
-    """Cells per step: length / steps; between legs, the speed of the segment before."""
+    """Cells per step while it moves; in transits, the top speed."""
     amount: float
-    """Units given out."""
+    """Units given out by the steps that end in its cells."""
     received: Float[np.ndarray, " region"]
     """Units that each region receives."""
     is_transit: bool = False
-    """Whether it leads from one leg to the next; nothing is given out."""
+    """Whether it is part of a transit; nothing is given out."""
 
 
 def segments(route: Route, tolerance: float = DEFAULT_TOLERANCE) -> list[Segment]:
     """The whole route, in the order of travel."""
     if not 0.0 <= tolerance <= 1.0:
         raise ExportError(f"tolerance = {tolerance:g} must lie between 0 and 1 of the top speed")
-    path = route.problem.world_spec.path
-    pieces = _pieces(route, path)
-    band = tolerance * route.problem.world_spec.vehicle.max_speed
+    spec = route.problem.world_spec
+    pieces = _pieces(route, spec.path)
+    band = tolerance * spec.vehicle.max_speed
     heads = _heads(pieces.speed, pieces.is_straight_on, band)
     tails = np.append(heads[1:], len(pieces.speed))
+    amount, received = _given(route, pieces, heads)
     found: list[Segment] = []
-    leg_ends = ends_of_legs(path)
-    for head, tail in zip(heads.tolist(), tails.tolist(), strict=True):
-        leg = int(pieces.leg[head])
-        begin = pieces.places[head]
-        is_last_of_leg = tail == len(pieces.speed) or pieces.leg[tail] != leg
-        if found and pieces.leg[head - 1] != leg:
-            found.append(_transit(found[-1], begin))
-        end = _end(route, pieces, tail, leg_ends[leg]) if is_last_of_leg else pieces.places[tail]
-        found.append(_segment(pieces, route, slice(head, tail), np.stack([begin, end])))
+    ends = ends_of_stretches(spec.path)
+    for index, (head, tail) in enumerate(zip(heads.tolist(), tails.tolist(), strict=True)):
+        stretch = int(pieces.stretch[head])
+        if found and pieces.stretch[head - 1] != stretch:
+            found += _transit(route, stretch - 1, found[-1].first_step)
+        is_end = tail == len(pieces.speed) or pieces.stretch[tail] != stretch
+        end = _end(route, pieces, tail, ends[stretch]) if is_end else pieces.places[tail]
+        line = np.stack([pieces.places[head], end])
+        found.append(_segment(pieces, slice(head, tail), line, (amount[index], received[index])))
     return found
 
 
@@ -72,35 +75,41 @@ def segments(route: Route, tolerance: float = DEFAULT_TOLERANCE) -> list[Segment
 class _Pieces:
     """The parts of steps between all cuts."""
 
+    begin: Float[np.ndarray, " piece"]
+    """Distance along the path where each begins."""
     places: Float[np.ndarray, "piece 2"]
     """Where each begins."""
-    leg: Int[np.ndarray, " piece"]
+    stretch: Int[np.ndarray, " piece"]
     step: Int[np.ndarray, " piece"]
     length: Float[np.ndarray, " piece"]
     speed: Float[np.ndarray, " piece"]
     share: Float[np.ndarray, " piece"]
-    """Of the step's length."""
+    """Of the step's time."""
     is_straight_on: Bool[np.ndarray, " piece"]
-    """Whether it goes on in the direction of the piece before, in the same leg."""
+    """Whether it goes on in the direction of the piece before, in the same stretch."""
 
 
 def _pieces(route: Route, path: SweepPath) -> _Pieces:
     turns = turns_of(path)
     inside = turns[(turns > route.along[0]) & (turns < route.along[-1])]
     extra = inside[~np.isin(inside, route.along)]
+    if route.along[-1] in path.stretches:  # cut off after a transit: a last piece without length
+        extra = np.append(extra, route.along[-1])
     order = np.argsort(np.concatenate([route.along, extra]), kind="stable")
     cuts = np.concatenate([route.along, extra])[order]
     begin, length = cuts[:-1], np.diff(cuts)
-    step = np.cumsum(order < len(route.along))[:-1] - 1
+    step = np.minimum(np.cumsum(order < len(route.along))[:-1], route.steps) - 1
     whole = np.diff(route.along)[step]
+    is_first = np.diff(step, prepend=-1) > 0
     return _Pieces(
+        begin=begin,
         places=places_at(path, begin),
-        leg=leg_at(path, begin),
+        stretch=stretch_at(path, begin),
         step=step,
         length=length,
         speed=route.speed[step],
-        # A step too short to be seen still gives out.
-        share=np.divide(length, whole, out=np.ones_like(length), where=whole > 0),
+        # A step too short to be seen still takes its time.
+        share=np.divide(length, whole, out=is_first.astype(float), where=whole > 0),
         is_straight_on=~np.isin(begin, turns),
     )
 
@@ -120,37 +129,66 @@ def _heads(
     return np.array(heads)
 
 
+def _given(
+    route: Route, pieces: _Pieces, heads: Int[np.ndarray, " segment"]
+) -> tuple[Float[np.ndarray, " segment"], Float[np.ndarray, "segment region"]]:
+    """What the steps that end in each segment give out, and to whom.
+
+    A step gives to the cell in which it ends. If its segment does not reach the centre of that
+    cell, the amount belongs to the one that does, which surely touches the regions of the cell.
+    """
+    begin = pieces.begin[heads]
+    end = np.append(begin[1:], pieces.begin[-1] + pieces.length[-1])
+    last_piece = np.searchsorted(pieces.step, np.arange(route.steps), side="right") - 1
+    own = np.searchsorted(heads, last_piece, side="right") - 1
+    landing = route.along[1:]
+    centre = np.floor(landing) + 0.5
+    at_centre = np.searchsorted(begin, centre, side="right") - 1
+    there = np.searchsorted(begin, landing, side="right") - 1  # if the route has no such centre
+    segment = np.select(
+        [(begin[each] <= centre) & (centre <= end[each]) for each in (own, at_centre)],
+        [own, at_centre],
+        there,
+    )
+    amount, received = np.zeros(len(heads)), np.zeros((len(heads), len(route.regions)))
+    np.add.at(amount, segment, route.amount)
+    np.add.at(received, segment, route.received)
+    return amount, received
+
+
 def _end(
-    route: Route, pieces: _Pieces, tail: int, leg_end: Float[np.ndarray, " 2"]
+    route: Route, pieces: _Pieces, tail: int, stretch_end: Float[np.ndarray, " 2"]
 ) -> Float[np.ndarray, " 2"]:
-    """Where the last segment of a leg ends: the leg's end, or where the horizon cut it off."""
+    """Where the last segment of a stretch ends: with it, or where the horizon cut it off."""
     is_cut_off = tail == len(pieces.speed) and not route.is_whole
-    return route.cells[-1] if is_cut_off else leg_end
+    return route.cells[-1] if is_cut_off else stretch_end
 
 
-def _segment(pieces: _Pieces, route: Route, part: slice, ends: Float[np.ndarray, "2 2"]) -> Segment:
-    step, share = pieces.step[part], pieces.share[part]
+def _segment(
+    pieces: _Pieces,
+    part: slice,
+    ends: Float[np.ndarray, "2 2"],
+    given: tuple[float, Float[np.ndarray, " region"]],
+) -> Segment:
     length = float(pieces.length[part].sum())
-    steps = float((pieces.length[part] / pieces.speed[part]).sum())
+    moving_steps = float((pieces.length[part] / pieces.speed[part]).sum())
     return Segment(
         ends=ends,
-        first_step=int(step[0]),
+        first_step=int(pieces.step[part][0]),
         length=length,
-        steps=steps,
-        speed=length / steps if steps else float(pieces.speed[part].mean()),
-        amount=float(share @ route.amount[step]),
-        received=share @ route.received[step],
+        steps=float(pieces.share[part].sum()),
+        speed=length / moving_steps if moving_steps else float(pieces.speed[part].mean()),
+        amount=float(given[0]),
+        received=given[1],
     )
 
 
-def _transit(before: Segment, begin: Float[np.ndarray, " 2"]) -> Segment:
-    return Segment(
-        ends=np.stack([before.ends[1], begin]),
-        first_step=before.first_step,
-        length=0.0,
-        steps=0.0,
-        speed=before.speed,
-        amount=0.0,
-        received=np.zeros_like(before.received),
-        is_transit=True,
-    )
+def _transit(route: Route, index: int, step: int) -> list[Segment]:
+    """The straight parts of the transit after a stretch of the path, at top speed."""
+    spec = route.problem.world_spec
+    transit, top_speed = spec.transits[index], spec.vehicle.max_speed
+    nothing = np.zeros(len(route.regions))
+    return [
+        Segment(np.stack(ends), step, length, length / top_speed, top_speed, 0.0, nothing, True)
+        for ends, length in zip(pairwise(transit.places), transit.lengths, strict=True)
+    ]

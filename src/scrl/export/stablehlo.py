@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import jax
@@ -14,7 +14,7 @@ from scrl.export.segments import ExportError
 PLATFORMS = ("cpu", "cuda")
 
 
-def write_stablehlo(policy: Portable) -> tuple[bytes, bytes]:
+def write_stablehlo(policy: Portable, warnings: Sequence[str] = ()) -> tuple[bytes, bytes]:
     """The serialised function for any number of states, and its description."""
     try:
         import flatbuffers  # noqa: F401  (JAX needs it to serialise, and does not ask for it)
@@ -32,7 +32,7 @@ def write_stablehlo(policy: Portable) -> tuple[bytes, bytes]:
         exported = export.export(jax.jit(policy.function()), platforms=PLATFORMS)(*given)
     names = ", ".join(port.name for port in policy.inputs)
     how_to_run = f"jax.export.deserialize(open('policy.stablehlo', 'rb').read()).call({names})"
-    return bytes(exported.serialize()), sidecar(policy, "StableHLO", how_to_run)
+    return bytes(exported.serialize()), sidecar(policy, "StableHLO", how_to_run, warnings)
 
 
 @contextmanager

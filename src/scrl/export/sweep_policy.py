@@ -81,8 +81,8 @@ class SweepPolicy:
         frame = frame_of(spec)
         path = spec.path
         bends = np.floor(turns_of(path)).astype(int)
-        corners = np.unique([0, *path.legs, *bends, len(path.cells) - 1])
-        corners = np.union1d(corners, np.maximum(np.array(path.legs[1:], int) - 1, 0)).astype(int)
+        starts = np.array(path.stretches)
+        corners = np.unique([*starts, *(starts[1:] - 1), *bends, len(path.cells) - 1])
         places = frame.places(path.cells[corners] + 0.5)
         return {
             "vehicle": {
@@ -96,6 +96,7 @@ class SweepPolicy:
             "path": {
                 "cells": len(path.cells),
                 "legs_start_at_cell": list(path.legs),
+                "transits_before_cell": starts[1:].tolist(),
                 "coordinates_are": frame.sentence,
                 "corners": [
                     [int(cell), *place]

@@ -1,87 +1,147 @@
-"""CSV (RFC 4180): the steps one by one, and what each region receives."""
+"""CSV (RFC 4180): the steps one by one, and what each region receives.
+
+Warnings stand in the last column of the first row, where they disturb no reader.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from scrl.export.frame import frame_of
+from scrl.export.numbers import neat, single
 from scrl.export.options import ExportOptions
 from scrl.route import Route
+from scrl.worlds.places import ends_of_stretches, stretch_at
+
+FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet takes a cell that begins with one of these for a formula."""
 
 
-def write_steps(route: Route, options: ExportOptions) -> bytes:
+class _Part(NamedTuple):
+    """A step, or what a transit leaves of it, or a straight part of a transit."""
+
+    step: int
+    along: float
+    """Distance along the path at its end."""
+    place: Float[np.ndarray, " 2"]
+    """Row and column of its end."""
+    length: float
+    """Cells along the sweep."""
+    steps: float
+    """How long it takes."""
+    is_transit: bool
+    is_last: bool
+    """Whether the step ends with it, and gives out what it gives."""
+
+
+def write_steps(route: Route, options: ExportOptions, warnings: Sequence[str] = ()) -> bytes:
     """A row for the start and one for each step: where it leads, how fast, what it gives to whom.
 
-    Columns without a scale in the problem (seconds, metres per second) are empty.
+    A step with a transit in it has several rows. Columns without a scale in the problem (seconds,
+    metres, metres per second) are empty.
     """
     del options
-    spec = route.problem.world_spec
-    frame = frame_of(spec)
     header = [
-        "step", "seconds", "path_cell", "row", "column", *frame.names, "throttle",
-        "speed_cells_per_step", "speed_m_s", "amount", "regions",
-        *(f"received {name}" for name in route.regions),
+        "step", "seconds", "path_cell", "row", "column", *frame_of(route.problem.world_spec).names,
+        "throttle", "speed_cells_per_step", "speed_m_s", "length_m", "transit", "amount",
+        "regions", *(f"received {name}" for name in route.regions),
     ]  # fmt: skip
-    return _text(header, _step_rows(route))
+    return _text(header, _step_rows(route), warnings)
 
 
-def _step_rows(route: Route) -> Iterable[Sequence[Any]]:
+def _parts(route: Route) -> Iterator[_Part]:
+    """The steps in order, each cut where the path has a transit."""
     spec = route.problem.world_spec
-    step_s = spec.units.step
-    places = frame_of(spec).places(route.cells).tolist()
-    cells = np.round(route.cells, 4).tolist()
-    metres = route.metres_per_second
-    along = np.round(route.along, 4).tolist()
-    start = [0, "" if step_s is None else 0.0, along[0], *cells[0], *places[0], "", 0.0]
-    yield [*start, "" if metres is None else 0.0, 0.0, "", *[0.0] * len(route.regions)]
+    stretches = stretch_at(spec.path, route.along).tolist()
+    ends = ends_of_stretches(spec.path)
     for step in range(route.steps):
-        yield [
-            step + 1,
-            "" if step_s is None else (step + 1) * step_s,
-            along[step + 1],
-            *cells[step + 1],
-            *places[step + 1],
-            float(route.throttle[step]),
-            float(route.speed[step]),
-            "" if metres is None else float(metres[step]),
-            float(route.amount[step]),
-            ";".join(route.served(step)),
-            *route.received[step].tolist(),
-        ]
+        at, end = route.along[step : step + 2].tolist()
+        whole = end - at
+        for stretch in range(stretches[step], stretches[step + 1]):
+            edge = float(spec.path.stretches[stretch + 1])
+            yield _Part(step, edge, ends[stretch], edge - at, (edge - at) / whole, False, False)
+            at, transit = edge, spec.transits[stretch]
+            for place, length in zip(transit.places[1:], transit.lengths, strict=True):
+                steps = length / spec.vehicle.max_speed
+                yield _Part(step, edge, place, length, steps, True, False)
+        share = (end - at) / whole if whole > 0 else 1.0
+        yield _Part(step, end, route.cells[step + 1], end - at, share, False, True)
+
+
+def _step_rows(route: Route) -> Iterator[list[Any]]:
+    spec = route.problem.world_spec
+    units, frame, top_speed = spec.units, frame_of(spec), spec.vehicle.max_speed
+    names = [defused(name) for name in route.regions]
+
+    def scaled(value: float, scale: float | None) -> float | str:
+        return "" if scale is None else neat(value * scale)
+
+    def row(part: _Part, seconds: float | str, throttle: float | str, speed: float) -> list[Any]:
+        has_speed = units.cell is not None and units.step is not None
+        gives = part.is_last and part.step >= 0
+        received = route.received[part.step] if gives else np.zeros(len(names))
+        return [
+            part.step + 1, seconds, round(part.along, 4), *np.round(part.place, 4).tolist(),
+            *frame.places(part.place[None])[0].tolist(), throttle, single(speed),
+            neat(units.metres_per_second(speed)) if has_speed else "",
+            scaled(part.length, units.cell), str(part.is_transit).lower(),
+            neat(float(route.amount[part.step])) if gives else 0.0,
+            ";".join(names[index] for index in np.flatnonzero(received)),
+            *(neat(amount) for amount in received.tolist()),
+        ]  # fmt: skip
+
+    start = _Part(-1, float(route.along[0]), route.cells[0], 0.0, 0.0, False, False)
+    yield row(start, scaled(0.0, units.step), "", 0.0)
+    elapsed = 0.0
+    for part in _parts(route):
+        elapsed += part.steps
+        throttle = "" if part.is_transit else single(float(route.throttle[part.step]))
+        speed = top_speed if part.is_transit else float(route.speed[part.step])
+        yield row(part, scaled(elapsed, units.step), throttle, speed)
 
 
 OUTSIDE, TOTAL = "outside all regions", "given out in all"
 """The names of the last two rows of `regions`."""
 
 
-def write_regions(route: Route, options: ExportOptions) -> bytes:
+def write_regions(route: Route, options: ExportOptions, warnings: Sequence[str] = ()) -> bytes:
     """A row for each region: its size, what it receives, in how many steps, and which share.
 
     The last two rows are what no region receives, and what is given out in all. Regions may
     overlap, so the rows above need not add up to it.
     """
     del options
-    regions, unit = route.problem.world_spec.regions, route.problem.world_spec.units.unit
+    regions = route.problem.world_spec.regions
+    unit = defused(route.problem.world_spec.units.unit)
     outside = regions.enterable & ~regions.masks.any(axis=0)
     cells = [*regions.sizes.tolist(), int(outside.sum()), int(regions.enterable.sum())]
     given = np.column_stack([route.received, route.outside, route.amount])
     sums, steps = given.sum(axis=0), np.count_nonzero(given, axis=0)
     shares = np.round(sums / sums[-1], 4) if sums[-1] else np.zeros_like(sums)
     rows = zip(
-        [*route.regions, OUTSIDE, TOTAL], cells, sums.tolist(), [unit] * len(cells),
-        steps.tolist(), shares.tolist(), strict=True,
+        [*map(defused, route.regions), OUTSIDE, TOTAL], cells, map(neat, sums.tolist()),
+        [unit] * len(cells), steps.tolist(), shares.tolist(), strict=True,
     )  # fmt: skip
-    return _text(["region", "cells", "received", "unit", "steps", "share"], rows)
+    return _text(["region", "cells", "received", "unit", "steps", "share"], rows, warnings)
 
 
-def _text(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+def defused(text: str) -> str:
+    """The text with an apostrophe before it where a spreadsheet would run it as a formula."""
+    return f"'{text}" if text.startswith(FORMULA_MARKS) else text
+
+
+def _text(header: Sequence[str], rows: Iterable[Sequence[Any]], warnings: Sequence[str]) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
-    writer.writerow(header)
-    writer.writerows(rows)
+    writer.writerow([*header, "warnings"])
+    said = defused(" | ".join(warnings))
+    for row in rows:
+        writer.writerow([*row, said])
+        said = ""
     return text.getvalue().encode()

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
+from scrl.density import from_episodes
 from scrl.driver import Driver
+from scrl.evaluation import RuleResult, verdict
 from scrl.export.formats import FORMATS, RouteFormat, find_format
 from scrl.export.frame import frame_of
+from scrl.export.geojson import totals
 from scrl.export.options import ExportOptions
 from scrl.export.outside_policy import EnvironmentPolicy
-from scrl.export.plan import MANY_ITEMS, count_items
+from scrl.export.plan import MANY_FENCE_POINTS, MANY_ITEMS, count_fence_points, count_items
 from scrl.export.portable import Portable
-from scrl.export.segments import ExportError, segments
+from scrl.export.segments import ExportError
 from scrl.export.sweep_policy import SweepPolicy
 from scrl.problems import Problem
 from scrl.route import Route
 from scrl.runfiles.files import replacing
 from scrl.runs import KeptEnvironment
-
-WORTH_SAYING = 0.01
-"""A flight that is longer than counted by less than this share is not worth a warning."""
+from scrl.worlds.transits import Transit
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,10 @@ class Exported:
     coordinates: str | None
     """What the coordinates in the file are; none where it holds none."""
     warnings: tuple[str, ...]
+    duration: str | None = None
+    """Driving time in words, with that of transits; none where no route was written."""
+    totals: dict[str, float | None] = field(default_factory=dict)
+    """Time and transits of the route; empty where none was written."""
 
 
 def export(
@@ -44,23 +48,25 @@ def export(
     out = Path(out)
     if out.is_dir() or not out.parent.is_dir():
         raise ExportError(f"{out}: a folder, or in a folder that is not there; name a file")
+    warnings = tuple(_broken_rules(driver))
     if isinstance(known, RouteFormat):
         spec = _on_a_map(driver, format_name).world_spec
-        files = {out: known.write(driver.route, options)}
+        warnings = (*warnings, *_route_warnings(driver, format_name, options))
+        files = {out: known.write(driver.route, options, warnings)}
         coordinates = None if format_name == "regions" else frame_of(spec)
     else:
-        data, description = known.write(portable(driver))
+        warnings = (*warnings, *filter(None, [driver.warning]))
+        data, description = known.write(portable(driver), warnings)
         files = {out: data, out.with_name(f"{out.name}.json"): description}
         coordinates = None
     for path, data in files.items():
         with replacing(path) as file:
             file.write(data)
-    return Exported(
-        format_name,
-        tuple(files),
-        coordinates.sentence if coordinates else None,
-        tuple(_warnings(driver, format_name, options)),
-    )
+    sentence = coordinates.sentence if coordinates else None
+    written = Exported(format_name, tuple(files), sentence, warnings)
+    if not isinstance(known, RouteFormat):
+        return written
+    return replace(written, duration=driver.route.duration, totals=totals(driver.route))
 
 
 def portable(driver: Driver) -> Portable:
@@ -82,11 +88,46 @@ def _on_a_map(driver: Driver, format_name: str) -> Problem:
     )
 
 
-def _warnings(driver: Driver, format_name: str, options: ExportOptions) -> list[str]:
+def _broken_rules(driver: Driver) -> list[str]:
+    """Which rules the policy breaks and by how much, where that is known."""
+    found, terms = _judgement(driver), driver.problem
+    broken = [] if found is None else [rule for rule in found if not rule.is_satisfied]
+    if not broken and not driver.conflict:
+        return []
+    said = []
+    if found is not None and broken:
+        rules = "; ".join(
+            f"'{rule.name}' ({rule.text}), by {_size(-rule.margin)} {terms.unit}" for rule in broken
+        )
+        count = f"{len(broken)} OF {len(found)} RULES" if len(found) > 1 else "ITS RULE"
+        episodes = 1 if driver.judged is None else driver.judged.episodes
+        mean = f", on average over {episodes:,} episodes" if episodes > 1 else ""
+        said.append(f"THIS PLAN BREAKS {count}{mean}: {rules}")
+    if driver.conflict:
+        names = ", ".join(f"'{name}'" for name in driver.conflict)
+        said.append(f"`scrl ask` found that these rules cannot hold together: {names}")
+    return said
+
+
+def _size(amount: float) -> str:
+    return f"{amount:,.2f}" if amount >= 0.01 else f"{amount:.2g}"
+
+
+def _judgement(driver: Driver) -> Sequence[RuleResult] | None:
+    """Every rule as the run's result judges it, or else what is driven; none in other cases."""
+    if driver.judged is not None:
+        return driver.judged.rules
+    problem = driver.problem
+    if isinstance(problem, KeptEnvironment) or problem.discount < 1.0 or problem.is_random:
+        return None
+    amounts = driver.route.received.sum(axis=0)[None]
+    density = from_episodes(amounts)
+    return verdict(problem.rules, density, amounts, problem.tolerance)["rules"]
+
+
+def _route_warnings(driver: Driver, format_name: str, options: ExportOptions) -> list[str]:
     """What makes the file other than it looks."""
     found = [] if driver.warning is None else [driver.warning]
-    if not isinstance(find_format(format_name), RouteFormat):
-        return found
     spec = driver.route.problem.world_spec
     frame = frame_of(spec)
     if format_name == "geojson" and frame.kind != "WGS84":
@@ -98,30 +139,50 @@ def _warnings(driver: Driver, format_name: str, options: ExportOptions) -> list[
             "this world is random, and the file holds one episode of many; in another one the "
             "vehicle would meet other gusts, or start elsewhere"
         )
-    if driver.problem.discount < 1.0:
+    if driver.route.problem.discount < 1.0:
         found.append("amounts are plain sums, and this problem's rules count discounted ones")
     if not driver.route.is_whole:
         found.append("horizon_steps cuts the episode off before the end of the path")
-    if len(spec.path.legs) > 1 and format_name in ("geojson", "kml", "plan"):
+    found += _transit_warnings(driver.route)
+    if format_name == "plan":
+        found += _plan_warnings(driver.route, options)
+    return found
+
+
+def _transit_warnings(route: Route) -> list[str]:
+    """How much of the way is no work, and whether it crosses what must not be entered."""
+    units, found = route.problem.world_spec.units, []
+    if route.transits:
+        length, time = units.length(route.transit_length), units.duration(route.transit_steps)
         found.append(
-            f"the field falls into {len(spec.path.legs)} legs; the ways between them are straight "
-            "and may cross cells that the path avoids"
+            f"give nothing out on {_count(route.transits)} ({length} in all, {time} at top speed): "
+            "neither the return nor the rules count these ways"
         )
-    if format_name == "plan" and (items := count_items(driver.route, options)) > MANY_ITEMS:
+    crossing = [each for each in route.transits if each.forbidden_length > 0]
+    if crossing:
+        length = units.length(sum(each.forbidden_length for each in crossing))
         found.append(
-            f"the plan has {items:,} items, and some autopilots hold only a few hundred: a larger "
-            "--tolerance makes fewer"
-        )
-    uncounted = _uncounted_share(driver.route) if format_name == "plan" else 0.0
-    if uncounted > WORTH_SAYING:
-        found.append(
-            f"ways between legs and between bands make the flight {uncounted:.0%} longer than the "
-            "path that the amounts are counted on; give nothing out on them"
+            f"{length} of {_count(crossing)} lead through forbidden cells, because no way around "
+            "them was found; change these ways before you drive"
         )
     return found
 
 
-def _uncounted_share(route: Route) -> float:
-    """How much longer the drawn way is than the path, which counts a cell for any move."""
-    drawn = sum(float(np.hypot(*(each.ends[1] - each.ends[0]))) for each in segments(route))
-    return drawn / (route.along[-1] - route.along[0]) - 1.0
+def _count(transits: Sequence[Transit]) -> str:
+    return "1 transit" if len(transits) == 1 else f"{len(transits):,} transits"
+
+
+def _plan_warnings(route: Route, options: ExportOptions) -> list[str]:
+    """What autopilots may have no room for."""
+    found = []
+    if (items := count_items(route, options)) > MANY_ITEMS:
+        found.append(
+            f"the plan has {items:,} items, and some autopilots hold only a few hundred: a larger "
+            "--tolerance makes fewer"
+        )
+    if (points := count_fence_points(route)) > MANY_FENCE_POINTS:
+        found.append(
+            f"the geofence has {points:,} points, and some autopilots hold only "
+            f"{MANY_FENCE_POINTS}: a coarser grid makes fewer"
+        )
+    return found

@@ -70,6 +70,18 @@ def kept_plans(path: Path | str) -> list[tuple[float, PricePolicy | Schedule]]:
     return sorted(found, key=lambda each: -each[0])
 
 
+def kept_conflict(path: Path | str) -> tuple[str, ...]:
+    """Names of the rules that were found impossible to keep together; none if they were not."""
+    file = RunFolder.open(path).path / PLAN
+    answer = read_json(file, {"answer": dict})["answer"]
+    try:
+        if answer["status"] != "impossible":
+            return ()
+        return tuple(str(each["rule"]) for each in answer["conflict"])
+    except (KeyError, TypeError) as error:
+        raise PolicyError(f"{file}: damaged: {error}") from None
+
+
 def _policy(folder: RunFolder, plan: Any) -> PricePolicy | Schedule:
     if plan["throttles"] is not None:
         return Schedule.of(_numbers(plan["throttles"], low=0.0, high=1.0))

@@ -79,6 +79,10 @@ class Problem(Terms):
             f"step){mean}; 1 more saves as much as {saved} at top speed cost"
         )
 
+    @property
+    def transit_steps(self) -> float:
+        return self.world_spec.transit_steps
+
     def parts(self) -> dict[str, Any]:
         spec = self.world_spec
         return {

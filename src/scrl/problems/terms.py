@@ -70,6 +70,11 @@ class Terms(ABC):
         """All that makes it this problem and no other, by name; names of problems do not."""
 
     @property
+    def transit_steps(self) -> float:
+        """How long the vehicle is in transit, in steps, which episodes do not count."""
+        return 0.0
+
+    @property
     def name(self) -> str:
         return self.options.name
 

@@ -20,6 +20,9 @@ SCHEMA = 1
 LARGEST_JSON_BYTES = 64 * 2**20
 """A JSON file above this size is refused unread."""
 
+DIGITS = 12
+"""Of numbers in files that people read."""
+
 
 class RunError(ScrlError):
     """A run folder cannot be used: it exists already, is none, is damaged, or is too new."""
@@ -58,6 +61,15 @@ def plain(value: Any) -> Any:
     if hasattr(value, "__array__"):
         return plain(np.asarray(value).tolist())
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def rounded(value: Any) -> Any:
+    """The value with 12 digits in every number: the rest is noise of the arithmetic."""
+    if isinstance(value, Mapping):
+        return {key: rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(item) for item in value]
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def json_line(document: Mapping[str, Any]) -> bytes:

@@ -1,16 +1,19 @@
-"""GeoJSON polygons to a map on a grid: a cell belongs to the shapes that hold its centre."""
+"""GeoJSON polygons to a map on a grid: a cell belongs to the shapes that hold its centre.
+
+Shapes that must not be entered are the exception: they take every cell that they overlap.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 
 from scrl.errors import MapError, did_you_mean
 from scrl.worlds.georeference import (
@@ -33,6 +36,8 @@ LARGEST_COORDINATE = 1e12
 # fraction of a cell, no centre lies on an edge that somebody drew through round numbers.
 NUDGE_RIGHT = math.sqrt(2) * 1e-7
 NUDGE_UP = math.sqrt(3) * 1e-7
+# An overlap of less than this share of a cell's side is a matter of rounding.
+OVERLAP = 1e-6
 
 
 @dataclass(frozen=True)
@@ -51,8 +56,12 @@ def read_geojson(
     extent: Extent | None = None,
     coordinates: Coordinates = "geographic",
     region_property: str = "name",
+    forbidden: Sequence[str] = (),
 ) -> RegionMap:
-    """The map of a GeoJSON file on `grid` rows and columns; features of one name are united."""
+    """The map of a GeoJSON file on `grid` rows and columns; features of one name are united.
+
+    Shapes named in `forbidden` take every cell that they overlap.
+    """
     try:
         shapes = list(_shapes(_document(path), region_property))
         points = sum(_point_count(shape.polygons) for shape in shapes)
@@ -68,8 +77,9 @@ def read_geojson(
     georeference = from_extent(extent or _bounds(everything), grid, coordinates)
     masks = np.zeros((len(names), *grid), bool)
     for shape, polygons in drawn:
+        fill = _fill_overlapped if shape.name in forbidden else _fill
         for polygon in polygons:
-            _fill(masks[names.index(shape.name)], polygon, georeference)
+            fill(masks[names.index(shape.name)], polygon, georeference)
     for name, mask in zip(names, masks, strict=True):
         if not mask.any():
             own = [polygon for shape, some in drawn if shape.name == name for polygon in some]
@@ -217,6 +227,53 @@ def _fill(mask: Bool[np.ndarray, "row column"], polygon: Polygon, where: Georefe
     y = where.top - (np.arange(rows.start, rows.stop) + 0.5 - NUDGE_UP) * where.cell_height
     shapely.prepare(polygon)
     mask[rows, columns] |= shapely.contains_xy(polygon, x[None, :], y[:, None])
+
+
+def _fill_overlapped(
+    mask: Bool[np.ndarray, "row column"], polygon: Polygon, where: Georeference
+) -> None:
+    """Sets every cell that shares an area with the polygon, by halving blocks of cells."""
+    import shapely
+
+    left, bottom, right, top = polygon.bounds
+    rows = _span(where.top - top, where.top - bottom, where.cell_height, mask.shape[0])
+    columns = _span(left - where.left, right - where.left, where.cell_width, mask.shape[1])
+    shapely.prepare(polygon)
+    blocks = np.array([[rows.start, rows.stop, columns.start, columns.stop]])
+    while len(blocks):
+        boxes = _boxes(blocks, where)
+        is_hit = shapely.intersects(polygon, boxes)
+        blocks, boxes = blocks[is_hit], boxes[is_hit]
+        height, width = blocks[:, 1] - blocks[:, 0], blocks[:, 3] - blocks[:, 2]
+        is_done = (height * width == 1) | shapely.covers(polygon, boxes)
+        for first, last, begin, end in blocks[is_done].tolist():
+            mask[first:last, begin:end] = True
+        blocks = _halved(blocks[~is_done])
+
+
+def _boxes(blocks: Int[np.ndarray, "block 4"], where: Georeference) -> np.ndarray:
+    """Rectangles of the cells in each block, from first to last row and column."""
+    import shapely
+
+    first, last, begin, end = blocks.T
+    return shapely.box(
+        where.left + (begin + OVERLAP) * where.cell_width,
+        where.top - (last - OVERLAP) * where.cell_height,
+        where.left + (end - OVERLAP) * where.cell_width,
+        where.top - (first + OVERLAP) * where.cell_height,
+    )
+
+
+def _halved(blocks: Int[np.ndarray, "block 4"]) -> Int[np.ndarray, "block 4"]:
+    """Two blocks out of each, cut across its longer side."""
+    is_high = blocks[:, 1] - blocks[:, 0] >= blocks[:, 3] - blocks[:, 2]
+    low = np.where(is_high, 0, 2)
+    index = np.arange(len(blocks))
+    middle = (blocks[index, low] + blocks[index, low + 1]) // 2
+    before, after = blocks.copy(), blocks.copy()
+    before[index, low + 1] = middle
+    after[index, low] = middle
+    return np.concatenate([before, after])
 
 
 def _span(low: float, high: float, step: float, count: int) -> slice:

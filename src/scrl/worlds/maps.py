@@ -77,7 +77,7 @@ class MapOptions:
     field: str | tuple[str, ...] | None = None
     """The shape or shapes that outline the field, `*` for the regions; default the whole grid."""
     forbidden: str | tuple[str, ...] = ()
-    """The shape or shapes that must not be entered."""
+    """The shape or shapes that must not be entered, and with them every cell they overlap."""
 
     def __post_init__(self) -> None:
         for name in ("grid", "extent", "regions", "field", "forbidden"):
@@ -126,9 +126,11 @@ def _read(path: Path, options: MapOptions) -> RegionMap:
             extent=options.extent,
             coordinates=options.coordinates,
             region_property=options.region_property,
+            forbidden=_as_tuple(options.forbidden),
         )
     read = read_image if path.suffix.lower() in IMAGE_SUFFIXES else read_array
-    region_map = read(path, grid=options.grid, names=options.regions)
+    forbidden = _as_tuple(options.forbidden)
+    region_map = read(path, grid=options.grid, names=options.regions, forbidden=forbidden)
     if options.extent is None:
         return region_map
     georeference = from_extent(options.extent, region_map.shape, options.coordinates)

@@ -11,6 +11,7 @@ so, because its runs overlap. Anywhere else a new leg begins.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -38,6 +39,15 @@ class SweepPath:
     """Where each unbroken leg starts; between legs the vehicle gives nothing out."""
     missed_cells: int
     """Cells that could be entered but that no swath covers, since it would touch forbidden ones."""
+
+    @cached_property
+    def stretches(self) -> tuple[int, ...]:
+        """Where each stretch of neighbouring cells starts; between stretches is a transit.
+
+        A leg is one stretch or several: moves to another band may be longer than a cell.
+        """
+        is_far = np.abs(np.diff(self.cells, axis=0)).sum(axis=1) != 1
+        return (0, *(np.flatnonzero(is_far) + 1).tolist())
 
 
 def sweep_path(

@@ -1,9 +1,9 @@
 """From a distance along the path to a place in the grid.
 
 A path cell k covers the distances from k to k + 1, and its centre lies at k + 1/2. Between two
-centres of a leg the vehicle goes straight; it enters the first and leaves the last cell of a leg
-at an edge, so that every cell is half a cell long on either side of its centre. Where a new leg
-begins the place jumps: nothing is given out on the way there.
+centres of a stretch the vehicle goes straight; it enters the first and leaves the last cell of a
+stretch at an edge, so that every cell is half a cell long on either side of its centre. Where a
+new stretch begins the place jumps: nothing is given out on the way there (`transits`).
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from scrl.worlds.path import SweepPath
 def places_at(path: SweepPath, along: Float[np.ndarray, " place"]) -> Float[np.ndarray, "place 2"]:
     """Row and column at distances along the path; the first cell's centre is (0.5, 0.5).
 
-    Where a leg ends and the next one begins, the place is the beginning.
+    Where a stretch ends and the next one begins, the place is the beginning.
     """
-    return _places(path, along, leg_at(path, along))
+    return _places(path, along, stretch_at(path, along))
 
 
-def ends_of_legs(path: SweepPath) -> Float[np.ndarray, "leg 2"]:
-    """Row and column where each leg ends."""
-    ends = np.array([*path.legs[1:], len(path.cells)])
+def ends_of_stretches(path: SweepPath) -> Float[np.ndarray, "stretch 2"]:
+    """Row and column where each stretch ends."""
+    ends = np.array([*path.stretches[1:], len(path.cells)])
     return _places(path, ends.astype(float), np.arange(len(ends)))
 
 
-def leg_at(path: SweepPath, along: Float[np.ndarray, " place"]) -> Int[np.ndarray, " place"]:
-    """The number of the leg that holds each distance; where a leg begins, that one."""
-    return np.searchsorted(path.legs, along, side="right") - 1
+def stretch_at(path: SweepPath, along: Float[np.ndarray, " place"]) -> Int[np.ndarray, " place"]:
+    """The number of the stretch that holds each distance; where one begins, that one."""
+    return np.searchsorted(path.stretches, along, side="right") - 1
 
 
 def turns_of(path: SweepPath) -> Float[np.ndarray, " turn"]:
-    """Distances along the path where the way changes its direction, or a new leg begins."""
+    """Distances along the path where the way changes its direction, or a new stretch begins."""
     arriving, leaving = _moves(path)
     centres = np.flatnonzero(np.any(arriving != leaving, axis=1)) + 0.5
-    return np.union1d(centres, np.array(path.legs[1:], float))
+    return np.union1d(centres, np.array(path.stretches[1:], float))
 
 
 def _places(
-    path: SweepPath, along: Float[np.ndarray, " place"], leg: Int[np.ndarray, " place"]
+    path: SweepPath, along: Float[np.ndarray, " place"], stretch: Int[np.ndarray, " place"]
 ) -> Float[np.ndarray, "place 2"]:
-    starts = np.array([*path.legs, len(path.cells)])
-    first, last = starts[leg], starts[leg + 1] - 1
+    starts = np.array([*path.stretches, len(path.cells)])
+    first, last = starts[stretch], starts[stretch + 1] - 1
     arriving, leaving = _moves(path)
     middle = along - 0.5  # counted from the first centre
     kept = np.clip(middle, first, last)
@@ -57,25 +57,14 @@ def _places(
 
 
 def _moves(path: SweepPath) -> tuple[Int[np.ndarray, "cell 2"], Int[np.ndarray, "cell 2"]]:
-    """How the vehicle comes to each cell and how it goes on; at the ends of a leg, straight."""
+    """How the vehicle comes to each cell and how it goes on; at the ends of a stretch, straight."""
     moves = np.diff(path.cells, axis=0, append=path.cells[-1:])
-    first = np.array(path.legs)
+    first = np.array(path.stretches)
     last = np.append(first[1:], len(path.cells)) - 1
     is_lone = first == last
-    into = _one_cell(np.where(is_lone[:, None], 0, moves[first]))
-    out = _one_cell(np.where(is_lone[:, None], 0, moves[last - 1]))
+    to_the_right = np.array([0, 1])
     leaving = moves.copy()
-    leaving[last] = out
+    leaving[last] = np.where(is_lone[:, None], to_the_right, moves[last - 1])
     arriving = np.roll(moves, 1, axis=0)
-    arriving[first] = into
+    arriving[first] = np.where(is_lone[:, None], to_the_right, moves[first])
     return arriving, leaving
-
-
-def _one_cell(move: Int[np.ndarray, "leg 2"]) -> Int[np.ndarray, "leg 2"]:
-    """One cell along rows or columns, whichever the move does more; of no move, to the right.
-
-    A leg may begin with a move to the next band, which can be many cells away.
-    """
-    across = np.abs(move[:, 0]) > np.abs(move[:, 1])
-    right = np.where(move[:, 1] < 0, -1, 1)
-    return np.stack([np.where(across, np.sign(move[:, 0]), 0), np.where(across, 0, right)], axis=1)

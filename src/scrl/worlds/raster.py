@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from jaxtyping import Shaped
+from jaxtyping import Bool, Shaped
 
 from scrl.errors import MapError
 from scrl.worlds.georeference import Georeference, from_extent
@@ -26,24 +27,71 @@ MODEL_IS_GEOGRAPHIC, PIXEL_IS_POINT = 2, 2
 
 
 def read_image(
-    path: Path, *, grid: tuple[int, int] | None = None, names: Sequence[str] | None = None
+    path: Path,
+    *,
+    grid: tuple[int, int] | None = None,
+    names: Sequence[str] | None = None,
+    forbidden: Sequence[str] = (),
 ) -> RegionMap:
-    """The map of a label image: palette index or grey value k is region k, 0 is no region."""
-    labels, georeference = _pixels(path)
-    labels, georeference = _resampled(labels, georeference, grid)
+    """The map of a label image: palette index or grey value k is region k, 0 is no region.
+
+    On another grid, shapes named in `forbidden` take every cell that they overlap.
+    """
+    pixels, georeference = _pixels(path)
+    labels, georeference = _resampled(pixels, georeference, grid)
+    for number in _numbers(forbidden, names):
+        labels = np.where(_overlapped(pixels == number, labels.shape), number, labels)
     return from_labels(labels, names, georeference)
 
 
 def read_array(
-    path: Path, *, grid: tuple[int, int] | None = None, names: Sequence[str] | None = None
+    path: Path,
+    *,
+    grid: tuple[int, int] | None = None,
+    names: Sequence[str] | None = None,
+    forbidden: Sequence[str] = (),
 ) -> RegionMap:
-    """The map of a .npy file: labels by row and column, or masks by region, row and column."""
+    """The map of a .npy file: labels by row and column, or masks by region, row and column.
+
+    On another grid, shapes named in `forbidden` take every cell that they overlap.
+    """
     with path.open("rb") as file:
         shape, by_columns, kind = _header(file, path.stat().st_size)
         array = np.fromfile(file, kind, math.prod(shape))
-    array = array.reshape(shape, order="F" if by_columns else "C")
-    array, _ = _resampled(array, None, grid)
+    entries = array.reshape(shape, order="F" if by_columns else "C")
+    array, _ = _resampled(entries, None, grid)
+    for number in _numbers(forbidden, names):
+        if array.ndim == 2:
+            array = np.where(_overlapped(entries == number, array.shape), number, array)
+        elif number <= len(array):
+            touched = _overlapped(entries[number - 1] != 0, array.shape[1:])
+            array = array.copy()
+            array[number - 1][touched] = 1
     return from_labels(array, names) if array.ndim == 2 else from_masks(array, names)
+
+
+def _numbers(wanted: Sequence[str], names: Sequence[str] | None) -> list[int]:
+    """The labels of these names: their place among the names, or k of "Sk"; others have none."""
+    if names is not None:
+        return [names.index(name) + 1 for name in wanted if name in names]
+    return [int(name[1:]) for name in wanted if re.fullmatch("S[1-9][0-9]{0,8}", name)]
+
+
+def _overlapped(
+    found: Bool[np.ndarray, "row column"], grid: tuple[int, ...]
+) -> Bool[np.ndarray, "new_row new_column"]:
+    """The cells of a new grid over the same ground that overlap any cell found."""
+    if found.shape == grid:
+        return found
+    sums = np.pad(np.cumsum(np.cumsum(found, axis=0), axis=1), ((1, 0), (1, 0)))
+    edges = []
+    for old, new in zip(found.shape, grid, strict=True):
+        edges += [np.arange(new) * old // new, -(-np.arange(1, new + 1) * old // new)]
+    first, last, begin, end = edges
+    return (
+        sums[last[:, None], end] - sums[first[:, None], end]
+        - sums[last[:, None], begin] + sums[first[:, None], begin]
+    ) > 0  # fmt: skip
 
 
 def _pixels(path: Path) -> tuple[Shaped[np.ndarray, "row column"], Georeference | None]:

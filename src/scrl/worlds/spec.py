@@ -12,6 +12,7 @@ from scrl.errors import ProblemError
 from scrl.worlds.path import Direction, Start, SweepPath, sweep_path
 from scrl.worlds.regions import RegionMap
 from scrl.worlds.settings import check_settings, setting
+from scrl.worlds.transits import Transit, transits_of
 from scrl.worlds.units import Units
 from scrl.worlds.vehicle import Vehicle, Wind
 
@@ -69,6 +70,16 @@ class SweepSpec:
         """Which regions each path cell serves, stored once per kind of cell."""
         return service_table(self.path.service, self.path.outside)
 
+    @cached_property
+    def transits(self) -> tuple[Transit, ...]:
+        """The ways between the stretches of the path, which the world does not count."""
+        return transits_of(self.regions, self.path, cell_sides(self.regions, self.route))
+
+    @property
+    def transit_steps(self) -> float:
+        """How long all transits take at top speed, in steps."""
+        return sum(each.length for each in self.transits) / self.vehicle.max_speed
+
     @property
     def is_random(self) -> bool:
         """Whether two episodes of the same policy can differ."""
@@ -82,6 +93,16 @@ def cell_on_map(regions: RegionMap, route: Route) -> float | None:
         return None
     east, north = sizes
     return east if route.direction == "rows" else north
+
+
+def cell_sides(regions: RegionMap, route: Route) -> tuple[float, float]:
+    """Height and width of a cell, in cells along the sweep; (1, 1) where cells are square."""
+    where = regions.georeference
+    if where is None:
+        return 1.0, 1.0
+    width, height = where.cell_size_metres() or (where.cell_width, where.cell_height)
+    along = width if route.direction == "rows" else height
+    return height / along, width / along
 
 
 @dataclass(frozen=True)

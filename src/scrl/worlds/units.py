@@ -34,8 +34,14 @@ class Units:
             raise ValueError("metres per cell and seconds per step are not both known")
         return cells_per_step * self.cell / self.step
 
-    def duration(self, steps: float) -> str:
-        """A time in the user's words: minutes and seconds where the step's length is known."""
+    def duration(self, steps: float, transit_steps: float = 0.0) -> str:
+        """A time in the user's words: minutes and seconds where the step's length is known.
+
+        Steps in transit come on top of the others, and are said.
+        """
+        if transit_steps:
+            whole, transit = self.duration(steps + transit_steps), self.duration(transit_steps)
+            return f"{whole}, of which {transit} in transit"
         if self.step is None:
             return f"{steps:,.0f} steps"
         seconds = steps * self.step

@@ -137,8 +137,11 @@ def figures_of(result: TrainingResult, problem: Terms) -> tuple[Figure, ...]:
         found.append(Figure("Best possible", amount(result.reference), "return"))
     if not best.is_satisfied:
         found.append(Figure("Violated by", amount(best.cons_vio), problem.unit, "bad"))
-    steps, _, clock = problem.units.duration(best.steps).rstrip(")").partition(" (")
-    found.append(Figure("Time", steps, f"{clock} an episode" if clock else "an episode"))
+    units, transit = problem.units, problem.transit_steps
+    steps, _, clock = units.duration(best.steps + transit).rstrip(")").partition(" (")
+    about = f"{clock} an episode" if clock else "an episode"
+    about += f", {units.duration(transit)} of it in transit" if transit else ""
+    found.append(Figure("Time", steps, about))
     if best.given_out is not None and best.outside is not None:
         share = percent(best.outside / best.given_out if best.given_out else 0.0)
         about = f"{problem.unit}, {share} outside all regions"

@@ -92,7 +92,7 @@ def _plan(label: str, run: int, route: Route, picture: str) -> Plan:
     units = route.problem.world_spec.units
     slow, fast = float(route.speed.min()), float(route.speed.max())
     about_route = (
-        f"The route of {label}: {units.duration(route.steps)} over "
+        f"The route of {label}: {route.duration}, over "
         f"{units.length(route.along[-1])}, at {units.speed(slow)} to {units.speed(fast)}."
     )
     drawn = draw_route(route)

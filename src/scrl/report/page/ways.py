@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from scrl.report.allocation import nearest_path_cell, on_map
 from scrl.report.page.maps import Frame, block_means, png
 from scrl.route import Route
 from scrl.worlds.palette import rgb
-from scrl.worlds.path import SweepPath
 
 SPEED_COLOURS = ("#b5432a", "#d4754a", "#d6a56a", "#97aca6", "#5890ad", "#2c6c98")
 """From slow to fast; told apart by the colour-blind too, and on light and dark ground."""
@@ -42,7 +41,7 @@ class DrawnRoute:
     frame: Frame
     lines: tuple[Line, ...]
     transits: str
-    """From the end of each leg to the beginning of the next: nothing is given out there."""
+    """From the end of each stretch to the beginning of the next: nothing is given out there."""
     legs: int
     """Unbroken parts that were driven, at least in part."""
     arrows: str
@@ -65,16 +64,18 @@ def draw_route(route: Route) -> DrawnRoute:
     first, last = (path[driven[0]], path[driven[-1]]) if len(driven) else (path[0], path[0])
     lanes = max(frame.rows, frame.columns) / spec.route.swath
     lines: tuple[Line, ...] = ()
-    breaks = _breaks(spec.path, spec.route.swath)
     if lanes <= MOST_LINES:
-        lines = _lines(path, classes, set(breaks.tolist()), frame)
-    reached = breaks[classes[breaks] >= 0]
+        lines = _lines(path, classes, set(spec.path.stretches), frame)
+    starts = spec.path.stretches[1:]
+    driven_transits = [
+        each for each, at in zip(spec.transits, starts, strict=True) if classes[at] >= 0
+    ]
     is_many = lanes > MOST_LINES or sum(len(line.d) for line in lines) > 12 * MOST_POINTS
     return DrawnRoute(
         frame,
         () if is_many else lines,
-        "".join(_path_of(path[at - 1 : at + 1].tolist(), frame) for at in reached[:MOST_TRANSITS]),
-        len(reached) + 1,
+        "".join(_polyline(each.places * frame.scale) for each in driven_transits[:MOST_TRANSITS]),
+        len(driven_transits) + 1,
         _arrows(path[: driven[-1] + 1 if len(driven) else 0], frame),
         _picture(route, classes) if is_many else None,
         _place(first, frame),
@@ -93,13 +94,6 @@ def speed_classes(route: Route) -> Int[np.ndarray, " cell"]:
     speed = route.speed[np.clip(step, 0, route.steps - 1)]
     top, count = route.problem.world_spec.vehicle.max_speed, len(SPEED_COLOURS)
     return np.where(is_driven, np.clip(speed / top * count, 0, count - 1).astype(int), -1)
-
-
-def _breaks(path: SweepPath, swath: int) -> Int[np.ndarray, " leg"]:
-    """Where a new leg begins: after every move that is not to a neighbouring cell or pass."""
-    along, across = np.sort(np.abs(np.diff(path.cells, axis=0)), axis=1).T
-    jumps = np.flatnonzero((along > 0) | (across > swath)) + 1
-    return np.union1d(jumps, np.array(path.legs[1:], int)).astype(int)
 
 
 def _arrows(path: Int[np.ndarray, "cell 2"], frame: Frame) -> str:
@@ -158,8 +152,13 @@ def _path_of(cells: list[list[int]], frame: Frame) -> str:
         or (cell[0] - cells[index - 1][0], cell[1] - cells[index - 1][1])
         != (cells[index + 1][0] - cell[0], cells[index + 1][1] - cell[1])
     ]
-    points = (_place(cell, frame) for cell in kept)
-    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) + ("h0" if len(kept) == 1 else "")
+    line = _polyline((np.array(kept) + 0.5) * frame.scale)
+    return line + ("h0" if len(kept) == 1 else "")
+
+
+def _polyline(places: Float[np.ndarray, "place 2"]) -> str:
+    """A line through places given by row and column."""
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for y, x in places.tolist())
 
 
 def _place(cell: list[int] | Int[np.ndarray, " 2"], frame: Frame) -> tuple[float, float]:
