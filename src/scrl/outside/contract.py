@@ -47,6 +47,8 @@ class Guard(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self._step += 1
+        if isinstance(self.action_space, gymnasium.spaces.Box):
+            action = np.asarray(action)  # of no dimension, it comes as a number of NumPy's
         found = self._guarded("step", lambda: self.env.step(action))
         names = ("observation", "reward", "terminated", "truncated", "info")
         observation, reward, terminated, truncated, info = self._parts("step", found, names)

@@ -88,6 +88,7 @@ class Lanes:
             after, labels = self.features, np.asarray(infos[LABELS], float)
         else:
             after, labels = self._read(actions, reward, is_over, infos)
+        self._check("the observation", after)
         self._check_horizon(is_over)
         self._begin_anew(is_over)
         return LaneSteps(np.asarray(reward, float), labels, terminated, truncated, after)
@@ -99,6 +100,7 @@ class Lanes:
         self._steps[is_over] = 0
         if self._mode is not AutoresetMode.SAME_STEP:
             self.seen, _ = self._call("reset", options={"reset_mask": is_over.copy()})
+            self._check("the observation", self.features)
 
     def _read(
         self,
@@ -115,7 +117,6 @@ class Lanes:
             for lane in np.flatnonzero(is_over):
                 singles[lane], info_of[lane] = infos["final_obs"][lane], last[lane]
                 after[lane] = self._observations.row(singles[lane])
-        self._check("the observation", after)
         self._check("the reward", np.asarray(reward, float))
         steps = map(Step, singles, actions, reward, info_of)
         return after, np.stack([self._labels(lane, step) for lane, step in enumerate(steps)])
