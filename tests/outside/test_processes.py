@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -144,7 +145,7 @@ def test_a_time_limit_that_cannot_be_kept_is_refused(options: Any, message: str)
         problem(make_walk, **options)
 
 
-@pytest.mark.parametrize("options", [{}, {"processes": True}])
+@pytest.mark.parametrize("options", [{}, {"processes": True, "step_timeout_s": math.inf}])
 def test_what_cannot_be_closed_costs_a_warning_and_no_result(options: Any) -> None:
     made = problem([Unclosable, Unclosable], **options)
     with pytest.warns(RuntimeWarning) as heard:

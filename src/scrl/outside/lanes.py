@@ -7,6 +7,7 @@ here. `terminated` and `truncated` are handed on as they are.
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import warnings
 from collections.abc import Mapping, Sequence
@@ -48,7 +49,7 @@ class Lanes:
         self.count = vector.num_envs
         self.labels = labels
         self._vector, self._horizon_steps, self._is_ours = vector, horizon_steps, is_ours
-        self._limit_s = limit_s
+        self._limit_s = None if limit_s == math.inf else limit_s
         self._observations = Observations.of(vector.single_observation_space)
         self._mode = _mode(vector)
         self._episodes = np.zeros(self.count, int)
@@ -86,9 +87,9 @@ class Lanes:
         is_over = terminated | truncated
         if self._is_ours:
             after, labels = self.features, np.asarray(infos[LABELS], float)
+            self._check("the observation", after)
         else:
             after, labels = self._read(actions, reward, is_over, infos)
-        self._check("the observation", after)
         self._check_horizon(is_over)
         self._begin_anew(is_over)
         return LaneSteps(np.asarray(reward, float), labels, terminated, truncated, after)
@@ -117,6 +118,7 @@ class Lanes:
             for lane in np.flatnonzero(is_over):
                 singles[lane], info_of[lane] = infos["final_obs"][lane], last[lane]
                 after[lane] = self._observations.row(singles[lane])
+        self._check("the observation", after)
         self._check("the reward", np.asarray(reward, float))
         steps = map(Step, singles, actions, reward, info_of)
         return after, np.stack([self._labels(lane, step) for lane, step in enumerate(steps)])
@@ -146,14 +148,14 @@ class Lanes:
     def _fault(self, what: str, error: Exception) -> EnvironmentFault:
         """What to say where a call has failed outside of any environment."""
         if isinstance(self._vector, AsyncVectorEnv):
-            if isinstance(error, multiprocessing.TimeoutError):
+            if isinstance(error, multiprocessing.TimeoutError) and self._limit_s is not None:
                 return EnvironmentFault(
                     f"{self._place(_first_silent(self._vector))}: {what} has not returned within "
                     f"{self._limit_s:g} s; if it may take longer, give a larger step_timeout_s"
                 )
             processes = self._vector.processes
-            lane = first_ended(processes)
-            if isinstance(error, EOFError | ConnectionError) and lane is not None:
+            is_cut = isinstance(error, EOFError | ConnectionError)
+            if is_cut and (lane := first_ended(processes)) is not None:
                 code = processes[lane].exitcode
                 return EnvironmentFault(
                     f"{self._place(lane)}: its process has ended in {what} (exit code {code})"
@@ -220,9 +222,9 @@ def _close(vector: VectorEnv[Any, Any, Any], limit_s: float | None, *, is_broken
     """Close the environments; the processes of some end, whatever state they are in."""
     faults: Sequence[str | None] = ()
     try:
-        if not isinstance(vector, AsyncVectorEnv):
+        if isinstance(vector, SyncVectorEnv):
             faults = vector.call("shut")
-        elif not is_broken:
+        elif isinstance(vector, AsyncVectorEnv) and not is_broken:
             vector.call_async("shut")
             faults = vector.call_wait(timeout=limit_s)
     except multiprocessing.TimeoutError:

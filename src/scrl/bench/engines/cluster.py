@@ -183,7 +183,7 @@ def _start(ray: Any, workers: Workers, folder: Path) -> None:
 @contextmanager
 def _reaper(folder: Path) -> Iterator[Callable[[], None]]:
     """A process that ends our cluster if this process is killed; it is told whom to remember."""
-    psutil = importlib.import_module("psutil")  # Ray brings its own
+    psutil: Any = importlib.import_module("psutil")  # Ray brings its own
     library = Path(psutil.__file__).parents[1]
     started = subprocess.Popen(  # noqa: S603 (our own program)
         [sys.executable, "-I", reaper.__file__, str(library), str(folder)], text=True,
