@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
 from typing import Any
 
 import gymnasium
@@ -76,6 +83,60 @@ class Make:
 
     def __call__(self) -> gymnasium.Env[Any, Any]:
         return Walk(self.broken)
+
+
+class Trouble(Walk):
+    """Has a process of its own, which `close` ends, and makes trouble in a process of its own."""
+
+    def __init__(self, *kinds: str) -> None:
+        super().__init__()
+        self._kinds = kinds if multiprocessing.parent_process() else ()
+        parent = multiprocessing.parent_process()
+        command = f"import time; time.sleep(600) # {parent.pid if parent else os.getpid()}"
+        self._child = subprocess.Popen(
+            [sys.executable, "-c", command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        if "deaf" in self._kinds:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if "never made" in self._kinds:
+            time.sleep(600)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        if "never reset" in self._kinds:
+            time.sleep(600)
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> Any:
+        if "hangs" in self._kinds:
+            time.sleep(600)
+        if "holds on" in self._kinds:
+            self.close()
+            sum(itertools.repeat(0))  # no other thread and no handler can run meanwhile
+        if "dies" in self._kinds:
+            self.close()
+            os._exit(3)
+        return super().step(action)
+
+    def close(self) -> None:
+        self._child.kill()
+        self._child.wait()
+
+
+class MakeTrouble:
+    """Makes such environments."""
+
+    def __init__(self, *kinds: str) -> None:
+        self.kinds = kinds
+
+    def __call__(self) -> gymnasium.Env[Any, Any]:
+        return Trouble(*self.kinds)
+
+
+class Unclosable(Walk):
+    """Cannot be closed."""
+
+    def close(self) -> None:
+        raise RuntimeError("the door is stuck")
 
 
 def make_nothing() -> gymnasium.Env[Any, Any]:

@@ -10,7 +10,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
 
 import scrl
 from scrl.labels import LabelError
@@ -126,34 +125,6 @@ def test_one_that_goes_on_after_its_horizon_is_caught() -> None:
     with pytest.raises(EnvironmentFault, match=r"horizon_steps = 4, but episodes .* up to 5 steps"):
         problem(vector, horizon_steps=4)
     vector.close()
-
-
-@pytest.mark.parametrize(
-    ("space", "message"),
-    [
-        (spaces.Box(-np.inf, np.inf, (1,)), "have no bounds: give them some with gymnasium"),
-        (spaces.MultiBinary(3), "actions from MultiBinary(3): only Box and Discrete are known"),
-    ],
-)
-def test_actions_that_cannot_be_taken_are_refused(space: Any, message: str) -> None:
-    def make() -> Any:
-        env = Walk()
-        env.action_space = space
-        return env
-
-    with pytest.raises(EnvironmentFault) as error:
-        problem(make)
-    assert message in str(error.value)
-
-
-def test_observations_of_no_fixed_size_are_refused() -> None:
-    def make() -> Any:
-        env = Walk()
-        env.observation_space = spaces.Sequence(spaces.Discrete(3))  # pyright: ignore
-        return env
-
-    with pytest.raises(EnvironmentFault, match="are no fixed number of numbers"):
-        problem(make)
 
 
 @pytest.mark.parametrize(

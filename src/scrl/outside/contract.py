@@ -32,6 +32,8 @@ class Guard(gymnasium.Wrapper[Any, Any, Any, Any]):
         super().__init__(env)
         self._index, self._episode, self._step = index, 0, 0
         self._labels = labels
+        self._close_fault: str | None = None
+        self._is_closed = False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -45,6 +47,8 @@ class Guard(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self._step += 1
+        if isinstance(self.action_space, gymnasium.spaces.Box):
+            action = np.asarray(action)  # of no dimension, it comes as a number of NumPy's
         found = self._guarded("step", lambda: self.env.step(action))
         names = ("observation", "reward", "terminated", "truncated", "info")
         observation, reward, terminated, truncated, info = self._parts("step", found, names)
@@ -60,6 +64,21 @@ class Guard(gymnasium.Wrapper[Any, Any, Any, Any]):
             except LabelError as error:
                 raise self._fault(str(error)) from error
         return observation, number, bool(terminated), bool(truncated), info
+
+    def close(self) -> None:
+        self.shut()
+
+    def shut(self) -> str | None:
+        """Close the environment, once; what that raised is no reason to lose a result."""
+        if not self._is_closed:
+            self._is_closed = True
+            try:
+                self.env.close()
+            except Exception as error:
+                self._close_fault = (
+                    f"environment {self._index}: close raised {type(error).__name__}: {error}"
+                )
+        return self._close_fault
 
     def _guarded(self, what: str, call: Callable[[], Any]) -> Any:
         try:

@@ -7,6 +7,8 @@ here. `terminated` and `truncated` are handed on as they are.
 
 from __future__ import annotations
 
+import math
+import multiprocessing
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,6 +19,7 @@ from jaxtyping import Bool, Float
 
 from scrl.labels import LabelError, Labels, Step
 from scrl.outside.contract import LABELS, EnvironmentFault, place
+from scrl.outside.processes import end_all, first_ended
 from scrl.outside.spaces import Observations
 
 
@@ -35,11 +38,18 @@ class Lanes:
     """A vector environment, what its steps give to the regions, and where its lanes stand."""
 
     def __init__(
-        self, vector: VectorEnv[Any, Any, Any], labels: Labels, horizon_steps: int, *, is_ours: bool
+        self,
+        vector: VectorEnv[Any, Any, Any],
+        labels: Labels,
+        horizon_steps: int,
+        *,
+        is_ours: bool,
+        limit_s: float | None = None,
     ) -> None:
         self.count = vector.num_envs
         self.labels = labels
         self._vector, self._horizon_steps, self._is_ours = vector, horizon_steps, is_ours
+        self._limit_s = None if limit_s == math.inf else limit_s
         self._observations = Observations.of(vector.single_observation_space)
         self._mode = _mode(vector)
         self._episodes = np.zeros(self.count, int)
@@ -52,7 +62,7 @@ class Lanes:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._is_ours:
-            _close(self._vector, is_broken=kind is not None)
+            _close(self._vector, self._limit_s, is_broken=kind is not None)
 
     @property
     def features(self) -> Float[np.ndarray, "lane feature"]:
@@ -77,6 +87,7 @@ class Lanes:
         is_over = terminated | truncated
         if self._is_ours:
             after, labels = self.features, np.asarray(infos[LABELS], float)
+            self._check("the observation", after)
         else:
             after, labels = self._read(actions, reward, is_over, infos)
         self._check_horizon(is_over)
@@ -90,6 +101,7 @@ class Lanes:
         self._steps[is_over] = 0
         if self._mode is not AutoresetMode.SAME_STEP:
             self.seen, _ = self._call("reset", options={"reset_mask": is_over.copy()})
+            self._check("the observation", self.features)
 
     def _read(
         self,
@@ -118,21 +130,40 @@ class Lanes:
             raise EnvironmentFault(f"{self._place(lane)}: {error}") from error
 
     def _call(self, what: str, *arguments: Any, **options: Any) -> Any:
-        call = getattr(self._vector, what)
         try:
             if not isinstance(self._vector.unwrapped, AsyncVectorEnv):
-                return call(*arguments, **options)
+                return getattr(self._vector, what)(*arguments, **options)
             with warnings.catch_warnings():
                 # It warns of what a worker raised, line by line, before it raises the same here.
                 warnings.filterwarnings("ignore", message=".*ERROR: ", category=UserWarning)
-                return call(*arguments, **options)
+                if self._limit_s is None:
+                    return getattr(self._vector, what)(*arguments, **options)
+                getattr(self._vector, f"{what}_async")(*arguments, **options)
+                return getattr(self._vector, f"{what}_wait")(timeout=self._limit_s)
         except EnvironmentFault:
             raise
         except Exception as error:
-            raise EnvironmentFault(
-                f"the environments' {what} raised {type(error).__name__}: {error} (after "
-                f"{int(self._steps.max())} steps of an episode)"
-            ) from error
+            raise self._fault(what, error) from error
+
+    def _fault(self, what: str, error: Exception) -> EnvironmentFault:
+        """What to say where a call has failed outside of any environment."""
+        if isinstance(self._vector, AsyncVectorEnv):
+            if isinstance(error, multiprocessing.TimeoutError) and self._limit_s is not None:
+                return EnvironmentFault(
+                    f"{self._place(_first_silent(self._vector))}: {what} has not returned within "
+                    f"{self._limit_s:g} s; if it may take longer, give a larger step_timeout_s"
+                )
+            processes = self._vector.processes
+            is_cut = isinstance(error, EOFError | ConnectionError)
+            if is_cut and (lane := first_ended(processes)) is not None:
+                code = processes[lane].exitcode
+                return EnvironmentFault(
+                    f"{self._place(lane)}: its process has ended in {what} (exit code {code})"
+                )
+        return EnvironmentFault(
+            f"the environments' {what} raised {type(error).__name__}: {error} (after "
+            f"{int(self._steps.max())} steps of an episode)"
+        )
 
     def _check(self, what: str, values: Float[np.ndarray, "lane ..."]) -> None:
         is_good = np.isfinite(values.reshape(self.count, -1)).all(axis=1)
@@ -181,16 +212,35 @@ def _infos(infos: Mapping[str, Any], lanes: int) -> list[dict[str, Any]]:
     return found
 
 
-def _close(vector: VectorEnv[Any, Any, Any], *, is_broken: bool) -> None:
-    """Close the environments; processes of broken ones are ended and waited for."""
-    if is_broken and isinstance(vector, AsyncVectorEnv):
-        for process in vector.processes:
-            process.terminate()
-        for process in vector.processes:
-            process.join()
-        for pipe in vector.parent_pipes:
-            if pipe is not None:
-                pipe.close()
-        vector.closed = True
-        return
-    vector.close()
+def _first_silent(vector: AsyncVectorEnv) -> int:
+    """The first lane whose process has not answered."""
+    pipes = vector.parent_pipes
+    return next((at for at, pipe in enumerate(pipes) if pipe and not pipe.poll(0)), 0)
+
+
+def _close(vector: VectorEnv[Any, Any, Any], limit_s: float | None, *, is_broken: bool) -> None:
+    """Close the environments; the processes of some end, whatever state they are in."""
+    faults: Sequence[str | None] = ()
+    try:
+        if isinstance(vector, SyncVectorEnv):
+            faults = vector.call("shut")
+        elif isinstance(vector, AsyncVectorEnv) and not is_broken:
+            vector.call_async("shut")
+            faults = vector.call_wait(timeout=limit_s)
+    except multiprocessing.TimeoutError:
+        faults = [f"close has not returned within {limit_s:g} s"]
+    except Exception as error:  # a process is gone: no reason to lose a result
+        faults = [f"close raised {type(error).__name__}: {error}"]
+    finally:
+        if isinstance(vector, AsyncVectorEnv):
+            end_all(vector)
+        else:
+            vector.close()
+    raised = [fault for fault in faults if fault is not None]
+    if raised:
+        others = f" (and of {len(raised) - 1} others)" if len(raised) > 1 else ""
+        warnings.warn(
+            f"{raised[0]}{others}; what was found before is not affected",
+            RuntimeWarning,
+            stacklevel=3,
+        )

@@ -11,6 +11,7 @@ from jaxtyping import Float
 
 from scrl.errors import PolicyError
 from scrl.learners import SeeingPolicy
+from scrl.learners.actions import Choice
 from scrl.outside.compiled import choose_all
 from scrl.outside.driving import Act
 from scrl.outside.lanes import Lanes
@@ -41,7 +42,8 @@ class OutsidePolicy:
                 f"this policy was trained on observations of {self.features} numbers, and this "
                 f"one has {len(row)}"
             )
-        return self.on_rows(row[None])[0]
+        action = self.on_rows(row[None])[0]
+        return action if isinstance(self.actions.kind, Choice) else np.asarray(action)
 
     def on_rows(self, rows: Float[np.ndarray, "lane feature"]) -> np.ndarray:
         """The same for many observations at once."""

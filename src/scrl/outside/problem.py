@@ -20,6 +20,9 @@ from scrl.rules import RuleSet
 from scrl.rules.ruleset import Source as RuleSource
 from scrl.runfiles.environment import NEUTRAL, EnvironmentTerms, KeptEnvironment
 
+STEP_TIMEOUT_S = 300.0
+"""Longest that a step or a reset may take in a process of its own, if nothing else is said."""
+
 
 @dataclass(frozen=True)
 class EnvironmentProblem(EnvironmentTerms):
@@ -35,6 +38,8 @@ class EnvironmentProblem(EnvironmentTerms):
     counts: str | Mapping[str, str] = NEUTRAL
     processes: bool = False
     """Whether every lane has a process of its own."""
+    step_timeout_s: float | None = None
+    """Longest that a step or a reset may take in a process of its own; none: `STEP_TIMEOUT_S`."""
 
     def parts(self) -> dict[str, Any]:
         return self.kept.parts()
@@ -62,14 +67,18 @@ class EnvironmentProblem(EnvironmentTerms):
 
     def open(self, lanes: int) -> Lanes:
         """So many environments side by side; use it in a `with` statement."""
+        limit_s = (self.step_timeout_s or STEP_TIMEOUT_S) if self.processes else None
         vector = self.source.open(
-            lanes, self.labels, horizon_steps=self.horizon_steps, processes=self.processes
+            lanes, self.labels, horizon_steps=self.horizon_steps, limit_s=limit_s
         )
         is_ours = self.source.vector is None
-        return Lanes(vector, self.labels, self.horizon_steps, is_ours=is_ours)
+        return Lanes(
+            vector, self.labels, self.horizon_steps,
+            is_ours=is_ours, limit_s=limit_s if is_ours else None,
+        )  # fmt: skip
 
 
-def environment(
+def environment(  # noqa: PLR0913 (named by whoever calls it)
     env: Any,
     *,
     labels: LabelSource | Labels,
@@ -77,6 +86,7 @@ def environment(
     regions: Sequence[str] | None = None,
     horizon_steps: int | None = None,
     processes: bool = False,
+    step_timeout_s: float | None = None,
     unit: str | Mapping[str, str] = NEUTRAL,
     **options: Any,
 ) -> EnvironmentProblem:
@@ -84,13 +94,16 @@ def environment(
 
     `env` is an id, a function that makes one, one or several environments, or a vector environment.
     `labels` say what a step gives to each region (`scrl.labels`), `rules` what must hold of the
-    sums over an episode. `unit` names what is counted: one word for all regions, or a mapping from
-    regions to words. `options` are those of a problem file: `name`, `tolerance`, `discount`,
-    `margin`, `equality_band`.
+    sums over an episode. With `processes` every environment is stepped in a process of its own,
+    and a step or reset that takes longer than `step_timeout_s` seconds (300) ends the run: in this
+    process nothing could interrupt it. `unit` names what is counted: one word for all regions, or a
+    mapping from regions to words. `options` are those of a problem file: `name`, `tolerance`,
+    `discount`, `margin`, `equality_band`.
     """
     for key in options:
         if key not in OPTIONS:
             raise EnvironmentFault(f"unknown option '{key}'{did_you_mean(key, OPTIONS)}")
+    _check_timeout(step_timeout_s, processes)
     source = Source.of(env)
     sample, spaces, horizon = _first_look(source, horizon_steps)
     found = Labels.of(labels, regions, sample=sample)
@@ -100,7 +113,7 @@ def environment(
     observations, actions = spaces
     return EnvironmentProblem(
         source, found, rule_set, horizon, observations, actions, chosen,
-        _checked_unit(unit, found.names), processes,
+        _checked_unit(unit, found.names), processes, step_timeout_s,
     )  # fmt: skip
 
 
@@ -121,10 +134,24 @@ def _checked_unit(unit: str | Mapping[str, str], regions: Sequence[str]) -> str 
 
 
 OPTIONS: tuple[str, ...] = (
-    "labels", "rules", "regions", "horizon_steps", "processes", "unit",
+    "labels", "rules", "regions", "horizon_steps", "processes", "step_timeout_s", "unit",
     *(each.name for each in fields(ProblemOptions)),
 )  # fmt: skip
 """Names of all that `environment` takes beside the environment."""
+
+
+def _check_timeout(step_timeout_s: Any, processes: bool) -> None:
+    if step_timeout_s is None:
+        return
+    if isinstance(step_timeout_s, bool) or not isinstance(step_timeout_s, int | float):
+        raise EnvironmentFault(f"step_timeout_s = {step_timeout_s!r} must be a number of seconds")
+    if not step_timeout_s > 0:
+        raise EnvironmentFault(f"step_timeout_s = {step_timeout_s!r} must be above 0")
+    if not processes:
+        raise EnvironmentFault(
+            f"step_timeout_s = {step_timeout_s!r} is for environments in processes of their own, "
+            "for a step in this process cannot be ended: give processes=True too"
+        )
 
 
 def _first_look(
@@ -136,16 +163,16 @@ def _first_look(
     if source.vector is not None:
         return _look_at_vector(source, horizon_steps)
     env = made(source.maker(0), 0)
+    guarded = Guard(env, 0)
     try:
         horizon = _horizon(horizon_steps, own_horizon(env), source.name)
         spaces = Observations.of(env.observation_space), Actions.of(env.action_space)
-        guarded = Guard(env, 0)
         guarded.reset(seed=0)
         action = spaces[1].to_environment(spaces[1].random(1, np.random.default_rng(0)))[0]
         observation, reward, _, _, info = guarded.step(action)
     finally:
         if not source.is_given(0):
-            env.close()
+            guarded.close()
     return Step(observation, action, reward, info), spaces, horizon
 
 

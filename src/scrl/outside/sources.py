@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -15,10 +15,15 @@ from gymnasium.wrappers import TimeLimit
 
 from scrl.labels import Labels
 from scrl.outside.contract import EnvironmentFault, Guard
+from scrl.outside.processes import Obedient, end, follow_parent, kill_below
 
 Make: TypeAlias = Callable[[], Any]
 EnvironmentSource: TypeAlias = "str | Make | gymnasium.Env | Sequence[Any] | VectorEnv"
 """An id, a function that makes an environment, one or several of them, or a vector environment."""
+
+
+MAKING_S = 300.0
+"""For making all environments in processes of their own, at least."""
 
 
 @dataclass(frozen=True)
@@ -74,23 +79,23 @@ class Source:
         return isinstance(self.maker(index), _Given)
 
     def open(
-        self, lanes: int, labels: Labels, *, horizon_steps: int, processes: bool
+        self, lanes: int, labels: Labels, *, horizon_steps: int, limit_s: float | None
     ) -> VectorEnv[Any, Any, Any]:
-        """The lanes side by side; in processes of their own if asked for."""
+        """The lanes side by side; with a time limit for making them, in processes of their own."""
         if self.vector is not None:
             return self.vector
         home = os.getpid()
         makes = [
             _Lane(self.maker(index), index, labels, horizon_steps, home) for index in range(lanes)
         ]
-        if not processes:
+        if limit_s is None:
             return _here(makes)
         if any(isinstance(make, _Given) for make in self.makes):
             raise EnvironmentFault(
                 "an environment that exists already cannot move to a process of its own: give "
                 "functions that make them"
             )
-        return _in_processes(makes)
+        return _in_processes(makes, limit_s)
 
 
 # Nothing is reset behind our back: the observation that ends an episode is kept.
@@ -104,32 +109,47 @@ def _here(makes: Sequence[_Lane]) -> VectorEnv[Any, Any, Any]:
         for make in makes:
             envs.append(make())
         return SyncVectorEnv([_Given(env) for env in envs], autoreset_mode=_MODE)
-    except Exception as error:
+    except BaseException as error:
         for env in envs:
             env.close()
         raise _unlike(error) from error
 
 
-def _in_processes(makes: Sequence[_Lane]) -> VectorEnv[Any, Any, Any]:
+def _in_processes(makes: Sequence[_Lane], limit_s: float) -> VectorEnv[Any, Any, Any]:
     """The lanes in processes of their own; where one cannot be had, none is left."""
     first = makes[0]()
     spaces = first.observation_space, first.action_space
     first.close()
     makes = [replace(make, spaces=spaces) for make in makes]
     before = set(multiprocessing.active_children())
+    is_late = threading.Event()
+
+    def give_up() -> None:
+        is_late.set()
+        end(set(multiprocessing.active_children()) - before)
+
+    limit_s = min(max(limit_s, MAKING_S), threading.TIMEOUT_MAX)
+    timer = threading.Timer(limit_s, give_up)
+    timer.daemon = True
+    timer.start()
     try:
         # JAX has threads, so its process must not be forked.
         return AsyncVectorEnv(makes, context="spawn", autoreset_mode=_MODE)
-    except Exception as error:
-        for process in set(multiprocessing.active_children()) - before:
-            process.terminate()
-            process.join()
+    except BaseException as error:
+        end(set(multiprocessing.active_children()) - before)
+        if is_late.is_set():
+            raise EnvironmentFault(
+                f"the environments were not made within {limit_s:g} s: one of them does not "
+                "return, or needs longer; then give a larger step_timeout_s"
+            ) from error
         raise _unlike(error) from error
+    finally:
+        timer.cancel()
 
 
-def _unlike(error: Exception) -> EnvironmentFault:
+def _unlike(error: BaseException) -> BaseException:
     """What to say where lanes cannot stand side by side."""
-    if isinstance(error, EnvironmentFault):
+    if isinstance(error, EnvironmentFault) or not isinstance(error, Exception):
         return error
     return EnvironmentFault(
         f"the environments cannot be put side by side: {type(error).__name__}: {error}"
@@ -192,17 +212,22 @@ class _Lane:
     """Of observations and actions, for a lane that must stand in its process whatever happens."""
 
     def __call__(self) -> gymnasium.Env[Any, Any]:
-        if os.getpid() != self.home:
-            # Ctrl-C reaches all processes of a terminal; the one that trains decides what it means.
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        is_away = os.getpid() != self.home
+        if is_away:
+            follow_parent()
         try:
             env = made(self.make, self.index)
         except EnvironmentFault as fault:
             if self.spaces is None:
                 raise
             return _Unmade(*self.spaces, fault)
+        except SystemExit:  # told to end before there was anything to close
+            if is_away:
+                kill_below(os.getpid())
+            raise
         env = _Borrowed(env) if isinstance(self.make, _Given) else env
-        return TimeLimit(Guard(env, self.index, self.labels), self.horizon_steps)
+        lane = TimeLimit(Guard(env, self.index, self.labels), self.horizon_steps)
+        return Obedient(lane) if is_away else lane
 
 
 def made(make: Make, index: int) -> gymnasium.Env[Any, Any]:

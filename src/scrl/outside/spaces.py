@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,10 @@ from jaxtyping import Float, Shaped
 
 from scrl.learners.actions import ActionKind, Choice, Numbers
 from scrl.outside.contract import EnvironmentFault
+
+FARTHEST_BOUND = 2.0**53
+"""Bounds beyond this are none: whole numbers as large have no exact floating-point number."""
+LONGEST_TEXT = 120
 
 
 @dataclass(frozen=True)
@@ -34,15 +38,18 @@ class Actions:
             return cls(Choice(int(space.n)), dtype=str(space.dtype), first=int(space.start))
         if not isinstance(space, spaces.Box):
             raise EnvironmentFault(
-                f"actions from {space}: only Box and Discrete are known; wrap the environment so "
-                "that it takes one of them"
-            )
-        if not (np.isfinite(space.low).all() and np.isfinite(space.high).all()):
-            raise EnvironmentFault(
-                f"actions from {space} have no bounds: give them some with "
-                "gymnasium.wrappers.RescaleAction or TransformAction"
+                f"actions from {_short(space)} cannot be learned, only those from Box and Discrete "
+                "can; wrap the environment in gymnasium.wrappers.TransformAction, with a function "
+                "that makes its action from one of those"
             )
         low, high = (tuple(map(float, each.ravel())) for each in (space.low, space.high))
+        if not low:
+            raise EnvironmentFault(f"actions from {_short(space)} hold no number to be chosen")
+        if not space.is_bounded() or max(map(abs, low + high)) > FARTHEST_BOUND:
+            raise EnvironmentFault(
+                f"actions from {_short(space)} have no bounds to learn between: give them some "
+                "with gymnasium.wrappers.TransformAction"
+            )
         return cls(Numbers(tuple(space.shape)), low, high, str(space.dtype))
 
     def to_environment(self, chosen: Shaped[np.ndarray, "lane ..."]) -> np.ndarray:
@@ -51,7 +58,9 @@ class Actions:
             return (np.asarray(chosen) + self.first).astype(self.dtype)
         shape = self.kind.shape
         low, high = np.reshape(self.low, shape), np.reshape(self.high, shape)
-        return (low + np.clip(chosen, 0.0, 1.0) * (high - low)).astype(self.dtype)
+        numbers = low + np.clip(chosen, 0.0, 1.0) * (high - low)
+        # Whole numbers are rounded, not cut off: the highest would hardly ever be taken.
+        return (numbers if self.dtype.startswith("float") else np.rint(numbers)).astype(self.dtype)
 
     def random(self, lanes: int, chance: np.random.Generator) -> Shaped[np.ndarray, "lane ..."]:
         """Chosen evenly, before `to_environment`."""
@@ -84,11 +93,19 @@ class Observations:
 
     @classmethod
     def of(cls, space: Any) -> Observations:
-        if not isinstance(space, spaces.Space) or not space.is_np_flattenable:
-            raise EnvironmentFault(
-                f"observations from {space} are no fixed number of numbers; wrap the environment "
-                "so that they are (gymnasium.wrappers.TransformObservation)"
-            )
+        for name, part in _leaves(space):
+            try:
+                spaces.flatdim(part)
+            except (NotImplementedError, ValueError):
+                where = f" (at {name})" if name else ""
+                leave = "gymnasium.wrappers.FilterObservation to leave it out, or " if name else ""
+                raise EnvironmentFault(
+                    f"observations from {_short(part)}{where} are no fixed number of numbers; wrap "
+                    f"the environment in {leave}gymnasium.wrappers.TransformObservation to make it "
+                    "a Box"
+                ) from None
+        if not spaces.flatdim(space):
+            raise EnvironmentFault(f"observations from {_short(space)} hold nothing to see")
         return cls(space)
 
     @property
@@ -99,18 +116,36 @@ class Observations:
     def rows(self, batch: Any, lanes: int) -> Float[np.ndarray, "lane feature"]:
         """The observations of all lanes as rows: copies, for lanes may write over theirs."""
         if isinstance(self.space, spaces.Box):
-            return np.array(batch, np.float32).reshape(lanes, -1)
-        flat = [spaces.flatten(self.space, each) for each in self.single(batch, lanes)]
-        return np.asarray(flat, np.float32)
+            with np.errstate(over="ignore"):  # too large for a number: that is found and said
+                return np.array(batch, np.float32).reshape(lanes, -1)
+        return np.stack([self.row(each) for each in self.single(batch, lanes)])
 
     def row(self, observation: Any) -> Float[np.ndarray, " feature"]:
         """A single observation as a row."""
-        if isinstance(self.space, spaces.Box):
-            return np.asarray(observation, np.float32).ravel()
-        return np.asarray(spaces.flatten(self.space, observation), np.float32)
+        with np.errstate(over="ignore"):
+            if isinstance(self.space, spaces.Box):
+                return np.asarray(observation, np.float32).ravel()
+            return np.asarray(spaces.flatten(self.space, observation), np.float32)
 
     def single(self, batch: Any, lanes: int) -> list[Any]:
         """The observations of all lanes, one by one, as the environment gave them."""
         if isinstance(self.space, spaces.Box | spaces.Discrete):
             return list(batch)
         return list(iterate(gymnasium.vector.utils.batch_space(self.space, lanes), batch))
+
+
+def _leaves(space: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The spaces that a space is made of, with their places in it."""
+    if not isinstance(space, spaces.Dict | spaces.Tuple | spaces.OneOf):
+        yield name, space
+        return
+    inner: Any = space.spaces
+    for key, part in inner.items() if isinstance(inner, Mapping) else enumerate(inner):
+        yield from _leaves(part, f"{name}[{key!r}]")
+
+
+def _short(space: Any) -> str:
+    """A space for messages; one without a text of its own by the name of its kind."""
+    text = " ".join(str(space).split())
+    text = type(space).__name__ if " at 0x" in text else text
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}..."
