@@ -20,6 +20,9 @@ EXIT_INTERRUPTED = 130
 JsonFlag = Annotated[
     bool, typer.Option("--json", help="One JSON document on standard output, nothing else there.")
 ]
+StrictFlag = Annotated[
+    bool, typer.Option("--strict", help="Refuse a map with faults, instead of repairing it.")
+]
 ProblemArgument = Annotated[
     str, typer.Argument(help="A built-in problem (see `scrl list`) or the path of a problem file.")
 ]

@@ -114,12 +114,14 @@ class Planner:
         return self._last[1]
 
     def _warnings(self, problem: Problem) -> list[str]:
+        found = list(problem.world_spec.regions.warnings)
         outside = self.learned.ranges.outside(problem.world_spec)
         if not outside:
-            return []
+            return found
         return [
+            *found,
             "this policy was not trained for " + "; ".join(outside) + ": its plans may be far from "
-            "the best. `scrl learn` with this world trains one that is"
+            "the best. `scrl learn` with this world trains one that is",
         ]
 
 

@@ -13,7 +13,7 @@ from scrl.errors import ProblemError, ScrlError, did_you_mean
 from scrl.problems.problem import MapSource, Problem
 from scrl.problems.terms import ProblemOptions
 from scrl.rules import RuleSet
-from scrl.worlds.maps import SUFFIXES, MapOptions, load_map
+from scrl.worlds.maps import MapOptions, is_map_name, load_map
 from scrl.worlds.regions import RegionMap
 from scrl.worlds.spec import Route, SweepSpec, cell_on_map
 from scrl.worlds.units import Units
@@ -37,8 +37,11 @@ def _paper_order(name: str) -> tuple[str, int]:
     return world, ["situational", "priority", "joint", "multi"].index(task)
 
 
-def load(name: str | Path) -> Problem:
-    """The built-in problem of that name, or the problem file at that path."""
+def load(name: str | Path, *, strict: bool = False) -> Problem:
+    """The built-in problem of that name, or the problem file at that path.
+
+    `strict` refuses a map with faults, as the key of that name in the file does.
+    """
     if isinstance(name, str) and name in builtin_names():
         return load_file(BUILTIN_FOLDER / f"{name}.toml")
     path = Path(name)
@@ -51,21 +54,22 @@ def load(name: str | Path) -> Problem:
         raise ProblemError(
             f"{name}: no such problem file, and no built-in problem of that name{hint}"
         )
-    return load_file(path)
+    return load_file(path, strict=strict)
 
 
-def find_world(name: str | Path) -> Problem:
+def find_world(name: str | Path, *, strict: bool = False) -> Problem:
     """A world to write rules for: a built-in one (`agri`, `med`), a problem, or a map file.
 
-    A map gets the default vehicle, and neither it nor a built-in world has rules.
+    A map gets the default vehicle, and neither it nor a built-in world has rules. `strict` refuses
+    a map with faults.
     """
     path = Path(name)
     if isinstance(name, str) and name in builtin_worlds():
         problem = load(next(each for each in builtin_names() if each.startswith(f"{name}-")))
         bare = Problem.create(problem.world_spec, (), ProblemOptions(name=name))
         return dataclasses.replace(bare, source=problem.source)
-    if path.suffix.lower() in SUFFIXES and path.is_file():
-        source = MapSource(path, MapOptions())
+    if is_map_name(path) and (path.is_file() or path.is_symlink()):
+        source = MapSource(path, MapOptions(strict=strict))
         regions = load_map(path, source.options)
         spec = with_room(SweepSpec(regions, units=_with_map_scale(Units(), regions, Route())))
         bare = Problem.create(spec, (), ProblemOptions(name=path.stem))
@@ -75,7 +79,7 @@ def find_world(name: str | Path) -> Problem:
         raise ProblemError(
             f"{name}: no such file, and no built-in world or problem of that name{hint}"
         )
-    return load(name)
+    return load(name, strict=strict)
 
 
 def builtin_worlds() -> list[str]:
@@ -90,11 +94,11 @@ def with_room(spec: SweepSpec) -> SweepSpec:
     return dataclasses.replace(spec, route=dataclasses.replace(spec.route, horizon_steps=steps))
 
 
-def load_file(path: Path) -> Problem:
-    """Read and check one problem file."""
+def load_file(path: Path, *, strict: bool = False) -> Problem:
+    """Read and check one problem file; `strict` refuses a map with faults."""
     tables = read_toml(path)
     try:
-        return _problem(tables, path)
+        return _problem(tables, path, strict=strict)
     except ScrlError as error:
         raise ProblemError(f"{path}: {error}") from None
 
@@ -117,7 +121,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ProblemError(f"{path}: not a TOML file: {error}") from None
 
 
-def _problem(tables: dict[str, Any], path: Path) -> Problem:
+def _problem(tables: dict[str, Any], path: Path, *, strict: bool) -> Problem:
     for key in tables:
         if key not in TABLES:
             raise ProblemError(f"unknown table [{key}]{did_you_mean(key, TABLES)}")
@@ -129,6 +133,10 @@ def _problem(tables: dict[str, Any], path: Path) -> Problem:
     if world is None:
         raise ProblemError('the table [world] is missing; it needs at least map = "FILE"')
     source = _map_source(world, path)
+    if strict:
+        source = dataclasses.replace(
+            source, options=dataclasses.replace(source.options, strict=True)
+        )
     regions = load_map(source.path, source.options)
     route = _read(Route, tables, "world", _world_keys())
     spec = SweepSpec(
@@ -190,7 +198,12 @@ def inside_folder(folder: Path, name: str) -> Path:
     """The file `name` in `folder`; a path that leads out of the folder is refused."""
     if "\0" in name:
         raise ProblemError("[world] map holds a NUL character")
-    target = (folder / name).resolve()
+    try:
+        target = (folder / name).resolve()
+    except (OSError, RuntimeError):  # from Python 3.13 on, reading the file fails instead
+        raise ProblemError(
+            f"[world] map = {name!r} is a symbolic link that leads in a circle"
+        ) from None
     if not target.is_relative_to(folder.resolve()):
         raise ProblemError(
             f"[world] map = {name!r} leads out of the problem's folder; copy the map next to the "

@@ -40,7 +40,11 @@ def start_problem(folder: Path, map_path: Path | None = None, **options: Any) ->
     shutil.copyfile(source, folder / source.name)
     path = folder / "problem.toml"
     path.write_text(text, encoding="utf-8")
-    return load_file(path)
+    problem = load_file(path)
+    # A grid that was chosen is given in the file; the warning about the choice is kept.
+    regions = dataclasses.replace(problem.world_spec.regions, warnings=spec.regions.warnings)
+    world_spec = dataclasses.replace(problem.world_spec, regions=regions)
+    return dataclasses.replace(problem, world_spec=world_spec)
 
 
 def problem_text(name: str, map_name: str, spec: SweepSpec, options: MapOptions) -> str:
@@ -101,6 +105,7 @@ _MAP_HINTS = (
     'region_property = "name"  # GeoJSON property that names a region',
     'field = "boundary"  # shape that outlines the field; "*": nothing outside the regions',
     'forbidden = ["pond"]  # shapes that must not be entered',
+    "strict = true  # refuse a GeoJSON map with faults; otherwise it is repaired, with warnings",
 )
 
 
