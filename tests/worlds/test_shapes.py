@@ -138,6 +138,18 @@ def test_names_come_from_another_property_where_none_has_the_usual_one(tmp_path,
     assert "feature 1: no property 'name': " in warning
 
 
+def test_repairs_are_bounded(tmp_path, monkeypatch):
+    """A hundred points at random: 4 of 9 pairs of edges may cross, 4,400 of 10,000."""
+    monkeypatch.setattr("scrl.worlds.shapes.MOST_TANGLED", 5_000)
+    points = np.random.default_rng(0).uniform(0, 4, (100, 2)).tolist()
+    tangle = polygon([*points, points[0]])
+    path = write(tmp_path, feature(tangle, name="a"), feature(tangle, name="b"))
+    region_map, warnings = read(path)
+    assert region_map.names == ("a",)
+    assert warnings[-1].startswith("left out 1 polygon: feature 2 ('b'): the polygon is not simple")
+    assert warnings[-1].endswith("; outlines cross too often to repair them all")
+
+
 def test_many_faults_of_a_kind_are_one_warning(tmp_path):
     features = [feature(polygon(BOW_TIE), name=f"r{number}") for number in range(20)]
     _, (warning,) = read(write(tmp_path, *features))

@@ -179,12 +179,12 @@ def _rasterised(
             text = f"{places[name]}: {_no_centre(where)}"
             faults.add(text, f"chose a grid of {_by(chosen)} for", "region")
         masks, where = _masks(drawn, chosen), chosen
-    advice = "and no grid that may be used has one in every region: set an extent"
+    advice = ", and no grid that may be used has one in every region: set an extent"
     if fitting is not None:
-        advice = f"set a finer grid, such as {_by(fitting)}"
+        advice = f": set a finer grid, such as {_by(fitting)}"
     for name, mask in zip(drawn, masks, strict=True):
         if not mask.any():
-            text = f"{places[name]}: {_no_centre(where)}: {advice}"
+            text = f"{places[name]}: {_no_centre(where)}{advice}"
             faults.add(text, "gave a single cell to", "region")
             mask[_cell_of(drawn[name], where)] = True
     return masks, where

@@ -14,8 +14,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from scrl.errors import MapError, did_you_mean
 from scrl.worlds.regions import check_names, located
+from scrl.worlds.scanline import Edges
 
 if TYPE_CHECKING:
     from shapely import Polygon
@@ -23,6 +26,11 @@ if TYPE_CHECKING:
 MOST_POINTS = 1_000_000
 # Beyond this, double precision no longer tells neighbouring cells apart.
 LARGEST_COORDINATE = 1e12
+MOST_TANGLED = 200_000
+"""Pairs of edges, some seconds of repairs: no more polygons of a file are repaired."""
+PLAIN_PAIRS = 8
+"""An edge of a plain outline meets itself, its neighbours, and a few that lie close."""
+EDGES_AT_ONCE = 100
 SHOWN_IN_WARNINGS = 3
 SHOWN_IN_ERRORS = 12
 USUAL_PROPERTY = "name"
@@ -33,6 +41,8 @@ class Faults:
     """What is wrong with a file, and the remedy for each, as in ("left out", "feature")."""
 
     found: list[tuple[str, tuple[str, str]]] = field(default_factory=list)
+    tangled: int = 0
+    """Pairs of edges that may cross, in the polygons that were repaired so far."""
 
     def add(self, text: str, verb: str, noun: str) -> None:
         """Note a fault."""
@@ -272,6 +282,9 @@ def _repaired(polygon: Polygon, place: str, faults: Faults) -> list[Polygon]:
         return [polygon]
     reason, _, where = shapely.is_valid_reason(polygon).rstrip("]").partition("[")
     text = f"the polygon is not simple: {reason.lower()} at ({where})"
+    faults.tangled += _tangled(polygon, MOST_TANGLED - faults.tangled)
+    if faults.tangled > MOST_TANGLED:
+        raise MapError(f"{text}; outlines cross too often to repair them all")
     made = shapely.make_valid(polygon, method="structure", keep_collapsed=False)
     parts = [part for part in shapely.get_parts(made).tolist() if part.area > 0]
     areas = [area for part in parts for area in shapely.get_parts(part).tolist()]
@@ -279,6 +292,23 @@ def _repaired(polygon: Polygon, place: str, faults: Faults) -> list[Polygon]:
         raise MapError(f"{text}; it encloses no area")
     faults.add(f"{place}: {text}", "repaired", "polygon")
     return areas
+
+
+def _tangled(polygon: Polygon, most: int) -> int:
+    """How many more pairs of edges have boxes that overlap than in a plain outline, up to `most`.
+
+    A repair takes time in proportion, and each edge may cross all others.
+    """
+    import shapely
+
+    edges = Edges.of([[polygon]])
+    lines = shapely.linestrings(np.stack([edges.start, edges.end], axis=1))
+    tree, found = shapely.STRtree(lines), -PLAIN_PAIRS * len(lines)
+    for begin in range(0, len(lines), EDGES_AT_ONCE):
+        found += tree.query(lines[begin : begin + EDGES_AT_ONCE]).shape[1]
+        if found > most:
+            break
+    return max(found, 0)
 
 
 def _ring(raw: Any, which: str, place: str, faults: Faults) -> list[tuple[float, float]]:
