@@ -88,6 +88,32 @@ def test_impossible_rules_get_the_conflict_and_the_least_violating_plan(asking: 
     assert answer.evaluation.cons_vio == pytest.approx(least, abs=10.0)
 
 
+@pytest.fixture(scope="module")
+def two_halves() -> Problem:
+    """24 cells, half of them S1: at a crawl of 33.3 steps a cell S1 gets 12 * 33.3 * 2.25 = 900."""
+    return Problem.create(SweepSpec(from_labels(np.repeat([[1, 2]], 4, axis=0).repeat(3, axis=1))))
+
+
+@pytest.mark.parametrize("bound", ["1e5", "1e9", "1e15", "1e20"])
+def test_a_loosened_bound_does_not_depend_on_how_far_off_it_was(
+    two_halves: Problem, bound: str
+) -> None:
+    """The plan is made for what the rule becomes, give or take a thousandth."""
+    priced = price_rules(two_halves.with_rules([f"S1 >= {bound} or S2 >= 3e20"]))
+    assert [each.to for each in priced.reference.relax] == ["S1 >= 900"]
+    assert priced.branch is not None
+    assert priced.branch.bounds == pytest.approx([-900], rel=2e-3)
+
+
+def test_the_plan_of_a_rule_far_off_gives_what_the_loosened_rule_says(
+    asking: Planner, two_halves: Problem
+) -> None:
+    """Steps and inertia cost a little at the edges of S1: 12 cells, entered four times."""
+    answer = asking.ask(two_halves, "S1 >= 1e9")
+    assert answer.status == "impossible"
+    assert answer.evaluation.density["S1"] == pytest.approx(900, rel=0.05)
+
+
 def test_where_one_plan_cannot_a_mixture_does(asking: Planner) -> None:
     """A window narrower than one step of service, which no single plan can be sure to hit."""
     answer = asking.ask("agri", ["S1 == 300.1 within 0.2"])

@@ -10,7 +10,7 @@ from scrl.errors import MapError
 from scrl.worlds.geojson import read_geojson
 from scrl.worlds.maps import MapOptions, load_map
 
-PLAIN = MapOptions(coordinates="plain")
+PLAIN = MapOptions(coordinates="plain", strict=True)
 
 
 def ring(left, bottom, right, top):
@@ -174,10 +174,19 @@ BOW_TIE = [[0, 0], [2, 2], [2, 0], [0, 2], [0, 0]]
         (
             [feature("a", ring(0, 0, 100, 100)), feature("b", ring(5.2, 5.2, 5.4, 5.4))],
             "feature 2 ('b'): the region holds no cell centre of the 50 x 50 grid: "
-            "set a finer grid",
+            "set a finer grid, such as 67 x 67",
         ),
         ([feature(None, ring(0, 0, 1, 1))], "feature 1: property 'name' must be a name, not null"),
-        ([feature("\ud800", ring(0, 0, 1, 1))], "'\\ud800' cannot be the name of a region: it "),
+        (
+            [feature("\ud800", ring(0, 0, 1, 1))],
+            "feature 1: '\\ud800' cannot be the name of a region: it ",
+        ),
+        (
+            [feature(None, ring(0, 0, 1, 1)), feature("b", BOW_TIE), feature("c")],
+            "3 faults:\n  feature 1: property 'name' must be a name, not null\n  "
+            "feature 3 ('c'): the Polygon is empty\n  "
+            "feature 2 ('b'): the polygon is not simple: self-intersection at (1 1)",
+        ),
     ],
 )
 def test_broken_features_are_named(tmp_path, features, message):
@@ -194,9 +203,9 @@ def test_only_areas_can_be_regions(tmp_path, kind):
 def test_unknown_properties_list_the_known_ones(tmp_path):
     path = write(tmp_path, feature("a", ring(0, 0, 1, 1), Title="x", crop="rye"))
     wrong = MapOptions(region_property="title")
-    assert refusal(path, wrong) == "feature 1: no property 'title': did you mean 'Title'?"
+    assert refusal(path, wrong) == "no feature has the property 'title': did you mean 'Title'?"
     far = MapOptions(region_property="zzz")
-    assert refusal(path, far) == "feature 1: no property 'zzz': known are name, Title, crop"
+    assert refusal(path, far) == "no feature has the property 'zzz': known are name, Title, crop"
 
 
 def test_metres_are_not_degrees(tmp_path):
@@ -208,7 +217,7 @@ def test_metres_are_not_degrees(tmp_path):
 def test_a_region_outside_the_extent(tmp_path):
     path = write(tmp_path, feature("a", ring(0, 0, 1, 1)), feature("b", ring(5, 0, 6, 1)))
     expected = "feature 2 ('b'): the region lies outside the extent [0, 0, 2, 2]"
-    assert refusal(path, MapOptions(extent=(0, 0, 2, 2))) == expected
+    assert refusal(path, MapOptions(extent=(0, 0, 2, 2), strict=True)) == expected
 
 
 @pytest.mark.parametrize(
@@ -230,7 +239,7 @@ def test_files_that_are_not_geojson(tmp_path, content, message):
 
 def test_files_and_point_counts_are_bounded(tmp_path, monkeypatch):
     path = write(tmp_path, feature("a", ring(0, 0, 1, 1)))
-    monkeypatch.setattr("scrl.worlds.geojson.MOST_POINTS", 4)
+    monkeypatch.setattr("scrl.worlds.shapes.MOST_POINTS", 4)
     assert refusal(path) == "the file has 5 points and at most 4 are allowed"
     with path.open("r+b") as file:
         file.truncate(64_000_001)

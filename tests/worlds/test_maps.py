@@ -84,7 +84,10 @@ def test_a_star_makes_all_regions_the_field_and_they_stay_regions(farm):
             "regions renames the labels of images and arrays; "
             "here the property 'name' gives the names",
         ),
-        ({"region_property": "nam"}, "feature 1: no property 'nam': did you mean 'name'?"),
+        (
+            {"region_property": "nam"},
+            "no feature has the property 'nam': did you mean 'name'?",
+        ),
     ],
 )
 def test_shapes_that_do_not_fit(farm, options, message):
@@ -122,6 +125,7 @@ def test_names_and_a_place_for_labels(labels):
         ({"regions": "abc"}, "regions must be a list of names, not 'abc'"),
         ({"field": [3]}, "field must hold names, not 3"),
         ({"region_property": 3}, "region_property must be a text, not 3"),
+        ({"strict": "yes"}, "strict must be true or false, not 'yes'"),
     ],
 )
 def test_options_are_checked_when_written(options, message):

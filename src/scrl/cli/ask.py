@@ -15,6 +15,7 @@ from rich.markup import escape
 from scrl.cli.evaluate import print_evaluation
 from scrl.cli.output import (
     JsonFlag,
+    StrictFlag,
     command_line,
     console,
     distance_from_best,
@@ -69,6 +70,7 @@ def ask(
         Path | None,
         typer.Option(help="Keep the plan as a run folder (of several, a folder each inside)."),
     ] = None,
+    strict: StrictFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Find plans that keep rules, without training.
@@ -79,7 +81,7 @@ def ask(
     from scrl.runs import check_free
 
     sets = rule_sets(rules or [], file)
-    found = find_world(world)
+    found = find_world(world, strict=strict)
     if not found.rules.rules and (with_rules or not sets):
         raise ScrlError(f'{world} has no rules of its own: write some, as in "S1 >= 300"')
     asked = [_with_own(found, each) if with_rules else each for each in sets]

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from scrl.cli.output import JsonFlag, ProblemArgument, console, print_json, table, warn
+from scrl.cli.output import (
+    JsonFlag,
+    ProblemArgument,
+    StrictFlag,
+    console,
+    print_json,
+    table,
+    warn,
+)
 from scrl.errors import ScrlError
 
 if TYPE_CHECKING:
@@ -15,11 +23,13 @@ if TYPE_CHECKING:
     from scrl.worlds.spec import SweepSpec
 
 
-def check(problem: ProblemArgument, as_json: JsonFlag = False) -> None:
+def check(problem: ProblemArgument, strict: StrictFlag = False, as_json: JsonFlag = False) -> None:
     """Read a problem; print regions, rules, clauses and atoms."""
-    from scrl.problems import load
+    from scrl.problems import find_world, load
+    from scrl.worlds.maps import is_map_name
 
-    loaded = load(problem)
+    read = find_world if is_map_name(problem) else load
+    loaded = read(problem, strict=strict)
     warnings = [*loaded.warnings(), *_impossible(loaded)]
     if as_json:
         print_json({**_document(loaded), "warnings": warnings})

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperCommand
 
-from scrl.cli.output import JsonFlag, command_line, console, print_json
+from scrl.cli.output import JsonFlag, StrictFlag, command_line, console, print_json, warn
 from scrl.errors import ScrlError, set_by
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def new(
         str | None,
         typer.Option(help="Shape that outlines the field; '*': nothing outside the regions."),
     ] = None,
+    strict: StrictFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Write a commented problem file, with a map, to start from."""
@@ -49,14 +50,16 @@ def new(
         "coordinates": coordinates,
         "region_property": region_property,
         "field": field,
+        "strict": strict or None,
     }
     chosen = {key: value for key, value in given.items() if value is not None}
     with set_by(lambda key, value: f"add --{key} {value}"):
         problem = start_problem(folder, map_path, **chosen)
     path = folder / "problem.toml"
-    names = problem.world_spec.regions.names
+    names, warnings = problem.world_spec.regions.names, problem.world_spec.regions.warnings
+    warn(warnings)
     if as_json:
-        print_json({"problem": str(path), "regions": list(names)})
+        print_json({"problem": str(path), "regions": list(names), "warnings": list(warnings)})
         return
     out = console()
     out.print(f"wrote [bold]{escape(str(path))}[/bold] with {len(names)} regions", soft_wrap=True)

@@ -26,6 +26,9 @@ EXIT_WRONG_INPUT = 2
 JsonFlag = Annotated[
     bool, typer.Option("--json", help="One JSON document on standard output, nothing else there.")
 ]
+StrictFlag = Annotated[
+    bool, typer.Option("--strict", help="Refuse a map with faults, instead of repairing it.")
+]
 ProblemArgument = Annotated[
     str,
     typer.Argument(

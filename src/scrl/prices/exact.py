@@ -21,8 +21,10 @@ from scrl.worlds.vehicle import Vehicle
 ROUNDS = 12
 
 
-def exact_drives(problem: Problem, branch: PricedBranch | None) -> Found | None:
-    """Drives that together keep the atoms; none where no mixture of them does.
+def exact_drives(
+    problem: Problem, branch: PricedBranch | None, *, must_keep: bool = True
+) -> Found | None:
+    """Drives that together keep the atoms, or, unless they must, come near; else none.
 
     The lattice knows calm air and plain sums only: elsewhere there are none either.
     """
@@ -34,7 +36,7 @@ def exact_drives(problem: Problem, branch: PricedBranch | None) -> Found | None:
         problem.world_spec, branch.coefficients, branch.bounds - INSET * step, branch.multipliers,
         slowest_speed=vehicle.crawl * vehicle.max_speed, rounds=ROUNDS,
     )  # fmt: skip
-    if found is None or found.violation > 0.0:
+    if found is None or (must_keep and found.violation > 0.0):
         return None
     prices = np.repeat(found.prices[:, None], PARTS, axis=1)
     return Found(prices, found.weights, tuple(_throttles(vehicle, each) for each in found.speeds))

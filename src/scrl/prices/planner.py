@@ -40,6 +40,8 @@ BY_CHANCE = (
 """Where chance plays a part: the next, where fresh episodes say that the last was not enough."""
 MOST_BRANCHES = 4
 """The next best is tried where the true world cannot keep one."""
+NEAR = 0.02
+"""A plan for impossible rules that misses a larger share of the loosened ones is not the last."""
 MOST_JUDGED = 3
 """Of each search but the last: more episodes tell more than more plans."""
 
@@ -119,12 +121,14 @@ class Planner:
         return self._last[1]
 
     def _warnings(self, problem: Problem) -> list[str]:
+        found = list(problem.world_spec.regions.warnings)
         outside = self.learned.ranges.outside(problem.world_spec)
         if not outside:
-            return []
+            return found
         return [
+            *found,
             "this policy was not trained for " + "; ".join(outside) + ": its plans may be far from "
-            "the best. `scrl learn` with this world trains one that is"
+            "the best. `scrl learn` with this world trains one that is",
         ]
 
 
@@ -135,8 +139,8 @@ def _search(
     problem: Problem, priced: Priced, driver: PriceDriver, confidence: float | None, seed: int
 ) -> tuple[Priced, Judged]:
     """Search the best branch; where the true world cannot keep one of its atoms, the next best."""
-    judge = _Judge(problem, driver, confidence, seed)
     is_possible = priced.reference.status is not Status.INFEASIBLE
+    judge = _Judge(problem, driver, confidence, seed, None if is_possible else priced.branch)
     tried: list[tuple[Priced, Judged]] = []
     avoided: frozenset[int] = frozenset()
     now: Priced | None = priced
@@ -146,8 +150,8 @@ def _search(
         if judge.holds(best) or not len(broken):
             break
         avoided, now = _other_branch(problem, now, avoided, broken)
-    if is_possible and not any(judge.holds(best) for _, best in tried):
-        exact = exact_drives(problem, priced.branch)
+    if not any(judge.is_near(best) for _, best in tried):
+        exact = exact_drives(problem, priced.branch, must_keep=is_possible)
         if exact is not None:
             tried.append((priced, (exact, judge.evaluate(exact))))
     return min(tried, key=lambda each: judge.rank(each[1]))
@@ -183,6 +187,8 @@ class _Judge:
     driver: PriceDriver
     confidence: float | None
     seed: int
+    loosened: PricedBranch | None = None
+    """What stands in for rules that are impossible: these may be off by any number of units."""
 
     def search(
         self, branch: PricedBranch, is_possible: bool
@@ -217,10 +223,23 @@ class _Judge:
     def holds(self, judged: Judged) -> bool:
         return holds(judged[1], self.confidence)
 
+    def is_near(self, judged: Judged) -> bool:
+        """Whether the rules hold; or, where they cannot, nearly what the loosened ones ask."""
+        return self.holds(judged) or (self.loosened is not None and self._missed(judged) <= NEAR)
+
     def rank(self, judged: Judged) -> tuple[bool, float, int]:
         """What holds before what does not; then by violation."""
         evaluation = judged[1]
-        return not self.holds(judged), evaluation.cons_vio, -evaluation.episodes_satisfied
+        missed = evaluation.cons_vio if self.loosened is None else self._missed(judged)
+        return not self.holds(judged), missed, -evaluation.episodes_satisfied
+
+    def _missed(self, judged: Judged) -> float:
+        """The sum over the loosened atoms of the share of their bound that is missed."""
+        if self.loosened is None:
+            return 0.0
+        bounds, density = self.loosened.bounds, np.array(list(judged[1].density.values()))
+        over = np.maximum(self.loosened.coefficients @ density - bounds, 0.0)
+        return float((over / np.maximum(np.abs(bounds), 1.0)).sum())
 
 
 def _policies(found: Found, driver: PriceDriver) -> list[PricePolicy | Schedule]:

@@ -14,7 +14,7 @@ from scrl.errors import ProblemError, ScrlError, did_you_mean, set_by
 from scrl.problems.problem import MapSource, Problem
 from scrl.problems.terms import ProblemOptions
 from scrl.rules import RuleSet
-from scrl.worlds.maps import SUFFIXES, MapOptions, load_map
+from scrl.worlds.maps import MapOptions, is_map_name, load_map
 from scrl.worlds.regions import RegionMap
 from scrl.worlds.spec import Route, SweepSpec, cell_on_map
 from scrl.worlds.units import Units
@@ -38,18 +38,19 @@ def _paper_order(name: str) -> tuple[str, int]:
     return world, ["situational", "priority", "joint", "multi"].index(task)
 
 
-def load(name: str | Path) -> Problem:
+def load(name: str | Path, *, strict: bool = False) -> Problem:
     """A built-in problem or world (`agri`, `med`), a problem file, or a map.
 
-    A map gets the default vehicle, and neither it nor a built-in world has rules.
+    A map gets the default vehicle, and neither it nor a built-in world has rules. `strict` refuses
+    a map with faults, as the key of that name in a problem file does.
     """
     if isinstance(name, str) and name in builtin_names():
         return load_file(BUILTIN_FOLDER / f"{name}.toml")
     if isinstance(name, str) and name in builtin_worlds():
         return _builtin_world(name)
     path = Path(name)
-    if path.suffix.lower() in SUFFIXES and path.is_file():
-        return _bare_map(path)
+    if is_map_name(path) and (path.is_file() or path.is_symlink()):
+        return _bare_map(path, strict=strict)
     if path.is_dir():
         path = path / "problem.toml"
         if not path.is_file():
@@ -59,7 +60,7 @@ def load(name: str | Path) -> Problem:
         raise ProblemError(
             f"{name}: no such problem file or map, and nothing built in has that name{hint}"
         )
-    return load_file(path)
+    return load_file(path, strict=strict)
 
 
 find_world = load
@@ -72,12 +73,12 @@ def _builtin_world(name: str) -> Problem:
     return dataclasses.replace(bare, source=problem.source)
 
 
-def _bare_map(path: Path) -> Problem:
+def _bare_map(path: Path, *, strict: bool) -> Problem:
     def way(key: str, value: str) -> str:
         command = shlex.join(["scrl", "new", "DIR", "--map", str(path), f"--{key}", value])
         return f"make a problem of it with `{command}`"
 
-    source = MapSource(path, MapOptions())
+    source = MapSource(path, MapOptions(strict=strict))
     with set_by(way):
         regions = load_map(path, source.options)
     spec = with_room(SweepSpec(regions, units=_with_map_scale(Units(), regions, Route())))
@@ -97,11 +98,11 @@ def with_room(spec: SweepSpec) -> SweepSpec:
     return dataclasses.replace(spec, route=dataclasses.replace(spec.route, horizon_steps=steps))
 
 
-def load_file(path: Path) -> Problem:
-    """Read and check one problem file."""
+def load_file(path: Path, *, strict: bool = False) -> Problem:
+    """Read and check one problem file; `strict` refuses a map with faults."""
     tables = read_toml(path)
     try:
-        return _problem(tables, path)
+        return _problem(tables, path, strict=strict)
     except ScrlError as error:
         raise ProblemError(f"{path}: {error}") from None
 
@@ -124,7 +125,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ProblemError(f"{path}: not a TOML file: {error}") from None
 
 
-def _problem(tables: dict[str, Any], path: Path) -> Problem:
+def _problem(tables: dict[str, Any], path: Path, *, strict: bool) -> Problem:
     for key in tables:
         if key not in TABLES:
             raise ProblemError(f"unknown table [{key}]{did_you_mean(key, TABLES)}")
@@ -136,6 +137,10 @@ def _problem(tables: dict[str, Any], path: Path) -> Problem:
     if world is None:
         raise ProblemError('the table [world] is missing; it needs at least map = "FILE"')
     source = _map_source(world, path)
+    if strict:
+        source = dataclasses.replace(
+            source, options=dataclasses.replace(source.options, strict=True)
+        )
     regions = load_map(source.path, source.options)
     route = _read(Route, tables, "world", _world_keys())
     spec = SweepSpec(
@@ -197,7 +202,12 @@ def inside_folder(folder: Path, name: str) -> Path:
     """The file `name` in `folder`; a path that leads out of the folder is refused."""
     if "\0" in name:
         raise ProblemError("[world] map holds a NUL character")
-    target = (folder / name).resolve()
+    try:
+        target = (folder / name).resolve()
+    except (OSError, RuntimeError):  # from Python 3.13 on, reading the file fails instead
+        raise ProblemError(
+            f"[world] map = {name!r} is a symbolic link that leads in a circle"
+        ) from None
     if not target.is_relative_to(folder.resolve()):
         raise ProblemError(
             f"[world] map = {name!r} leads out of the problem's folder; copy the map next to the "

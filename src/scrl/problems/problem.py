@@ -107,7 +107,7 @@ class Problem(Terms):
 
     def warnings(self) -> list[str]:
         """What is allowed but probably not meant."""
-        found = list(self.rules.warnings())
+        found = [*self.world_spec.regions.warnings, *self.rules.warnings()]
         if missed := self.world_spec.path.missed_cells:
             found.append(
                 f"{missed} cells of the field are not covered: no pass of the swath fits between "

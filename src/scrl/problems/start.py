@@ -46,7 +46,11 @@ def start_problem(folder: Path, map_path: Path | None = None, **options: Any) ->
     except OSError:  # so that the same command can be given again
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    return load_file(path)
+    problem = load_file(path)
+    # A grid that was chosen is given in the file; the warning about the choice is kept.
+    regions = dataclasses.replace(problem.world_spec.regions, warnings=spec.regions.warnings)
+    world_spec = dataclasses.replace(problem.world_spec, regions=regions)
+    return dataclasses.replace(problem, world_spec=world_spec)
 
 
 def problem_text(name: str, map_name: str, spec: SweepSpec, options: MapOptions) -> str:
@@ -107,6 +111,7 @@ _MAP_HINTS = (
     'region_property = "name"  # GeoJSON property that names a region',
     'field = "boundary"  # shape that outlines the field; "*": nothing outside the regions',
     'forbidden = ["pond"]  # shapes that must not be entered',
+    "strict = true  # refuse a GeoJSON map with faults; otherwise it is repaired, with warnings",
 )
 
 

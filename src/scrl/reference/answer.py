@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from scrl.reference.certificate import Certificate
 from scrl.reference.linear import Status
 from scrl.rules import Atom
+from scrl.rules.exact import exact
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,13 @@ class Loosened:
     by: float
 
     @classmethod
-    def of(cls, atom: Atom, by: float) -> Loosened:
-        """The atom with its bound moved by so many units, rounded up."""
+    def of(cls, atom: Atom, bound: float) -> Loosened:
+        """The atom with its bound moved to `bound`; by how many units is rounded up."""
+        by = exact(bound) - atom.bound
         # Hundredths of a unit, or three digits where the whole loosening is smaller than that.
         digits = 2 if by >= 0.01 else 2 - math.floor(math.log10(by))
-        by = math.ceil(by * 10**digits - 1e-6) / 10**digits
-        return cls(atom.origin.rule or "", atom.show(), atom.loosened(by).show(), by)
+        by = Fraction(math.ceil(by * 10**digits - Fraction(1, 10**6)), 10**digits)
+        return cls(atom.origin.rule or "", atom.show(), atom.loosened(by).show(), float(by))
 
     def __str__(self) -> str:
         return f"'{self.rule}': {self.atom} becomes {self.to} (by {self.by:,.2f})"

@@ -154,8 +154,9 @@ def _loosened_bounds(question: Question) -> Float[np.ndarray, " atom"] | None:
     loosening = least_loosening(question.fluid.times_only, question.atoms)
     if loosening is None:
         return None
-    room = 1e-3 * np.maximum(np.abs(question.atoms.bounds), 1.0)
-    return question.atoms.bounds + np.where(loosening.by > 0, loosening.by + room, 0.0)
+    # Room for what the loosened bound asks: the original one may be any number of times larger.
+    room = 1e-3 * np.maximum(np.abs(loosening.bounds), 1.0)
+    return np.where(loosening.by > 0, loosening.bounds + room, question.atoms.bounds)
 
 
 def _disjuncts(question: Question) -> tuple[Disjunct, ...]:

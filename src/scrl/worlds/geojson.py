@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool
 
-from scrl.errors import MapError, did_you_mean
+from scrl.errors import MapError
 from scrl.worlds.georeference import (
     Coordinates,
     Extent,
@@ -23,69 +24,75 @@ from scrl.worlds.georeference import (
     check_geographic,
     from_extent,
 )
-from scrl.worlds.regions import RegionMap, check_names, check_size, from_masks, located
+from scrl.worlds.regions import (
+    MOST_CELLS,
+    MOST_CELLS_TIMES_REGIONS,
+    RegionMap,
+    check_names,
+    check_size,
+    from_masks,
+)
+from scrl.worlds.scanline import Edges, cell_counts, check_work, fill, fill_overlapped
+from scrl.worlds.shapes import Faults, Shape, read_shapes
 
 if TYPE_CHECKING:
     from shapely import Polygon
 
 MOST_BYTES = 64_000_000
-MOST_POINTS = 1_000_000
-# Beyond this, double precision no longer tells neighbouring cells apart.
-LARGEST_COORDINATE = 1e12
-# A centre on an edge that two regions share must fall to one of them: shifted by an irrational
-# fraction of a cell, no centre lies on an edge that somebody drew through round numbers.
-NUDGE_RIGHT = math.sqrt(2) * 1e-7
-NUDGE_UP = math.sqrt(3) * 1e-7
-# An overlap of less than this share of a cell's side is a matter of rounding.
-OVERLAP = 1e-6
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """One feature: where it stands in the file, its name, its polygons as the file gives them."""
-
-    place: str
-    name: str
-    polygons: list[Any]
+DEFAULT_GRID = (50, 50)
+FINEST_CHOSEN = 200
+"""Rows and columns of the finest grid that is chosen where none is given."""
+FINER, MOST_GRIDS = 1.1, 100
+"""Grids that are tried have so many times the rows and columns of the one before."""
+MOST_SORTED = 2_000_000
+"""Crossings of a grid that is tried."""
+FEW_CELLS = 9
+"""A region with more cells than this has some on any finer grid too."""
+WGS84 = re.compile(r"(CRS:?84|EPSG:+([\d.]*:)?4326)$", re.IGNORECASE)
+"""How files name the degrees that the GeoJSON standard prescribes."""
 
 
 def read_geojson(
     path: Path,
     *,
-    grid: tuple[int, int] = (50, 50),
+    grid: tuple[int, int] | None = DEFAULT_GRID,
     extent: Extent | None = None,
     coordinates: Coordinates = "geographic",
     region_property: str = "name",
-    forbidden: Sequence[str] = (),
+    forbidden: Collection[str] = (),
+    strict: bool = False,
 ) -> RegionMap:
     """The map of a GeoJSON file on `grid` rows and columns; features of one name are united.
 
-    Shapes named in `forbidden` take every cell that they overlap.
+    Without a grid, 50 x 50 or a finer one in which every region has a cell. Shapes named in
+    `forbidden` take every cell that they overlap. Faults are repaired and become warnings of the
+    map; `strict` refuses a file that has any.
     """
+    faults = Faults()
+    document = _document(path)
     try:
-        shapes = list(_shapes(_document(path), region_property))
-        points = sum(_point_count(shape.polygons) for shape in shapes)
+        shapes = read_shapes(document, region_property, faults)
     except RecursionError as error:
         raise MapError("the file is nested too deeply") from error
-    if points > MOST_POINTS:
-        raise MapError(f"the file has {points:,} points and at most {MOST_POINTS:,} are allowed")
-    names = list(dict.fromkeys(shape.name for shape in shapes))
+    system = _coordinate_system(document)
+    if coordinates == "geographic":
+        _check_degrees(shapes, system)
+    drawn = _inside(shapes, extent, faults)
+    if strict or not drawn:
+        faults.refuse()
+    names = list(drawn)
     check_names(names)
-    check_size(len(names), grid)
-    drawn = [(shape, _polygons(shape, coordinates)) for shape in shapes]
-    everything = [polygon for _, polygons in drawn for polygon in polygons]
-    georeference = from_extent(extent or _bounds(everything), grid, coordinates)
-    masks = np.zeros((len(names), *grid), bool)
-    for shape, polygons in drawn:
-        fill = _fill_overlapped if shape.name in forbidden else _fill
-        for polygon in polygons:
-            fill(masks[names.index(shape.name)], polygon, georeference)
-    for name, mask in zip(names, masks, strict=True):
-        if not mask.any():
-            own = [polygon for shape, some in drawn if shape.name == name for polygon in some]
-            places = ", ".join(shape.place for shape in shapes if shape.name == name)
-            raise MapError(f"{places}: {_why_empty(_bounds(own), georeference)}")
-    return from_masks(masks, names, georeference)
+    check_size(len(names), grid or DEFAULT_GRID)
+    where = from_extent(extent or _bounds(drawn), grid or DEFAULT_GRID, coordinates)
+    places = {shape.name: shape.place for shape in reversed(shapes)}
+    can_choose = grid is None and not strict
+    masks, where = _rasterised(
+        drawn, where, places, faults, forbidden=forbidden, can_choose=can_choose
+    )
+    if strict:
+        faults.refuse()
+    region_map = from_masks(masks, names, replace(where, system=system))
+    return replace(region_map, warnings=tuple(faults.warnings()))
 
 
 def _document(path: Path) -> Any:
@@ -98,194 +105,155 @@ def _document(path: Path) -> Any:
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise MapError(f"not valid JSON: {error.msg} at {place}") from error
+    except RecursionError as error:
+        raise MapError("the file is nested too deeply") from error
     except ValueError as error:  # a number of thousands of digits
         raise MapError(f"not valid JSON: {error}") from error
 
 
-def _shapes(document: Any, region_property: str) -> Iterator[_Shape]:
-    kind = _kind(document)
-    if kind == "FeatureCollection":
-        features = document.get("features")
-        if not isinstance(features, list) or not features:
-            raise MapError("the FeatureCollection has no features")
-    elif kind == "Feature":
-        features = [document]
-    else:  # a bare geometry has no properties: it is the only region there is
-        yield _Shape("the geometry", "S1", list(_raw_polygons(document)))
-        return
-    for number, feature in enumerate(features, start=1):
-        with located(f"feature {number}"):
-            if _kind(feature) != "Feature":
-                raise MapError(f"expected a Feature, found {_kind(feature)}")
-            name = _name(feature.get("properties"), region_property)
-        place = f"feature {number} ({name!r})"
-        with located(place):
-            yield _Shape(place, name, list(_raw_polygons(feature.get("geometry"))))
+def _coordinate_system(document: Any) -> str | None:
+    """What the file's `crs` names; None if it has none, or the degrees of the standard."""
+    found = document.get("crs")
+    if found is None:
+        return None
+    properties = found.get("properties") if isinstance(found, dict) else None
+    name = properties.get("name") if isinstance(properties, dict) else None
+    text = name if isinstance(name, str) and name.isprintable() else json.dumps(found)
+    return None if WGS84.search(text) else text[:60]
 
 
-def _kind(thing: Any) -> str:
-    kind = thing.get("type") if isinstance(thing, dict) else None
-    if not isinstance(kind, str):
-        raise MapError("expected a GeoJSON object with a 'type'")
-    return kind if kind.isprintable() else ascii(kind)
-
-
-def _name(properties: Any, region_property: str) -> str:
-    known = properties if isinstance(properties, dict) else {}
-    if region_property not in known:
-        choices = did_you_mean(region_property, [key for key in known if key.isprintable()])
-        raise MapError(f"no property '{region_property}'{choices or ': it has no properties'}")
-    value = known[region_property]
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)  # 7.0 and 7 name the same region
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (isinstance(value, str) and value.strip()) and not is_number:
-        raise MapError(f"property '{region_property}' must be a name, not {json.dumps(value)[:40]}")
-    return str(value).strip()
-
-
-def _raw_polygons(geometry: Any) -> Iterator[Any]:
-    if geometry is None:
-        raise MapError("it has no geometry")
-    kind = _kind(geometry)
-    inner = geometry.get("geometries" if kind == "GeometryCollection" else "coordinates")
-    if kind not in ("Polygon", "MultiPolygon", "GeometryCollection"):
-        raise MapError(f"a region must be a Polygon or a MultiPolygon, not a {kind}")
-    if not isinstance(inner, list) or not inner:
-        raise MapError(f"the {kind} is empty")
-    if kind == "Polygon":
-        yield inner
-    elif kind == "MultiPolygon":
-        yield from inner
-    else:
-        for part in inner:
-            yield from _raw_polygons(part)
-
-
-def _point_count(polygons: list[Any]) -> int:
-    rings = [ring for polygon in polygons if isinstance(polygon, list) for ring in polygon]
-    return sum(len(ring) for ring in rings if isinstance(ring, list))
-
-
-def _polygons(shape: _Shape, coordinates: Coordinates) -> list[Polygon]:
-    import shapely
-
-    polygons = []
-    for number, raw in enumerate(shape.polygons, start=1):
-        part = f", polygon {number}" if len(shape.polygons) > 1 else ""
-        with located(shape.place + part):
-            if not isinstance(raw, list) or not raw:
-                raise MapError("a polygon must be a list of rings")
-            outline, *holes = [_ring(ring, number) for number, ring in enumerate(raw, start=1)]
-            polygon = shapely.Polygon(outline, holes)
-            if not polygon.is_valid:
-                reason, _, place = shapely.is_valid_reason(polygon).rstrip("]").partition("[")
-                raise MapError(f"the polygon is not simple: {reason.lower()} at ({place})")
-            if coordinates == "geographic":
+def _check_degrees(shapes: list[Shape], system: str | None) -> None:
+    for shape in shapes:
+        for polygon in shape.polygons:
+            try:
                 check_geographic(polygon.bounds)
-        polygons.append(polygon)
-    return polygons
+            except MapError as error:
+                says, instead = "", ""
+                if system is not None:
+                    says = f"the file's coordinate system is {system}: "
+                    instead = "; or transform the file to degrees (EPSG:4326)"
+                raise MapError(f"{shape.place}: {says}{error}{instead}") from error
 
 
-def _ring(raw: Any, number: int) -> list[tuple[float, float]]:
-    with located("the outline" if number == 1 else f"hole {number - 1}"):
-        if not isinstance(raw, list):
-            raise MapError("a ring must be a list of points")
-        points = [_point(point, place) for place, point in enumerate(raw, start=1)]
-        if len(points) < 4:
-            raise MapError(f"a closed ring needs at least 4 points, this one has {len(points)}")
-        if points[0] != points[-1]:
-            raise MapError(f"the ring is not closed: from {points[0]} it ends at {points[-1]}")
-    return points
-
-
-def _point(raw: Any, number: int) -> tuple[float, float]:
-    if not isinstance(raw, list) or len(raw) < 2:
-        raise MapError(f"point {number} must be [x, y]")
-    for value in raw[:2]:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise MapError(f"point {number} holds {json.dumps(value)[:40]}, which is no number")
-        if not abs(value) <= LARGEST_COORDINATE:  # written so that NaN fails too
-            limit = f"{LARGEST_COORDINATE:g}"
-            raise MapError(f"point {number} is NaN, infinite or beyond {limit}")
-    return float(raw[0]), float(raw[1])
-
-
-def _bounds(polygons: list[Polygon]) -> Extent:
-    left, bottom, right, top = zip(*(polygon.bounds for polygon in polygons), strict=True)
-    return min(left), min(bottom), max(right), max(top)
-
-
-def _fill(mask: Bool[np.ndarray, "row column"], polygon: Polygon, where: Georeference) -> None:
-    """Sets the cells whose nudged centre lies inside, looking only at the polygon's own box."""
+def _inside(shapes: list[Shape], extent: Extent | None, faults: Faults) -> dict[str, list[Polygon]]:
+    """The polygons of each name; without the shapes that lie outside the extent."""
     import shapely
 
-    left, bottom, right, top = polygon.bounds
-    rows = _span(where.top - top, where.top - bottom, where.cell_height, mask.shape[0])
-    columns = _span(left - where.left, right - where.left, where.cell_width, mask.shape[1])
-    x = where.left + (np.arange(columns.start, columns.stop) + 0.5 + NUDGE_RIGHT) * where.cell_width
-    y = where.top - (np.arange(rows.start, rows.stop) + 0.5 - NUDGE_UP) * where.cell_height
-    shapely.prepare(polygon)
-    mask[rows, columns] |= shapely.contains_xy(polygon, x[None, :], y[:, None])
+    drawn: dict[str, list[Polygon]] = {}
+    for shape in shapes:
+        drawn.setdefault(shape.name, []).extend(shape.polygons)
+    if extent is None:
+        return drawn
+    edges = ", ".join(f"{edge:g}" for edge in extent)
+    for name in list(drawn):
+        if not shapely.intersection(drawn[name], shapely.box(*extent)).any():
+            place = next(shape.place for shape in shapes if shape.name == name)
+            text = f"{place}: the region lies outside the extent [{edges}]"
+            faults.add(text, "left out", "region")
+            del drawn[name]
+    return drawn
 
 
-def _fill_overlapped(
-    mask: Bool[np.ndarray, "row column"], polygon: Polygon, where: Georeference
-) -> None:
-    """Sets every cell that shares an area with the polygon, by halving blocks of cells."""
+def _bounds(drawn: dict[str, list[Polygon]]) -> Extent:
     import shapely
 
-    left, bottom, right, top = polygon.bounds
-    rows = _span(where.top - top, where.top - bottom, where.cell_height, mask.shape[0])
-    columns = _span(left - where.left, right - where.left, where.cell_width, mask.shape[1])
-    shapely.prepare(polygon)
-    blocks = np.array([[rows.start, rows.stop, columns.start, columns.stop]])
-    while len(blocks):
-        boxes = _boxes(blocks, where)
-        is_hit = shapely.intersects(polygon, boxes)
-        blocks, boxes = blocks[is_hit], boxes[is_hit]
-        height, width = blocks[:, 1] - blocks[:, 0], blocks[:, 3] - blocks[:, 2]
-        is_done = (height * width == 1) | shapely.covers(polygon, boxes)
-        for first, last, begin, end in blocks[is_done].tolist():
-            mask[first:last, begin:end] = True
-        blocks = _halved(blocks[~is_done])
+    everything = [polygon for polygons in drawn.values() for polygon in polygons]
+    left, bottom, right, top = shapely.total_bounds(everything).tolist()
+    return left, bottom, right, top
 
 
-def _boxes(blocks: Int[np.ndarray, "block 4"], where: Georeference) -> np.ndarray:
-    """Rectangles of the cells in each block, from first to last row and column."""
+def _rasterised(
+    drawn: dict[str, list[Polygon]],
+    where: Georeference,
+    places: dict[str, str],
+    faults: Faults,
+    *,
+    forbidden: Collection[str],
+    can_choose: bool,
+) -> tuple[Bool[np.ndarray, "region row column"], Georeference]:
+    """A mask for each region, and the grid: a finer one, if that may be chosen and is needed.
+
+    A region that no centre falls into gets the cell that it lies in.
+    """
+    masks = _masks(drawn, where, forbidden)
+    lost = [name for name, mask in zip(drawn, masks, strict=True) if not mask.any()]
+    if not lost:
+        return masks, where
+    grids = _grids_with_losses(drawn, masks, where)
+    fitting = next((grid for grid, losses in grids if losses == 0), None)
+    modest = [each for each in grids if max(each[0].shape) <= FINEST_CHOSEN]
+    chosen, losses = min(modest, key=lambda each: each[1], default=(where, len(lost)))
+    if can_choose and losses < len(lost):
+        for name in lost:
+            text = f"{places[name]}: {_no_centre(where)}"
+            faults.add(text, f"chose a grid of {_by(chosen)} for", "region")
+        masks, where = _masks(drawn, chosen, forbidden), chosen
+    advice = ", and no grid that may be used has one in every region: set an extent"
+    if fitting is not None:
+        advice = f": set a finer grid, such as {_by(fitting)}"
+    for name, mask in zip(drawn, masks, strict=True):
+        if not mask.any():
+            text = f"{places[name]}: {_no_centre(where)}{advice}"
+            faults.add(text, "gave a single cell to", "region")
+            mask[_cell_of(drawn[name], where)] = True
+    return masks, where
+
+
+def _by(where: Georeference) -> str:
+    return f"{where.shape[0]} x {where.shape[1]}"
+
+
+def _no_centre(where: Georeference) -> str:
+    return f"the region holds no cell centre of the {_by(where)} grid"
+
+
+def _grids_with_losses(
+    drawn: dict[str, list[Polygon]],
+    masks: Bool[np.ndarray, "region row column"],
+    where: Georeference,
+) -> list[tuple[Georeference, int]]:
+    """Finer and finer grids over the same ground, up to one without losses.
+
+    Of each, in how many regions no centre lies; only those that have few cells now can lose all.
+    """
+    is_small = np.count_nonzero(masks, axis=(1, 2)) <= FEW_CELLS
+    small = [each for each, few in zip(drawn.values(), is_small.tolist(), strict=True) if few]
+    edges, found = Edges.of(small), []
+    most_cells = min(MOST_CELLS, MOST_CELLS_TIMES_REGIONS // len(drawn))
+    for power in range(1, MOST_GRIDS + 1):
+        rows, columns = (round(length * FINER**power) for length in where.shape)
+        grid = from_extent(where.extent, (rows, columns), where.kind)
+        if rows * columns > most_cells or edges.crossings(grid) > MOST_SORTED:
+            break
+        losses = np.count_nonzero(cell_counts(edges, grid, len(small)) == 0)
+        found.append((grid, int(losses)))
+        if losses == 0:
+            break
+    return found
+
+
+def _cell_of(polygons: list[Polygon], where: Georeference) -> tuple[int, int]:
+    """Row and column of a place inside the largest of the polygons."""
     import shapely
 
-    first, last, begin, end = blocks.T
-    return shapely.box(
-        where.left + (begin + OVERLAP) * where.cell_width,
-        where.top - (last - OVERLAP) * where.cell_height,
-        where.left + (end - OVERLAP) * where.cell_width,
-        where.top - (first + OVERLAP) * where.cell_height,
-    )
-
-
-def _halved(blocks: Int[np.ndarray, "block 4"]) -> Int[np.ndarray, "block 4"]:
-    """Two blocks out of each, cut across its longer side."""
-    is_high = blocks[:, 1] - blocks[:, 0] >= blocks[:, 3] - blocks[:, 2]
-    low = np.where(is_high, 0, 2)
-    index = np.arange(len(blocks))
-    middle = (blocks[index, low] + blocks[index, low + 1]) // 2
-    before, after = blocks.copy(), blocks.copy()
-    before[index, low + 1] = middle
-    after[index, low] = middle
-    return np.concatenate([before, after])
-
-
-def _span(low: float, high: float, step: float, count: int) -> slice:
-    """The cells that lie at least partly between two distances from the grid's edge."""
-    first = min(max(math.floor(low / step), 0), count)
-    return slice(first, min(max(math.ceil(high / step), first), count))
-
-
-def _why_empty(bounds: Extent, where: Georeference) -> str:
-    left, bottom, right, top = where.extent
-    if bounds[0] >= right or bounds[2] <= left or bounds[1] >= top or bounds[3] <= bottom:
-        edges = ", ".join(f"{edge:g}" for edge in where.extent)
-        return f"the region lies outside the extent [{edges}]"
+    inside = shapely.intersection(polygons, shapely.box(*where.extent))
+    place = shapely.point_on_surface(inside[np.argmax(shapely.area(inside))])
+    row = math.floor((where.top - place.y) / where.cell_height)
+    column = math.floor((place.x - where.left) / where.cell_width)
     rows, columns = where.shape
-    return f"the region holds no cell centre of the {rows} x {columns} grid: set a finer grid"
+    return min(max(row, 0), rows - 1), min(max(column, 0), columns - 1)
+
+
+def _masks(
+    drawn: dict[str, list[Polygon]], where: Georeference, forbidden: Collection[str]
+) -> Bool[np.ndarray, "region row column"]:
+    edges = Edges.of(list(drawn.values()))
+    check_work(edges, where)
+    masks = np.zeros((len(drawn), *where.shape), bool)
+    for number, (name, mask) in enumerate(zip(drawn, masks, strict=True)):
+        if name in forbidden:
+            for polygon in drawn[name]:
+                fill_overlapped(mask, polygon, where)
+        else:
+            fill(mask, edges.of_region(number), where)
+    return masks

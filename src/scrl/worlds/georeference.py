@@ -34,6 +34,8 @@ class Georeference:
     """Rows and columns of the grid."""
     kind: Coordinates = "plain"
     """`geographic` for WGS84 degrees, `plain` for anything flat."""
+    system: str | None = None
+    """The coordinate system that the file names, where it is another one; it is not applied."""
 
     def __post_init__(self) -> None:
         numbers = (self.left, self.top, self.cell_width, self.cell_height)
@@ -44,6 +46,18 @@ class Georeference:
             raise MapError(f"a cell must be wider and higher than 0 map units, not {size}")
         if self.kind == "geographic":
             check_geographic(self.extent)
+
+    def warnings(self) -> list[str]:
+        """That coordinates do not count as what the file says that they are."""
+        if self.system is None:
+            return []
+        taken = "degrees of longitude and latitude (WGS84)"
+        if self.kind == "plain":
+            taken = "a flat drawing without a place on Earth"
+        return [
+            f"the file's coordinate system, {self.system}, is not applied: "
+            f"its coordinates are taken for {taken}"
+        ]
 
     @property
     def extent(self) -> Extent:

@@ -20,7 +20,11 @@ from scrl.worlds.regions import MOST_CELLS, RegionMap, located
 GEOJSON_SUFFIXES = (".geojson", ".json")
 IMAGE_SUFFIXES = (".png", ".tif", ".tiff", ".bmp", ".gif")
 SUFFIXES = (*GEOJSON_SUFFIXES, *IMAGE_SUFFIXES, ".npy")
-DEFAULT_GRID = (50, 50)
+
+
+def is_map_name(name: str | Path) -> bool:
+    """Whether a file of this name is read as a map."""
+    return Path(name).suffix.lower() in SUFFIXES
 
 
 def _is_whole(value: object) -> bool:
@@ -65,7 +69,8 @@ class MapOptions:
     """How to read a map file; lists are taken as tuples."""
 
     grid: tuple[int, int] | None = None
-    """Rows and columns; default 50 x 50 for GeoJSON, else the file's own size."""
+    """Rows and columns; for GeoJSON by default 50 x 50, or finer if a region needs it; else the
+    file's own size."""
     extent: Extent | None = None
     """xmin, ymin, xmax, ymax of the grid; default the bounding box, or what the file says."""
     coordinates: Coordinates = "geographic"
@@ -78,6 +83,8 @@ class MapOptions:
     """The shape or shapes that outline the field, `*` for the regions; default the whole grid."""
     forbidden: str | tuple[str, ...] = ()
     """The shape or shapes that must not be entered, and with them every cell they overlap."""
+    strict: bool = False
+    """Whether a GeoJSON file with faults is refused; else it is repaired, with warnings."""
 
     def __post_init__(self) -> None:
         for name in ("grid", "extent", "regions", "field", "forbidden"):
@@ -93,6 +100,8 @@ class MapOptions:
             _check_texts(name, getattr(self, name))
         if not isinstance(self.region_property, str):
             raise MapError(f"region_property must be a text, not {self.region_property!r}")
+        if not isinstance(self.strict, bool):
+            raise MapError(f"strict must be true or false, not {self.strict!r}")
 
 
 DEFAULT_OPTIONS = MapOptions()
@@ -110,7 +119,12 @@ def load_map(path: Path, options: MapOptions = DEFAULT_OPTIONS) -> RegionMap:
             region_map = _read(path, options)
         except OSError as error:
             raise MapError(f"cannot be read: {error.strerror or error}") from error
-        return _cut(region_map, _as_tuple(options.field), _as_tuple(options.forbidden))
+        try:
+            cut = _cut(region_map, _as_tuple(options.field), _as_tuple(options.forbidden))
+        except MapError as error:
+            raise MapError("\n  ".join([str(error), *region_map.warnings])) from error
+        texts = [*cut.warnings, *(cut.georeference.warnings() if cut.georeference else ())]
+        return replace(cut, warnings=tuple(f"{path.name}: {each}" for each in texts))
 
 
 def _read(path: Path, options: MapOptions) -> RegionMap:
@@ -122,11 +136,12 @@ def _read(path: Path, options: MapOptions) -> RegionMap:
             )
         return read_geojson(
             path,
-            grid=options.grid or DEFAULT_GRID,
+            grid=options.grid,
             extent=options.extent,
             coordinates=options.coordinates,
             region_property=options.region_property,
             forbidden=_as_tuple(options.forbidden),
+            strict=options.strict,
         )
     read = read_image if path.suffix.lower() in IMAGE_SUFFIXES else read_array
     forbidden = _as_tuple(options.forbidden)
@@ -158,6 +173,7 @@ def _cut(region_map: RegionMap, field: tuple[str, ...], forbidden: tuple[str, ..
         inside,
         blocked,
         region_map.georeference,
+        region_map.warnings,
     )
 
 
@@ -176,9 +192,11 @@ def _as_tuple(names: str | tuple[str, ...] | None) -> tuple[str, ...]:
 
 
 def _check_file(path: Path) -> None:
-    if path.suffix.lower() not in SUFFIXES:
+    if not is_map_name(path):
         found = f"'{path.suffix}'" if path.suffix else "none"
         raise MapError(f"a map's file name must end in {', '.join(SUFFIXES)}, not {found}")
+    if path.is_symlink() and not path.exists():
+        raise MapError("this is a symbolic link that leads to no file, or in a circle")
     if path.is_dir():
         raise MapError("this is a folder, not a map file")
     if not path.exists():

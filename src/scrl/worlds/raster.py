@@ -6,6 +6,7 @@ import math
 import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,6 +25,7 @@ STRETCHED = {"L;2": 85, "L;4": 17}
 PIXEL_SCALE_TAG, TIEPOINT_TAG, GEO_KEYS_TAG = 33550, 33922, 34735
 MODEL_TYPE_KEY, RASTER_TYPE_KEY = 1024, 1025
 MODEL_IS_GEOGRAPHIC, PIXEL_IS_POINT = 2, 2
+GEOGRAPHIC_KEY, PROJECTED_KEY, WGS84 = 2048, 3072, 4326
 
 
 def read_image(
@@ -149,7 +151,10 @@ def _tiff_georeference(tags: dict[int, Any], shape: tuple[int, ...]) -> Georefer
         column, row = column + 0.5, row + 0.5
     kind = "geographic" if keys.get(MODEL_TYPE_KEY) == MODEL_IS_GEOGRAPHIC else "plain"
     rows, columns = shape
-    return Georeference(x - column * width, y + row * height, width, height, (rows, columns), kind)
+    left, top = x - column * width, y + row * height
+    code = keys.get(GEOGRAPHIC_KEY if kind == "geographic" else PROJECTED_KEY, WGS84)
+    system = None if code == WGS84 else f"EPSG:{code}"
+    return Georeference(left, top, width, height, (rows, columns), kind, system)
 
 
 def _geo_keys(directory: Sequence[int]) -> dict[int, int]:
@@ -195,5 +200,6 @@ def _resampled(
     row = (2 * np.arange(grid[0]) + 1) * rows // (2 * grid[0])
     column = (2 * np.arange(grid[1]) + 1) * columns // (2 * grid[1])
     if georeference is not None:
-        georeference = from_extent(georeference.extent, grid, georeference.kind)
+        finer = from_extent(georeference.extent, grid, georeference.kind)
+        georeference = replace(finer, system=georeference.system)
     return array[..., row[:, None], column], georeference

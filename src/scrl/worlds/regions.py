@@ -33,6 +33,8 @@ class RegionMap:
     """Which cells must not be entered."""
     georeference: Georeference | None = None
     """Where the grid lies, if the map says so."""
+    warnings: tuple[str, ...] = ()
+    """What was repaired or not taken from the file; equal maps may differ in it."""
 
     def __post_init__(self) -> None:
         check_size(len(self.names), self.field.shape)
