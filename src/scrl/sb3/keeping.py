@@ -20,8 +20,8 @@ from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
 from scrl.errors import ScrlError, did_you_mean
 from scrl.evaluation import Evaluation
-from scrl.loop import AUTOMATIC_KAPPA_RATE, SETTLE_FROM, SETTLE_TO
-from scrl.penalty import largest_step
+from scrl.loop import SETTLE_FROM, SETTLE_TO
+from scrl.penalty import AUTOMATIC_KAPPA_RATE, largest_step
 from scrl.sb3.evaluating import evaluate
 from scrl.sb3.measuring import Episodes, MeasuringLanes
 from scrl.sb3.replay import repricing
