@@ -66,3 +66,15 @@ def rule_margins(table: AtomTable, density: Any, rules: int) -> np.ndarray:
     margins = np.full(rules, np.inf)
     np.minimum.at(margins, table.clause_rule, of_clause)
     return margins
+
+
+FAR = 0.5
+"""A bound is far away if the densities leave this share of it unused."""
+
+
+def is_kept_by_far(table: AtomTable, density: Any) -> bool:
+    """Whether every clause has an atom with b - a . rho above half of max(|b|, |a| . |rho|)."""
+    density = np.asarray(density, float)
+    slack = -signed_violation(table.coefficients, table.bounds, density)
+    size = np.maximum(np.abs(table.bounds), np.abs(table.coefficients) @ np.abs(density))
+    return bool((table.members & (slack > FAR * size)).any(axis=1).all())
