@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from scrl.evaluation import Evaluation, RuleResult
-from scrl.outcome import SeedResult, TrainingResult
+from scrl.outcome import SeedResult, TrainingResult, overpriced
+from scrl.rules import RuleSet
 
 REFERENCE = -10.0
 
@@ -142,3 +143,33 @@ def test_a_result_read_elsewhere_names_the_folder_it_was_read_from() -> None:
     moved = TrainingResult.from_json(MIXED.to_json(), Path("elsewhere"))
     assert moved.run == Path("elsewhere")
     assert moved.to_json()["seeds"][0]["run"] == "elsewhere"
+
+
+SIDES = "if left > 100 then right >= 200"
+
+
+@pytest.mark.parametrize(
+    ("rules", "left", "right", "price", "is_warned"),
+    [
+        ("left <= 100", 11.0, 120.0, -5.0, True),  # 89 of 100 unused
+        ("left <= 100", 96.0, 400.0, -0.2, False),
+        ("left <= 100", 11.0, 489.0, 0.0, False),  # nothing is paid
+        ("left <= 100", 150.0, 350.0, -5.0, False),
+        (SIDES, 2.0, 118.0, -2.0, True),
+        (SIDES, 250.0, 250.0, -2.0, False),  # 50 of 250 above the bound
+        ("left <= 100 and right >= 200", 2.0, 201.0, -2.0, False),  # the second one binds
+        ("left - right <= 0", 10.0, 490.0, -2.0, True),  # 480 of 500
+    ],
+)
+def test_a_price_for_rules_that_do_not_bind_is_warned_of(
+    rules: str, left: float, right: float, price: float, is_warned: bool
+) -> None:
+    density = {"left": left, "right": right}
+    found = dataclasses.replace(seed_result(0, 120.0, 0.0).evaluation, density=density)
+    texts = overpriced(RuleSet.of(rules, tuple(density)), found, [price, 0.0])
+    assert bool(texts) == is_warned
+    one = dataclasses.replace(seed_result(3, -12.0, 0.0), warnings=texts)
+    again = TrainingResult.from_json(result(one).to_json(), Path("runs") / "one")
+    assert again.warnings == [f"seed 3: {text}" for text in texts]
+    assert ("warning: seed 3: every rule is kept by far" in str(again)) == is_warned
+    assert ("(left -" in str(again)) == is_warned

@@ -16,14 +16,11 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from scrl.learners import Eyes, Pricing, SeeingPolicy, SweepEyes
 from scrl.measuring import Measurement, Task, measure
-from scrl.penalty import largest_step
+from scrl.penalty import AUTOMATIC_KAPPA_RATE, largest_step
 from scrl.plan import LearningPlan
 from scrl.policies import Constant
 from scrl.rollout import Stretch, begin_worlds, gather
 from scrl.worlds.sweep import SweepState, SweepWorld
-
-AUTOMATIC_KAPPA_RATE = 9.0
-"""Beta without a setting: this many times (mean reward of a step) / (all that was given out)."""
 
 
 class Best(NamedTuple):
@@ -44,7 +41,7 @@ class LoopState(NamedTuple):
     eyes: Eyes
     kappa: Float[Array, " atom"]
     kappa_rate: Float[Array, "*atoms"]
-    """Beta in the first round: one number, or one for each atom."""
+    """Beta before it shrinks from round to round: one number, or one for each atom."""
     worlds: SweepState | None
     """Where they stand; none where worlds step elsewhere and begin anew in every round."""
     best: Best

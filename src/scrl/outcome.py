@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from scrl.evaluation import Evaluation
+from scrl.penalty import is_kept_by_far
+from scrl.rules import AtomTable, RuleSet
 
 
 @dataclass(frozen=True)
@@ -18,10 +22,31 @@ class SeedResult:
     evaluation: Evaluation
     gap: float | None
     """(reference return - return) / |reference return|; none where there is no reference."""
+    warnings: tuple[str, ...] = ()
+    """Why its return may be worse than need be."""
 
     @property
     def is_satisfied(self) -> bool:
         return self.evaluation.is_satisfied
+
+
+def overpriced(rules: RuleSet, found: Evaluation, price: Any) -> tuple[str, ...]:
+    """A warning where a policy still pays for rules of which none is anywhere near its bound.
+
+    At the best possible only rules that bind have a price. So such a policy was charged too much,
+    and one that pays less, or nothing at all, may keep the rules with a better return. Whether it
+    does, only another training tells.
+    """
+    table = AtomTable.of(rules)
+    if not np.any(price) or not is_kept_by_far(table, list(found.density.values())):
+        return ()
+    paid = zip(table.regions, np.ravel(price).tolist(), strict=True)
+    told = ", ".join(f"{name} {each:+.3g}" for name, each in paid if each)
+    return (
+        f"every rule is kept by far, and yet the policy acts as if steps were priced ({told}): its "
+        "return may be worse than the rules ask for. Compare with penalty='none', and try a "
+        "smaller kappa_rate or more iterations",
+    )
 
 
 @dataclass(frozen=True)
@@ -58,6 +83,11 @@ class TrainingResult:
         return max(self.seeds, key=rank)
 
     @property
+    def warnings(self) -> list[str]:
+        """Those of all seeds."""
+        return [f"seed {each.seed}: {text}" for each in self.seeds for text in each.warnings]
+
+    @property
     def gaps(self) -> list[float]:
         """Of the seeds that keep every rule."""
         return [seed.gap for seed in self.seeds if seed.is_satisfied and seed.gap is not None]
@@ -82,6 +112,7 @@ class TrainingResult:
                     "seed": each.seed,
                     "gap": each.gap,
                     "run": str(self.run),
+                    "warnings": list(each.warnings),
                 }
                 for each in self.seeds
             ],
@@ -100,7 +131,12 @@ class TrainingResult:
             method=document["method"],
             reference=document["reference"],
             seeds=tuple(
-                SeedResult(each["seed"], Evaluation.from_json(each), each["gap"])
+                SeedResult(
+                    each["seed"],
+                    Evaluation.from_json(each),
+                    each["gap"],
+                    tuple(each.get("warnings", ())),
+                )
                 for each in document["seeds"]
             ),
             env_steps=document["env_steps"],
@@ -120,4 +156,5 @@ class TrainingResult:
         for each in self.seeds:
             found = each.evaluation
             lines.append(f"  seed {each.seed}: return {found.return_:.2f}, {found.summary}")
+        lines += [f"  warning: {text}" for text in self.warnings]
         return "\n".join([*lines, f"  run folder: {self.run}"])

@@ -18,7 +18,7 @@ from scrl.learners import SeeingPolicy
 from scrl.loop import LoopState, Metrics
 from scrl.measuring import Task
 from scrl.methods import TrainingConfig
-from scrl.outcome import SeedResult, TrainingResult
+from scrl.outcome import SeedResult, TrainingResult, overpriced
 from scrl.problems import Problem, Terms
 from scrl.rounds import task_of
 from scrl.runs import RunFolder
@@ -182,7 +182,7 @@ class Underway:
     def _seed_result(self, policy: SeeingPolicy, seed: int, reference: float | None) -> SeedResult:
         found = self._judge.report(self.problem, policy, seed, self.config.method)
         gap = None if reference is None else (reference - found.return_) / abs(reference)
-        return SeedResult(seed, found, gap)
+        return SeedResult(seed, found, gap, overpriced(self.problem.rules, found, policy.price))
 
 
 def _row(

@@ -16,9 +16,10 @@ import pytest
 
 import scrl
 from scrl.errors import PolicyError
-from scrl.outside.compiled import round_keys
+from scrl.outside.compiled import move_all, policies, round_keys
 from scrl.outside.rounds import OutsideRounds
 from scrl.outside.training import check_same, configure_outside, task_outside
+from scrl.rollout import Episode
 from scrl.runs import RunError, RunFolder
 from scrl.underway import Progress
 
@@ -202,6 +203,47 @@ def test_rules_are_learned(tmp_path: Path) -> None:
     assert RunFolder.open(result.run).metrics()[0]["violation"] > 2.0
     assert result.is_satisfied
     assert result.best.evaluation.density["west"] >= 3.0
+
+
+def test_a_rule_may_count_up_or_down_and_in_any_unit(tmp_path: Path) -> None:
+    """`time <= 4` and `fuel >= -16`, where a step burns 4: the same rule, so the same training.
+
+    What a step of a region earns is price times label; if networks saw the price alone, the two
+    would differ in its sign, and end with different policies.
+    """
+    seen = []
+    for name, amount, rules in (("time", 1.0, "time <= 4"), ("fuel", -4.0, "fuel >= -16")):
+        labels = {name: lambda _observation, amount=amount: amount}
+        run = train(make_walk, tmp_path / name, labels=labels, regions=None, rules=rules).run
+        rows = RunFolder.open(run).metrics()
+        assert max(row["kappa/0"] for row in rows) > 0.0
+        seen.append([(row["loss"], row["return"], row[f"density/{name}"] / amount) for row in rows])
+    np.testing.assert_allclose(*seen, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("rules", "steps", "kappa"),
+    [
+        ("time <= 4", 8, 9 * 4 / 8),
+        ("time <= 4", 400, 9 * 396 / 400),  # a trained policy that lives 50 times as long
+        ("time >= 400", 8, 9 * 392 / 400),  # an untrained one that cannot give this much yet
+    ],
+)
+def test_kappa_moves_by_shares_of_the_present_episodes(
+    rules: str, steps: int, kappa: float
+) -> None:
+    """A step costs 1 and takes 1 of time, so a violation by a whole episode moves kappa by 9."""
+    labels = {"time": lambda _observation: 1.0}
+    problem = scrl.environment(make_walk, horizon_steps=HORIZON, labels=labels, rules=rules)
+    config = configure_outside(problem, settings=LOOP)
+    task = task_outside(problem, config)
+    with problem.open(config.loop.worlds) as lanes:
+        state = OutsideRounds(config.plan, task, problem.actions, lanes, (0,)).begin()
+    time = np.full((1, 4), steps)
+    ran = Episode(-time, time[..., None].astype(float), time, np.ones((1, 4), bool))
+    policy = policies(config.plan, task, state)
+    moved, _ = move_all(config.plan, task, state, policy, ran, True)
+    assert moved.kappa[0, 0] == pytest.approx(kappa)
 
 
 class Unrewarded(Walk):

@@ -51,6 +51,16 @@ def test_the_first_move_of_kappa_is_the_one_of_the_paper() -> None:
     np.testing.assert_allclose(second.kappa, expected, rtol=1e-5)
 
 
+def test_without_a_rate_one_move_is_at_most_nine_price_units() -> None:
+    """A rule that asks for seven times what ten steps can give counts as broken by one whole."""
+    env = scrl.sb3.Ruled(Sharing, "right >= 70", "amounts")
+    keep = scrl.sb3.KeepRules(env, every=32, episodes=1, inset=0.0, last_kappa_rate=1.0)
+    ppo(env).learn(32, callback=keep)
+    first, second = keep.history[:2]
+    share = (70.0 - first.density["right"]) / 70.0
+    assert second.kappa[0] == pytest.approx(9.0 * env.charges.price_unit * share, rel=1e-5)
+
+
 def test_labels_of_both_signs_do_not_cancel() -> None:
     """Five steps give 2 and five take 2: nothing in all, and still 2 a step."""
 

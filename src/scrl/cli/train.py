@@ -86,6 +86,7 @@ def train(
                 steps=steps, settings=parse_settings(settings or []), seeds=seeds, seed=seed,
                 out=out, watch=watching,
             )  # fmt: skip
+    warn(result.warnings)
     if as_json:
         print_json(result.to_json())
     else:

@@ -13,7 +13,6 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 from scrl.learners import SeeingPolicy
 from scrl.learners.actions import Choice
 from scrl.loop import (
-    AUTOMATIC_KAPPA_RATE,
     LoopState,
     Metrics,
     around,
@@ -26,6 +25,7 @@ from scrl.measuring import Task, judge
 from scrl.outside.driving import SAMPLES, FirstDrive
 from scrl.outside.eyes import OutsideEyes, Usual
 from scrl.outside.spaces import Actions
+from scrl.penalty import automatic_kappa_rate
 from scrl.plan import LearningPlan
 from scrl.rollout import Episode, Stretch
 
@@ -80,14 +80,22 @@ def begin_all(
     def of_seed(first: FirstDrive, key: PRNGKeyArray) -> LoopState:
         learner_key, loop_key, settle_key = jax.random.split(key, 3)
         eyes = _eyes(plan, task, actions, first)
-        weight = jnp.abs(task.told.coefficients)
-        unit = (weight @ eyes.label_unit) / weight.sum(axis=1)
-        beta = AUTOMATIC_KAPPA_RATE * eyes.price_unit / (unit**2 * first.steps.mean())
-        if plan.loop.kappa_rate is not None:
-            beta = jnp.full_like(beta, plan.loop.kappa_rate)
+        beta = _kappa_rate(plan, task, eyes, first.steps.mean())
         return untrained(plan, task, eyes, beta, keys=(learner_key, loop_key, settle_key))
 
     return jax.vmap(of_seed)(first, keys)
+
+
+def _kappa_rate(
+    plan: LearningPlan, task: Task, eyes: OutsideEyes, steps: Float[Array, ""]
+) -> Float[Array, " atom"]:
+    """Beta of every atom, for episodes of so many steps."""
+    told = task.told
+    if plan.loop.kappa_rate is not None:
+        return jnp.full(told.bounds.shape, plan.loop.kappa_rate)
+    weight = jnp.abs(told.coefficients)
+    unit = weight @ jnp.abs(eyes.label_unit) / weight.sum(axis=1)
+    return automatic_kappa_rate(eyes.price_unit / unit, unit * steps, told.bounds)
 
 
 def _eyes(plan: LearningPlan, task: Task, actions: Actions, first: FirstDrive) -> OutsideEyes:
@@ -99,12 +107,14 @@ def _eyes(plan: LearningPlan, task: Task, actions: Actions, first: FirstDrive) -
         1.0,
     )
     served = jnp.maximum(first.served.mean(axis=0), 0.1 * label_unit * first.steps.mean())
+    # What counts down has negative units: networks see what a step earns, however it is counted.
+    sign = jnp.where(first.net.sum(axis=0) < 0, -1.0, 1.0)
     sees_prices = plan.loop.sees_prices
     seen = first.features.reshape(-1, first.features.shape[-1])
     return OutsideEyes(
         price_unit=size / first.steps.mean(),
-        channel_unit=jnp.concatenate([size[None], *([served] if sees_prices else [])]),
-        label_unit=label_unit,
+        channel_unit=jnp.concatenate([size[None], *([sign * served] if sees_prices else [])]),
+        label_unit=sign * label_unit,
         usual=Usual(jnp.asarray(float(len(seen))), seen.mean(axis=0), seen.var(axis=0)),
         actions=actions.kind,
         features=seen.shape[1],
@@ -120,7 +130,7 @@ def first_drive_like(worlds: int, features: int, regions: int) -> FirstDrive:
     def of(*shape: int) -> Any:
         return jax.ShapeDtypeStruct((1, worlds, *shape), jnp.float32)
 
-    return FirstDrive(of(), of(), of(regions), of(regions), of(SAMPLES, features))
+    return FirstDrive(of(), of(), of(regions), of(regions), of(regions), of(SAMPLES, features))
 
 
 @partial(jax.jit, static_argnums=0)
@@ -181,10 +191,15 @@ def move_all(
     ran: Episode,
     is_learning: bool,
 ) -> tuple[LoopState, Metrics]:
-    """Judge the measured episodes of every seed and move its kappa; settling ends a round so."""
+    """Judge the measured episodes of every seed and move its kappa; settling ends a round so.
+
+    Beta is read off these episodes: policies may live many times as long as random actions do.
+    """
 
     def of_seed(state: LoopState, policy: SeeingPolicy, ran: Episode) -> Any:
         seen = judge(task, ran, deviations=plan.loop.deviations)
+        beta = _kappa_rate(plan, task, cast(OutsideEyes, state.eyes), seen.steps)
+        state = state._replace(kappa_rate=beta)
         state, metrics = move(plan, task, state, policy, seen, is_learning=is_learning)
         return state._replace(iteration=state.iteration + (not is_learning)), metrics
 

@@ -75,6 +75,8 @@ class FirstDrive(NamedTuple):
     steps: Float[np.ndarray, " lane"]
     served: Float[np.ndarray, "lane region"]
     """Sum of all labels, without their signs."""
+    net: Float[np.ndarray, "lane region"]
+    """The same with their signs."""
     times: Float[np.ndarray, "lane region"]
     """Steps with a label that is not 0."""
     features: Float[np.ndarray, "sample lane feature"]
@@ -89,7 +91,7 @@ def drive_at_random(lanes: Lanes, actions: Actions, *, seeds: Sequence[int]) -> 
     chance = np.random.default_rng(list(map(int, seeds)))
     regions = len(lanes.labels.names)
     size, steps = np.zeros(lanes.count), np.zeros(lanes.count)
-    served, times = np.zeros((2, lanes.count, regions))
+    served, net, times = np.zeros((3, lanes.count, regions))
     kept: list[np.ndarray] = []
     is_open: Bool[np.ndarray, " lane"] = np.ones(lanes.count, bool)
     lanes.reset(seeds)
@@ -99,7 +101,9 @@ def drive_at_random(lanes: Lanes, actions: Actions, *, seeds: Sequence[int]) -> 
         size += is_open * np.abs(now.reward)
         steps += is_open
         served += is_open[:, None] * np.abs(now.labels)
+        net += is_open[:, None] * now.labels
         times += is_open[:, None] * (now.labels != 0)
         is_open &= ~(now.is_terminated | now.is_truncated)
     chosen = np.linspace(0, len(kept) - 1, SAMPLES).astype(int)
-    return FirstDrive(size, steps, served, times, np.stack([kept[place] for place in chosen]))
+    samples = np.stack([kept[place] for place in chosen])
+    return FirstDrive(size, steps, served, net, times, samples)

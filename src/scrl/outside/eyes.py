@@ -44,7 +44,7 @@ class OutsideEyes(PricedEyes, eqx.Module):
     channel_unit: Float[Array, " channel"]
     """Typical sizes of what the critic predicts."""
     label_unit: Float[Array, " region"]
-    """What a step gives to a region, when it gives something."""
+    """What a step gives to a region, when it gives something; below 0 where labels count down."""
     usual: Usual
     actions: ActionKind = eqx.field(static=True)
     features: int = eqx.field(static=True)
@@ -75,7 +75,7 @@ class OutsideEyes(PricedEyes, eqx.Module):
         return jnp.concatenate([features, self.seen_prices(price)])
 
     def seen_prices(self, price: Float[Array, " region"]) -> Float[Array, " region"]:
-        """Prices as networks see them."""
+        """Prices as networks see them: what a usual step in a region earns, in usual rewards."""
         return jnp.arcsinh(price * self.label_unit / self.price_unit)
 
     def critic(

@@ -67,7 +67,7 @@ class Charges:
     def moved(
         self,
         density: Float[np.ndarray, " region"],
-        rate: float,
+        rate: Float[np.ndarray, " atom"],
         aim: Float[np.ndarray, " atom"],
     ) -> Float[np.ndarray, " atom"]:
         """Kappa after one move, aiming so far inside each bound."""

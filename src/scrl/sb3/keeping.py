@@ -20,8 +20,8 @@ from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
 from scrl.errors import ScrlError, did_you_mean
 from scrl.evaluation import Evaluation
-from scrl.loop import AUTOMATIC_KAPPA_RATE, SETTLE_FROM, SETTLE_TO
-from scrl.penalty import largest_step
+from scrl.loop import SETTLE_FROM, SETTLE_TO
+from scrl.penalty import automatic_kappa_rate, largest_step
 from scrl.sb3.evaluating import evaluate
 from scrl.sb3.measuring import Episodes, MeasuringLanes
 from scrl.sb3.replay import repricing
@@ -112,7 +112,7 @@ class KeepRules(BaseCallback):
         self.evaluation: Evaluation | None = None
         """The policy that learning ended with, in episodes that had no part in choosing it."""
         self._next_move = 0
-        self._rate: float | None = None
+        self._has_units = False
 
     def _on_training_start(self) -> None:
         learns_in = self.model.get_env()
@@ -124,8 +124,8 @@ class KeepRules(BaseCallback):
             self.model.replay_buffer = buffer
         episodes = self.config.episodes if self.env.room.is_random else 1
         self._lanes = MeasuringLanes(self.env, episodes, self.config.seed)
-        if self._rate is None:
-            self._rate = self._read_units(self._lanes.run_at_random(self.config.seed))
+        if not self._has_units:
+            self._read_units(self._lanes.run_at_random(self.config.seed))
         # Until it learns, an off-policy algorithm collects at random: kappa would wind up.
         self._next_move = max(self.num_timesteps, getattr(self.model, "learning_starts", 0))
 
@@ -172,19 +172,25 @@ class KeepRules(BaseCallback):
         self._log(seen)
         step = largest_step(charges.table.coefficients, charges.rate)
         aim = config.inset * step + error
-        self._set_kappa(charges.moved(density, share * (self._rate or 0.0), aim))
+        self._set_kappa(charges.moved(density, share * self._kappa_rate(ran), aim))
 
-    def _read_units(self, ran: Episodes) -> float:
-        """Beta, from a drive at random: what a step costs, and how much there is to give out.
+    def _read_units(self, ran: Episodes) -> None:
+        """From a drive at random: what a step costs, and what it gives out.
 
         An untrained policy would not do: if it does nothing at all, a step seems to cost nothing.
         """
         charges, room = self.env.charges, self.env.room
         charges.price_unit = ran.step_cost
         charges.rate = ran.rate if room.rate is None else room.rate
+        self._has_units = True
+
+    def _kappa_rate(self, ran: Episodes) -> Float[np.ndarray, " atom"]:
+        """Beta of every atom, from the present episodes."""
+        charges, bounds = self.env.charges, self.env.charges.table.bounds
         if self.config.kappa_rate is not None:
-            return self.config.kappa_rate
-        return AUTOMATIC_KAPPA_RATE * ran.step_cost / (charges.rate * float(ran.steps.mean()))
+            return np.full(bounds.shape, self.config.kappa_rate)
+        given_out = charges.rate * float(ran.steps.mean())
+        return automatic_kappa_rate(charges.price_unit, given_out, bounds)
 
     def _is_better(self, found: Measured, old: Measured) -> bool:
         """Rules first, then return."""
