@@ -19,6 +19,7 @@ from scrl.bench.rows import Row, rows_of
 from scrl.bench.tables import VARIANTS, Cell, Table
 from scrl.bench.writing import as_csv, latex, markdown
 from scrl.errors import ScrlError
+from scrl.files import replacing
 from scrl.methods import TrainingConfig, configure
 from scrl.outcome import TrainingResult
 from scrl.problems import Problem, load
@@ -75,7 +76,8 @@ def run_bench(  # noqa: PLR0913 (one for each thing that a user may want to say)
     rows = tuple(rows_of([(cell, found[cell]) for cell in cells], problems.__getitem__))
     for ending, text in [("md", markdown(table, rows)), ("csv", as_csv(rows)),
                          ("tex", latex(table, rows))]:  # fmt: skip
-        (out / f"{table.name}.{ending}").write_text(text, encoding="utf-8")
+        with replacing(out / f"{table.name}.{ending}") as file:
+            file.write(text.encode())
     return BenchResult(table, rows, out)
 
 

@@ -16,9 +16,9 @@ from scrl.export.plan import MANY_ITEMS, count_items
 from scrl.export.portable import Portable
 from scrl.export.segments import ExportError, segments
 from scrl.export.sweep_policy import SweepPolicy
+from scrl.files import replacing
 from scrl.problems import Problem
 from scrl.route import Route
-from scrl.runfiles.files import replacing
 from scrl.runs import KeptEnvironment
 
 WORTH_SAYING = 0.01

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from pathlib import Path
 from typing import Any
 
 from scrl.errors import ProblemError
+from scrl.files import replacing
 from scrl.problems.load import BUILTIN_FOLDER, load_file, with_room
 from scrl.problems.problem import Problem
-from scrl.problems.save import changed_fields
+from scrl.problems.save import changed_fields, copy
 from scrl.problems.terms import ProblemOptions
 from scrl.problems.toml_text import value_text
 from scrl.rules.words import show_name
@@ -37,9 +37,10 @@ def start_problem(folder: Path, map_path: Path | None = None, **options: Any) ->
     spec = with_room(SweepSpec(load_map(source, chosen)))
     text = problem_text(folder.name, source.name, spec, chosen)
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, folder / source.name)
+    copy(source, folder / source.name)
     path = folder / "problem.toml"
-    path.write_text(text, encoding="utf-8")
+    with replacing(path) as file:
+        file.write(text.encode())
     return load_file(path)
 
 
