@@ -9,8 +9,8 @@ import re
 import secrets
 import shlex
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -153,11 +153,9 @@ class RunFolder:
         folder._check_result_files()
         return folder
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self) -> AbstractContextManager[None]:
         """Be the only writer; raise, naming the other, where there is one."""
-        with only_writer(self.path):
-            yield
+        return only_writer(self.path)
 
     def _write_record(self) -> None:
         document = {**dataclasses.asdict(self.record), "files": self._files}

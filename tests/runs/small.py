@@ -39,10 +39,14 @@ def mark_of(run: RunFolder) -> Path:
 
 
 def rewrite(path: Path, **changes: Any) -> None:
-    """Change what a document says, and its checksum with it."""
+    """Change what a document says, and all checksums with it."""
     document = json.loads(path.read_text()) | {"schema": SCHEMA} | changes
     document.pop("checksum", None)
     write_json(path, document)
+    for other in (path.parent / "run.json", path.parent / "result.json"):
+        files = json.loads(other.read_text()).get("files", {}) if other.exists() else {}
+        if path.name in files:
+            rewrite(other, files=files | checksums_of(path.parent, path.name))
 
 
 def flip(path: Path, place: int = -1) -> None:
