@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
-from pathlib import Path
 
 
 class ScrlError(Exception):
@@ -60,20 +59,6 @@ def set_by(way: Callable[[str, str], str]) -> Iterator[None]:
 
 STORAGE_TROUBLES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What the system says when a file that is being written finds no room, or the disk fails."""
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Errors of the system name the file that is written here: that of a full disk does not."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is None:  # NumPy's own words for a file that was not written whole
-            reason = f"not written whole, perhaps because the disk is full ({error})"
-            raise OSError(errno.EIO, reason, str(path)) from error
-        if error.filename is None:
-            error.filename = str(path)
-        raise
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -12,6 +12,23 @@ import numpy as np
 from scrl.evaluation import Evaluation
 from scrl.penalty import is_kept_by_far
 from scrl.rules import AtomTable, RuleSet
+from scrl.runfiles.files import Each, Range, conform
+
+_NUMBER = int | float
+_EVALUATION: Mapping[str, Any] = {
+    "problem": str, "policy": str, "unit": str, "return": _NUMBER,
+    "density": Each(_NUMBER), "density_se": Each(_NUMBER), "cons_vio": Range(_NUMBER, 0.0),
+    "satisfied": bool, "episodes": Range(int, 1), "episodes_satisfied": Range(int, 0),
+    "episodes_truncated": Range(int, 0), "steps": Range(_NUMBER, 0.0),
+    "horizon_is_an_end?": bool,
+    "rules": [{"name": str, "text": str, "satisfied": bool, "margin": _NUMBER}],
+}  # fmt: skip
+RESULT: Mapping[str, Any] = {
+    "problem": str, "method": str, "reference": _NUMBER | None, "env_steps": Range(int, 0),
+    "wall_s": Range(_NUMBER, 0.0),
+    "seeds": [{**_EVALUATION, "seed": Range(int, 0, 2**32), "gap": _NUMBER | None}],
+}  # fmt: skip
+"""What a result holds in result.json."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +142,8 @@ class TrainingResult:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], run: Path) -> TrainingResult:
-        """The same again from what `to_json` wrote."""
+        """The same again from what `to_json` wrote, checked."""
+        conform(document, RESULT, str(run / "result.json"), "result")
         return cls(
             problem=document["problem"],
             method=document["method"],

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from scrl.loop import LoopState, Metrics
 from scrl.outcome import TrainingResult
 from scrl.rounds import Rounds, TaskRounds
 from scrl.runs import RunFolder
-from scrl.underway import Underway, Watcher, tell
+from scrl.underway import Underway, Watcher, tell, warn
 
 CHECKPOINT_EVERY_S = 20.0
 
@@ -111,7 +111,9 @@ class Together:
         A watcher with a method `starting` is told before anything is compiled.
         """
         tell(self.watch, "starting")
-        with finishing_the_round(self.watch) as is_interrupted:
+        with ExitStack() as held, finishing_the_round(self.watch) as is_interrupted:
+            for run in self.runs:
+                held.enter_context(run.folder.writing())
             began = time.monotonic()
             state = self._begin_or_go_on()
             before_s = max(run.wall_s for run in self.runs)
@@ -139,6 +141,8 @@ class Together:
     def _begin_or_go_on(self) -> LoopState:
         fresh = self.rounds.begin()
         parts = [run.restore(self.rounds.part(fresh, index)) for index, run in enumerate(self.runs)]
+        for run in self.runs:
+            warn(self.watch, run.warning)
         return self.rounds.whole(parts) if any(run.done for run in self.runs) else fresh
 
     def _round(self, state: LoopState) -> tuple[LoopState, list[tuple[Underway, Metrics]]]:

@@ -30,10 +30,7 @@ def load_policy(run: Path | str, seed: int | None = None) -> SeeingPolicy:
 
 def seed_index(folder: RunFolder, seed: int | None) -> int:
     """The place of a seed, or of the best one, among those of a finished run."""
-    chosen = read_seed(folder, seed).seed
-    if chosen not in folder.record.seeds:
-        raise RunError(f"{folder.path}: damaged: result.json has a seed that run.json has not")
-    return folder.record.seeds.index(chosen)
+    return folder.record.seeds.index(read_seed(folder, seed).seed)
 
 
 def read_seed(folder: RunFolder, seed: int | None) -> SeedResult:
@@ -57,11 +54,26 @@ def read_result(folder: RunFolder) -> TrainingResult | None:
     found = folder.result()
     if found is None:
         return None
-    try:
-        return TrainingResult.from_json(found, folder.path)
-    except (KeyError, TypeError) as error:
-        path = folder.path / "result.json"
-        raise RunError(f"{path}: damaged: {error} is missing or wrong") from None
+    result = TrainingResult.from_json(found, folder.path)
+    _check(result, folder)
+    return result
+
+
+def _check(result: TrainingResult, folder: RunFolder) -> None:
+    """Raise where a result is not one of the seeds and of the problem beside it."""
+    path = folder.path / "result.json"
+    if sorted(each.seed for each in result.seeds) != sorted(folder.record.seeds):
+        raise RunError(f"{path}: damaged: the seeds in it are not those of run.json")
+    if not folder.has_problem:
+        return
+    problem = folder.terms()
+    rules = [rule.name for rule in problem.rules.rules]
+    regions = set(problem.regions)
+    for each in result.seeds:
+        found = each.evaluation
+        amounts = (found.density, found.density_se)
+        if [rule.name for rule in found.rules] != rules or any(set(x) != regions for x in amounts):
+            raise RunError(f"{path}: speaks of other rules or regions than the problem beside it")
 
 
 def _policies_like(folder: RunFolder) -> SeeingPolicy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ from scrl.trained import report, seed_policy
 
 
 class DivergedError(ScrlError):
-    """Numbers grew beyond all bounds; the last good checkpoint is kept."""
+    """Numbers grew beyond all bounds; the last good checkpoint, if there is one, is kept."""
 
 
 class Judge(NamedTuple):
@@ -64,6 +65,14 @@ def tell(watch: Any, what: str, *details: Any) -> None:
         method(*details)
 
 
+def warn(watch: Any, text: str | None) -> None:
+    """Say something aloud: to whoever watches, or as a warning of Python."""
+    if text is not None and hasattr(watch, "say"):
+        watch.say(f"warning: {text}")
+    elif text is not None:
+        warnings.warn(text, stacklevel=2)
+
+
 class Underway:
     """One problem, one method and its seeds, on the way to a result."""
 
@@ -81,6 +90,8 @@ class Underway:
         """Rounds done."""
         self.env_steps = 0
         self.wall_s = 0.0
+        self.warning: str | None = None
+        """What whoever goes on with the run must know."""
 
     @classmethod
     def again(cls, folder: RunFolder) -> Underway:
@@ -96,11 +107,15 @@ class Underway:
         return task_of(cast(Problem, self.problem), self.config)
 
     def restore(self, fresh: LoopState) -> LoopState:
-        """The state of the last checkpoint; where there is none, the fresh one."""
+        """The state of the last checkpoint; where there is none, the fresh one.
+
+        Where the last one is damaged, `warning` says so.
+        """
         found = self.folder.load_checkpoint(self._kept(fresh))
         if found is None:
             return fresh
         self.done, self.wall_s = found.iteration, found.wall_s
+        self.warning = found.warning
         state, env_steps = found.state
         self.env_steps = int(env_steps)
         return state
@@ -161,8 +176,8 @@ class Underway:
         )
         raise DivergedError(
             f"training diverged in round {self.done} (seed {lost}): a loss, a weight or a kappa is "
-            f"no longer a number. The last good checkpoint is kept in {self.folder.path}; try a "
-            "smaller learning_rate or kappa_rate"
+            f"no longer a number. {self.folder.kept_so_far}; try a smaller learning_rate or "
+            "kappa_rate"
         )
 
     def _log(self, metrics: Metrics, is_learning: bool) -> None:

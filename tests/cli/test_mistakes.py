@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from scrl.cli.app import app
-from scrl.errors import writing
+from scrl.files import replacing
 
 FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000)); "
 """A limit on the size of files stands for a full disk; the message differs, the path does not."""
@@ -144,8 +144,10 @@ def test_a_full_disk_is_named_with_its_file(
     assert not (tmp_path / "my field").exists()
 
 
-def test_a_file_that_was_not_written_whole_is_named() -> None:
+def test_a_file_that_was_not_written_whole_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "state.eqx"
     full = pytest.raises(OSError, match="perhaps because the disk is full")
-    with full as caught, writing(Path("state.eqx")):
+    with full as caught, replacing(path):
         raise OSError("6144 requested and 4096 written")
-    assert caught.value.filename == "state.eqx"
+    assert caught.value.filename == str(path)
+    assert list(tmp_path.iterdir()) == []

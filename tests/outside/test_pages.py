@@ -28,6 +28,7 @@ from scrl.runs import RunFolder
 from ..report.browser import CHROMIUM, browse
 from ..report.made import make_run, small_problem
 from ..report.pages import Page, page_of
+from ..runs.small import rewrite
 from .small import HORIZON, LOOP, REGIONS, RULES, make_choices, make_walk
 
 pytestmark = pytest.mark.usefixtures("quick_compiling")
@@ -58,8 +59,7 @@ def shell(*arguments: object) -> Result:
 def changed(run: Path, path: Path, **changes: Any) -> Path:
     """A copy of a run whose environment.json says something else."""
     shutil.copytree(run, path)
-    document = json.loads((run / "environment.json").read_text())
-    (path / "environment.json").write_text(json.dumps({**document, **changes}))
+    rewrite(path / "environment.json", **changes)
     return path
 
 
@@ -182,9 +182,14 @@ def test_what_differs_is_named(run: Path, tmp_path: Path) -> None:
 
 
 def test_a_damaged_environment_is_called_so(run: Path, tmp_path: Path) -> None:
-    for key, value in (("rules", {"one": 3}), ("regions", ["west", None])):
+    for key, place, value in (
+        ("rules", "rules.one", {"one": 3}),
+        ("regions", "regions.1", ["west", None]),
+        ("actions", "actions.shape", {"low": [0.0]}),
+        ("horizon_steps", "horizon_steps", 0),
+    ):
         path = changed(run, tmp_path / key, **{key: value})
-        with pytest.raises(ScrlError, match="'regions' and 'rules' must hold texts"):
+        with pytest.raises(ScrlError, match=f"environment.json: '{place}' must be"):
             read_runs([path])
 
 
@@ -202,10 +207,10 @@ def test_a_map_and_an_environment_stand_beside_each_other(run: Path, tmp_path: P
 def test_bars_go_to_the_left_of_nothing_too(run: Path, tmp_path: Path) -> None:
     """Amounts may be negative: -2 and 6 with room of 6 % of 8 on both sides."""
     changed(run, tmp_path / "run", rules=dict.fromkeys(ASKED, "west >= -1"))
-    result = json.loads((run / "result.json").read_text())
-    for seed in result["result"]["seeds"]:
+    result = json.loads((run / "result.json").read_text())["result"]
+    for seed in result["seeds"]:
         seed["density"] = {"west": -2.0, "east": 6.0}
-    (tmp_path / "run" / "result.json").write_text(json.dumps(result))
+    rewrite(tmp_path / "run" / "result.json", result=result)
     [story] = stories_of(read_runs([tmp_path / "run"]))
     west, east = story.bars
     whole = 8.0 + 2 * 0.48
@@ -266,8 +271,8 @@ def test_eval_shows_what_was_measured_when_the_run_ended(run: Path) -> None:
 
 def test_eval_ends_with_0_where_every_rule_holds(run: Path, tmp_path: Path) -> None:
     kept = shutil.copytree(run, tmp_path / "kept")
-    text = (run / "result.json").read_text()
-    (kept / "result.json").write_text(text.replace('"satisfied": false', '"satisfied": true'))
+    text = (run / "result.json").read_text().replace('"satisfied": false', '"satisfied": true')
+    rewrite(kept / "result.json", **json.loads(text))
     done = shell("eval", kept)
     assert done.exit_code == 0, done.stderr
     assert "every rule holds" in done.stdout

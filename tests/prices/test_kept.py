@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from scrl.worlds.regions import from_labels
 from scrl.worlds.spec import SweepSpec
 
 from ..report.pages import page_of
+from ..runs.small import rewrite
 
 
 @pytest.fixture(scope="module")
@@ -70,12 +72,10 @@ def test_a_plan_has_no_seeds_to_choose_from(kept: Path) -> None:
     "plans", [[], [{"weight": 1.0}], [{"weight": 1.0, "throttles": [0.5, 7.0]}], ["no"]]
 )
 def test_a_damaged_plan_is_one_message(kept: Path, tmp_path: Path, plans: list[object]) -> None:
-    for file in kept.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    document = json.loads((kept / PLAN).read_text(encoding="utf-8"))
-    (tmp_path / PLAN).write_text(json.dumps(document | {"plans": plans}), encoding="utf-8")
-    with pytest.raises(ScrlError, match=r"plan\.json: damaged"):
-        run_plans(tmp_path)
+    run = shutil.copytree(kept, tmp_path / "run")
+    rewrite(run / PLAN, plans=plans)
+    with pytest.raises(ScrlError, match=r"plan\.json: "):
+        run_plans(run)
 
 
 def in_wind(problem: Problem) -> Problem:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+from scrl.prices import store
+from scrl.report.reading import read_runs
+from scrl.runfiles.files import SCHEMA, checksums_of, sha256, write_json
 from scrl.runs import RunFolder, RunRecord
 
+OLD = Path(__file__).parent / "before_checksums"
+"""Folders written by commit ed22d28: a trained run, an asked plan, one in an environment."""
+KINDS = ("trained", "asked", "environment")
 RECORD = RunRecord(
     problem="strip",
     method="scrl",
@@ -32,4 +39,45 @@ def mark_of(run: RunFolder) -> Path:
 
 
 def rewrite(path: Path, **changes: Any) -> None:
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    """Change what a document says, and all checksums with it."""
+    document = json.loads(path.read_text()) | {"schema": SCHEMA} | changes
+    document.pop("checksum", None)
+    write_json(path, document)
+    for other in (path.parent / "run.json", path.parent / "result.json"):
+        files = json.loads(other.read_text()).get("files", {}) if other.exists() else {}
+        if path.name in files:
+            rewrite(other, files=files | checksums_of(path.parent, path.name))
+
+
+def flip(path: Path, place: int = -1) -> None:
+    """Turn one bit of a file."""
+    data = bytearray(path.read_bytes())
+    place %= 8 * len(data)
+    data[place // 8] ^= 1 << place % 8
+    path.write_bytes(data)
+
+
+def renewed(source: Path, path: Path) -> Path:
+    """A copy of a folder of old with all the checksums that it would have today."""
+    shutil.copytree(source, path)
+    if (path / "environment.json").exists():
+        rewrite(path / "environment.json")
+    if (path / "prices.json").exists():
+        store.save(path, store.load(path))
+    if (path / "plan.json").exists():
+        rewrite(path / "plan.json")
+    if (path / "checkpoint").exists():
+        logged = sha256(path / "metrics.jsonl")
+        rewrite(path / "checkpoint" / "checkpoint.json", metrics_sha256=logged)
+    files = checksums_of(path, "problem.toml", "problem.npy", "environment.json")
+    rewrite(path / "run.json", files=files)
+    result = json.loads((path / "result.json").read_text())["result"]
+    (path / "result.json").unlink()
+    RunFolder.open(path).save_result(result)
+    return path
+
+
+def answer(path: Path) -> Any:
+    """All that commands read in a run folder, except what drives."""
+    (view,) = read_runs([path])
+    return view.folder.record, view.problem.parts(), view.result, view.rows

@@ -26,7 +26,7 @@ from .small import mark_of, rewrite, rows
         ("run.json", '{"schema": 1}', "'problem' must be a text, and is missing"),
         ("result.json", '{"schema": 1, "result": [3]}', r"'result' must be a table, not \[3\]"),
         ("metrics.jsonl", "", "metrics.jsonl: damaged: the header is missing"),
-        ("metrics.jsonl", '{"schema": 2}\n', "metrics.jsonl line 1: written by a newer scrl"),
+        ("metrics.jsonl", '{"schema": 3}\n', "metrics.jsonl line 1: written by a newer scrl"),
         ("metrics.jsonl", '{"schema": 1}\n{"seed": 1}\n', "line 2: 'iteration' must be a whole"),
     ],
 )
@@ -39,10 +39,12 @@ def test_damaged_files_are_named(run: RunFolder, name: str, text: str, message: 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"schema": 2}, r"written by a newer scrl \(schema 2, and this one reads up to 1\)"),
+        ({"schema": 3}, r"written by a newer scrl \(schema 3, and this one reads up to 2\)"),
         ({"schema": 0}, "schema 0 is unknown"),
         ({"schema": True}, "'schema' must be a whole number, not True"),
-        ({"seeds": [1, "two"]}, "'seeds' must hold whole numbers"),
+        ({"seeds": [1, "two"]}, r"'seeds.1' must be a whole number, not 'two'"),
+        ({"seeds": [1, 1]}, "'seeds' must hold one or more different whole numbers"),
+        ({"settings": {"told": 7}}, "'settings.told' must be a text, not 7"),
         ({"commit": 7}, "'commit' must be a text or null, not 7"),
     ],
 )
@@ -82,9 +84,10 @@ def test_files_that_are_too_large_are_not_read(run: RunFolder, name: str) -> Non
         ({"state": "state-1-a.eqx"}, "state-1-a.eqx: missing, but checkpoint.json names it"),
         ({"state": None}, "'state' must be a text, not None"),
         ({"sha256": "0"}, "its checksum is not the one in checkpoint.json"),
-        ({"metrics_bytes": 10**30}, "metrics.jsonl: damaged: shorter than at"),
-        ({"metrics_bytes": -1}, "metrics.jsonl: damaged: shorter than at"),
-        ({"metrics_bytes": 5}, "metrics.jsonl: damaged: no line ends at"),
+        ({"metrics_bytes": 10**30}, "a whole number is too large"),
+        ({"metrics_bytes": 10**9}, "metrics.jsonl: damaged: shorter than at"),
+        ({"metrics_bytes": -1}, "'metrics_bytes' must be a whole number of at least 1, not -1"),
+        ({"metrics_bytes": 5}, "metrics.jsonl: damaged: it is not what it was at the last"),
         ({"wall_s": "long"}, "'wall_s' must be a number, not 'long'"),
         ({"schema": 9}, "written by a newer scrl"),
     ],

@@ -46,6 +46,7 @@ def test_divergence_names_round_and_seed_and_keeps_the_last_good_checkpoint(
         with pytest.raises(DivergedError, match=r"diverged in round 3 \(seed 8\)") as diverged:
             train(problem, "ppo", run, seeds=[4, 8])
     assert "learning_rate" in str(diverged.value)
+    assert "The last good checkpoint, of round 2, is kept in" in str(diverged.value)
     assert str(run) in str(diverged.value)
     assert len(RunFolder.open(run).metrics()) == 2 * 2
     seen: list[int] = []
@@ -60,5 +61,5 @@ def test_all_seeds_that_diverged_are_named(problem: Problem, tmp_path: Path, mon
         return state, metrics._replace(loss=metrics.loss * np.nan)
 
     monkeypatch.setattr(rounds.Rounds, "learn", spoiled)
-    with pytest.raises(DivergedError, match=r"round 1 \(seed 0, 1\)"):
+    with pytest.raises(DivergedError, match=r"round 1 \(seed 0, 1\).* No checkpoint had been"):
         train(problem, "ppo", tmp_path / "run")

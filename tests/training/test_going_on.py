@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -159,11 +160,22 @@ def test_a_finished_run_is_read_and_not_trained_again(
 
 
 @pytest.mark.usefixtures("saves_every_round")
-def test_a_damaged_checkpoint_is_not_gone_on_with(problem: Problem, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_gives_way_to_the_one_before_and_that_is_said(
+    problem: Problem, tmp_path: Path, whole: Callable[[str], TrainingResult]
+) -> None:
     run = tmp_path / "run"
     with pytest.raises(Stopped):
-        train(problem, "ppo", run, watch=stop_after(2))
-    (state,) = (run / "checkpoint").glob("*.eqx")
-    state.write_bytes(state.read_bytes()[:-1])
-    with pytest.raises(RunError, match="damaged: its checksum"):
-        scrl.resume(run)
+        train(problem, "ppo", run, watch=stop_after(3))
+    states = sorted((run / "checkpoint").glob("*.eqx"))
+    assert len(states) == 2
+    shutil.copytree(run, tmp_path / "worse")
+    states[1].write_bytes(states[1].read_bytes()[:-1])
+    seen: list[int] = []
+    with pytest.warns(UserWarning, match=r"damaged: .* checkpoint before it \(round 2\)"):
+        scrl.resume(run, watch=lambda now: seen.append(now.rounds))
+    assert seen == list(range(3, ROUNDS + 1))
+    assert_same_bits(run, whole("ppo").run)
+    for state in (tmp_path / "worse" / "checkpoint").glob("*.eqx"):
+        state.write_bytes(state.read_bytes()[:-1])
+    with pytest.raises(RunError, match=f"{states[1].name}: damaged: its checksum"):
+        scrl.resume(tmp_path / "worse")

@@ -18,6 +18,7 @@ from scrl.problems import Problem
 from scrl.runs import RunError
 from scrl.trained import report
 
+from ..runs.small import flip, rewrite
 from .small import (
     LEARNERS,
     Stopped,
@@ -46,7 +47,7 @@ def test_the_policy_of_the_best_seed_is_loaded_unless_another_is_named(copied: P
     for best, expected in [(0, first), (1, second)]:
         for index, each in enumerate(document["result"]["seeds"]):
             each["return"] = -1.0 if index == best else -2.0
-        (copied / "result.json").write_text(json.dumps(document))
+        rewrite(copied / "result.json", result=document["result"])
         assert leaves(scrl.load_policy(str(copied))) == expected
 
 
@@ -92,7 +93,7 @@ def test_a_folder_that_is_no_run_has_no_policy(tmp_path: Path) -> None:
         (
             "result.json",
             lambda data: b'{"schema": 1, "result": {}}',
-            r"result\.json: damaged: 'problem' is missing",
+            r"result\.json: 'result\.problem' must be a text, and is missing",
         ),
         ("run.json", lambda data: data[:50], "run.json: damaged, not JSON"),
         (
@@ -105,6 +106,9 @@ def test_a_folder_that_is_no_run_has_no_policy(tmp_path: Path) -> None:
 def test_damage_is_named(
     copied: Path, name: str, damage: Callable[[bytes], bytes] | None, message: str
 ) -> None:
+    """Also where there are no checksums that would tell."""
+    for document in ("run.json", "result.json"):
+        rewrite(copied / document, schema=1, files={})
     path = copied / name
     if damage is None:
         path.unlink()
@@ -113,4 +117,10 @@ def test_damage_is_named(
         assert damaged != path.read_bytes()
         path.write_bytes(damaged)
     with pytest.raises(RunError, match=message):
+        scrl.load_policy(copied)
+
+
+def test_a_turned_bit_is_refused_before_anything_drives_with_it(copied: Path) -> None:
+    flip(copied / "policy.eqx")
+    with pytest.raises(RunError, match=r"policy\.eqx: damaged, or changed by hand: its checksum"):
         scrl.load_policy(copied)

@@ -18,7 +18,8 @@ from scrl.bench.progress import BenchWatcher, Teller
 from scrl.bench.rows import Row, rows_of
 from scrl.bench.tables import VARIANTS, Cell, Table
 from scrl.bench.writing import as_csv, latex, markdown
-from scrl.errors import ScrlError, writing
+from scrl.errors import ScrlError
+from scrl.files import replacing
 from scrl.methods import TrainingConfig, configure
 from scrl.outcome import TrainingResult
 from scrl.problems import Problem, load
@@ -81,9 +82,8 @@ def run_bench(  # noqa: PLR0913 (one for each thing that a user may want to say)
     note = QUICK_NOTE if is_quick else None
     for ending, text in [("md", markdown(table, rows, note)), ("csv", as_csv(rows, note)),
                          ("tex", latex(table, rows, note))]:  # fmt: skip
-        path = out / f"{table.name}.{ending}"
-        with writing(path):
-            path.write_text(text, encoding="utf-8")
+        with replacing(out / f"{table.name}.{ending}") as file:
+            file.write(text.encode())
     return BenchResult(table, rows, out, note)
 
 

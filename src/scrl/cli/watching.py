@@ -76,6 +76,10 @@ class Watching:
         """Say that Ctrl-C was heard: a round may take a while."""
         self.out.print(STOPPING)
 
+    def say(self, text: str) -> None:
+        """A line of its own."""
+        self.out.print(text, markup=False, soft_wrap=True)
+
     def _speed(self, now: TrainingProgress) -> str:
         """Steps per second since the first round, which was compiled."""
         if self.first is None:

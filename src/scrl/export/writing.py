@@ -18,9 +18,9 @@ from scrl.export.plan import MANY_FENCE_POINTS, MANY_ITEMS, count_fence_points, 
 from scrl.export.portable import Portable
 from scrl.export.segments import ExportError
 from scrl.export.sweep_policy import SweepPolicy
+from scrl.files import replacing
 from scrl.problems import Problem
 from scrl.route import Route
-from scrl.runfiles.files import replacing
 from scrl.runs import KeptEnvironment
 from scrl.worlds.transits import Transit
 

@@ -185,8 +185,8 @@ def _report_in(lanes: Lanes) -> Any:
 
 def check_lanes(problem: EnvironmentProblem, folder: RunFolder) -> None:
     """Raise where there are not as many environments as a run has begun with."""
-    lanes, needed = problem.source.lanes, folder.record.settings["settings"]["worlds"]
-    needed *= len(folder.record.seeds)
+    worlds = TrainingConfig.from_json(folder.record.settings).loop.worlds
+    lanes, needed = problem.source.lanes, worlds * len(folder.record.seeds)
     if lanes not in (None, needed):
         raise RunError(f"{folder.path}: this run began with {needed} environments, not {lanes}")
 

@@ -15,11 +15,18 @@ from scrl.prices.answer import Answer
 from scrl.prices.drives import PARTS, PriceDriver
 from scrl.prices.policy import PricePolicy
 from scrl.problems import Problem
-from scrl.runfiles.files import read_json, write_json
+from scrl.runfiles.files import Each, Range, damage_in, read_json, write_json
 from scrl.runs import RunFolder, RunRecord
 
 METHOD = "ask"
 PLAN = "plan.json"
+WEIGHTS_WITHIN = 1e-3
+"""Rounding aside, the weights of all plans add up to 1."""
+_KEPT_PLAN = {
+    "weight": Range(int | float, 0.0, 1.0 + WEIGHTS_WITHIN),
+    "stretches": [{"share": Range(int | float, 0.0, 1.0), "prices": Each(int | float)}],
+    "throttles": list | None,
+}
 
 
 def keep(answer: Answer, learned: store.Learned, path: Path | str, *, seed: int) -> RunFolder:
@@ -60,13 +67,11 @@ def kept_plans(path: Path | str) -> list[tuple[float, PricePolicy | Schedule]]:
     """What drives the plans of a folder and in which share of episodes, the most driven first."""
     folder = RunFolder.open(path)
     file = folder.path / PLAN
-    plans = read_json(file, {"plans": list})["plans"]
-    try:
+    plans = read_json(file, {"plans": [_KEPT_PLAN]})["plans"]
+    with damage_in(file):
         found = [(float(each["weight"]), _policy(folder, each)) for each in plans]
-    except (KeyError, TypeError, ValueError) as error:
-        raise PolicyError(f"{file}: damaged: {error}") from None
-    if not found:
-        raise PolicyError(f"{file}: damaged: there is no plan in it")
+    if abs(sum(weight for weight, _ in found) - 1.0) > WEIGHTS_WITHIN:
+        raise PolicyError(f"{file}: damaged: the weights of its plans do not add up to 1")
     return sorted(found, key=lambda each: -each[0])
 
 

@@ -28,7 +28,7 @@ from scrl.together import (
     finishing_the_round,
     keeping_account,
 )
-from scrl.underway import DivergedError
+from scrl.underway import DivergedError, warn
 
 METHOD = "prices"
 GENERAL = "general"
@@ -105,10 +105,11 @@ class _Learning:
         self.ranges = Ranges.around(specs) if specs else Ranges()
 
     def run(self, watch: LearningWatcher | None) -> store.Learned:
-        with finishing_the_round(watch) as is_interrupted:
+        with self.folder.writing(), finishing_the_round(watch) as is_interrupted:
             fresh = begin(self.config, key=jax.random.key(self.seed))
             found = self.folder.load_checkpoint(fresh)
             state, before_s = (fresh, 0.0) if found is None else (found.state, found.wall_s)
+            warn(watch, None if found is None else found.warning)
             began = saved = time.monotonic()
             while (done := int(state.done)) < self.config.updates:
                 count = min(UPDATES_AT_ONCE, self.config.updates - done)
@@ -134,8 +135,7 @@ class _Learning:
         if not np.isfinite(error):
             raise DivergedError(
                 f"learning diverged after {int(state.done)} updates: its error is no longer a "
-                f"number. The last checkpoint is kept in {self.folder.path}; try a smaller "
-                "learning_rate"
+                f"number. {self.folder.kept_so_far}; try a smaller learning_rate"
             )
         self.folder.log([{"iteration": int(state.done), "seed": self.seed, "loss": error}])
 

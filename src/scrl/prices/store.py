@@ -13,11 +13,19 @@ from typing import Any
 
 import jax
 
-from scrl.errors import PolicyError, ScrlError
+from scrl.errors import PolicyError
+from scrl.files import replacing
 from scrl.prices.learning import LearningConfig, begin
 from scrl.prices.policy import AheadOfFluid
 from scrl.prices.ranges import Ranges
-from scrl.runfiles.files import read_json, replacing, write_json
+from scrl.runfiles.files import (
+    Each,
+    check_files,
+    checksums_of,
+    damage_in,
+    read_json,
+    write_json,
+)
 from scrl.runfiles.trees import read_tree, write_tree
 
 SHIPPED = Path(__file__).parent / "shipped"
@@ -36,13 +44,14 @@ class Learned:
 
 
 def save(folder: Path, learned: Learned) -> None:
-    """Write both files."""
+    """Write both files, the numbers first: the card has their checksum."""
     with replacing(folder / NUMBERS) as file:
         write_tree(file, learned.ahead)
     card = {
         "settings": dataclasses.asdict(learned.config),
         "ranges": learned.ranges.to_json(),
         "made": learned.made,
+        "files": checksums_of(folder, NUMBERS),
     }
     write_json(folder / CARD, card)
 
@@ -54,14 +63,17 @@ def load(folder: Path | str) -> Learned:
         raise PolicyError(
             f"{folder}: holds no price policy ({CARD}); name a folder that `scrl learn` has written"
         )
-    card = read_json(folder / CARD, {"settings": dict, "ranges": dict, "made": dict})
-    try:
+    shape = {"settings": dict, "ranges": Each([int | float]), "made": dict, "files?": Each(str)}
+    card = read_json(folder / CARD, shape)
+    with damage_in(folder / CARD):
         config = LearningConfig(**card["settings"])
         ranges = Ranges.from_json(card["ranges"])
-    except (TypeError, ValueError, ScrlError) as error:
-        raise PolicyError(f"{folder / CARD}: damaged: {error}") from None
+    if not (folder / NUMBERS).is_file():
+        raise PolicyError(f"{folder / NUMBERS}: missing, but {CARD} describes it")
+    check_files(folder, card.get("files", {}), "restore it from a copy, or learn anew")
     like = jax.eval_shape(lambda: begin(config, key=jax.random.key(0)).slow)
-    return Learned(read_tree(folder / NUMBERS, like), ranges, config, card["made"])
+    numbers = read_tree(folder / NUMBERS, like, is_finite=True)
+    return Learned(numbers, ranges, config, card["made"])
 
 
 @cache

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from scrl.errors import ProblemError, writing
+from scrl.errors import ProblemError
+from scrl.files import replacing
 from scrl.problems.problem import Problem
 from scrl.problems.terms import ProblemOptions
 from scrl.problems.toml_text import key_text, value_text
@@ -45,11 +46,16 @@ def save(problem: Problem, path: Path | str) -> Path:
         "rules": {rule.name: rule.text for rule in problem.rules.rules},
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    with writing(map_path):
-        _write_map(problem, map_path)
-    with writing(path):
-        path.write_text(sections_text(sections), encoding="utf-8")
+    _write_map(problem, map_path)
+    with replacing(path) as file:
+        file.write(sections_text(sections).encode())
     return path
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a file's content."""
+    with source.open("rb") as read, replacing(target) as file:
+        shutil.copyfileobj(read, file)
 
 
 def sections_text(sections: dict[str, dict[str, Any]]) -> str:
@@ -102,10 +108,11 @@ def _write_map(problem: Problem, target: Path) -> None:
     if target.exists():
         return
     if problem.source:
-        shutil.copyfile(problem.source.path, target)
+        copy(problem.source.path, target)
         return
     regions = problem.world_spec.regions
     masks = list(regions.masks)
     masks += [] if regions.field.all() else [regions.field]
     masks += [regions.forbidden] if regions.forbidden.any() else []
-    np.save(target, np.stack(masks), allow_pickle=False)
+    with replacing(target) as file:
+        np.save(file, np.stack(masks), allow_pickle=False)

@@ -7,10 +7,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from scrl.errors import ProblemError, writing
+from scrl.errors import ProblemError
+from scrl.files import replacing
 from scrl.problems.load import BUILTIN_FOLDER, load_file, with_room
 from scrl.problems.problem import Problem
-from scrl.problems.save import changed_fields
+from scrl.problems.save import changed_fields, copy
 from scrl.problems.terms import ProblemOptions
 from scrl.problems.toml_text import value_text
 from scrl.rules.words import show_name
@@ -39,10 +40,9 @@ def start_problem(folder: Path, map_path: Path | None = None, **options: Any) ->
     path = folder / "problem.toml"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with writing(folder / source.name):
-            shutil.copyfile(source, folder / source.name)
-        with writing(path):
-            path.write_text(text, encoding="utf-8")
+        copy(source, folder / source.name)
+        with replacing(path) as file:
+            file.write(text.encode())
     except OSError:  # so that the same command can be given again
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -8,8 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from scrl.errors import ScrlError, writing
+from scrl.errors import ScrlError
 from scrl.evaluation import Evaluation
+from scrl.files import replacing
 from scrl.problems import Problem, Terms
 from scrl.reference import Trade
 from scrl.worlds.palette import colour_of, region_colours
@@ -24,8 +25,8 @@ def save_figure(figure: Figure, path: Path) -> Path:
     if path.suffix not in PICTURE_SUFFIXES:
         raise ScrlError(f"{path}: a picture's name ends in {', '.join(PICTURE_SUFFIXES)}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with writing(path):
-        figure.savefig(path, dpi=150)
+    with replacing(path) as file:
+        figure.savefig(file, format=path.suffix[1:], dpi=150)
     return path
 
 

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from scrl.problems import ProblemOptions, Terms
 from scrl.rules import RuleSet
-from scrl.runfiles.files import RunError, read_json
+from scrl.runfiles.files import Each, Range, RunError, conform, damage_in, read_json
 from scrl.worlds.units import Units
 
-_FIELDS = {
-    "name": str, "environment": str, "regions": list, "rules": dict, "horizon_steps": int,
-    "features": int, "actions": dict, "unit": str | dict, "tolerance": int | float,
-    "discount": int | float, "margin": int | float, "equality_band": int | float,
+_MOST = 2**31 - 1
+_NUMBER = int | float
+_FIELDS: Mapping[str, Any] = {
+    "name": str, "description?": str, "environment": str, "regions": [str], "rules": Each(str),
+    "horizon_steps": Range(int, 1, _MOST), "features": Range(int, 1, _MOST), "actions": dict,
+    "unit": str | dict, "tolerance": _NUMBER, "discount": _NUMBER, "margin": _NUMBER,
+    "equality_band": _NUMBER,
 }  # fmt: skip
+_CHOICES = {"choices": Range(int, 1, _MOST), "first": int, "dtype": str}
+_BOX = {"shape": [Range(int, 1, _MOST)], "low": [_NUMBER], "high": [_NUMBER], "dtype": str}
 _OPTIONS = ("name", "tolerance", "discount", "margin", "equality_band")
 
 
@@ -111,24 +119,36 @@ class KeptEnvironment(EnvironmentTerms):
     def read(cls, path: Path) -> KeptEnvironment:
         """The same again from a file, checked."""
         found = read_json(path, _FIELDS)
-        if not all(isinstance(each, str) for each in (*found["regions"], *found["rules"].values())):
-            raise RunError(f"{path}: damaged: 'regions' and 'rules' must hold texts")
+        _check_actions(found["actions"], path)
         unit = found["unit"]
         if isinstance(unit, dict) and (
             set(unit) != set(found["regions"])
             or not all(isinstance(each, str) for each in unit.values())
         ):
             raise RunError(f"{path}: damaged: 'unit' must be a text, or one for each region")
-        description = str(found.get("description", ""))  # folders of old have none
-        options = ProblemOptions(
-            description=description, **{name: found[name] for name in _OPTIONS}
-        )
+        with damage_in(path):
+            options = ProblemOptions(
+                description=found.get("description", ""),  # folders of old have none
+                **{name: found[name] for name in _OPTIONS},
+            )
+            rules = RuleSet.from_texts(found["rules"], found["regions"], options.conventions)
         return cls(
             environment=found["environment"],
-            rules=RuleSet.from_texts(found["rules"], found["regions"], options.conventions),
+            rules=rules,
             horizon_steps=found["horizon_steps"],
             features=found["features"],
             actions=found["actions"],
             options=options,
             counts=found["unit"],
         )
+
+
+def _check_actions(actions: Mapping[str, Any], path: Path) -> None:
+    """Raise where what is written of actions is not of one piece."""
+    shape = _CHOICES if "choices" in actions else _BOX
+    conform(actions, shape, str(path), "actions")
+    with damage_in(path):
+        is_number = np.dtype(actions["dtype"]).kind in "iuf"
+    bounds = [] if shape is _CHOICES else [actions["low"], actions["high"]]
+    if not is_number or any(len(each) != math.prod(actions["shape"]) for each in bounds):
+        raise RunError(f"{path}: damaged: 'actions' has another shape or type than its bounds")

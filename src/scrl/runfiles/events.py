@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scrl.errors import writing
+from scrl.files import make_folder, open_in_place
 
 VARINT, DOUBLE, MESSAGE, FLOAT = 0, 1, 2, 5
 """How a field is written."""
@@ -40,9 +40,8 @@ class EventFiles:
     def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append an event per row, with all its numbers."""
         for row in rows:
-            path = self._folder / f"seed-{row['seed']}" / self._file_name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with writing(path), path.open("ab") as file:
+            folder = make_folder(make_folder(self._folder) / f"seed-{row['seed']}")
+            with open_in_place(folder / self._file_name, "ab") as file:
                 for content in [*([] if file.tell() else self._head), _event_of(row)]:
                     event = _field(WALL_TIME, DOUBLE, time.time()) + content
                     for part in (struct.pack("<Q", len(event)), event):

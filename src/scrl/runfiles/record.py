@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from scrl._version import __version__
-from scrl.runfiles.files import RunError, plain, read_json
+from scrl.runfiles.files import Range, RunError, conform, plain
 
 PACKAGE_FOLDER = Path(__file__).resolve().parents[1]
 GIT_TIMEOUT_S = 5.0
@@ -71,16 +71,26 @@ class RunRecord:
         )
 
     @classmethod
-    def read(cls, path: Path) -> RunRecord:
-        """The record in a file, checked."""
-        kinds: dict[str, Any] = {field.name: str for field in dataclasses.fields(cls)}
-        kinds |= {"settings": dict, "seeds": list, "commit": str | None}
-        document = read_json(path, kinds)
-        values = {name: document[name] for name in kinds}
-        if not all(isinstance(seed, int) for seed in values["seeds"]):
-            raise RunError(f"{path}: 'seeds' must hold whole numbers")
+    def of(cls, document: Mapping[str, Any], path: Path) -> RunRecord:
+        """The record in a document, checked; `path` is where it was read."""
+        conform(document, RECORD, str(path))
+        values: dict[str, Any] = {name: document[name] for name in RECORD}
         values["seeds"] = tuple(values["seeds"])
+        if not values["seeds"] or len(set(values["seeds"])) < len(values["seeds"]):
+            raise RunError(f"{path}: 'seeds' must hold one or more different whole numbers")
         return cls(**values)
+
+
+RECORD: Mapping[str, Any] = {
+    **{field.name: str for field in dataclasses.fields(RunRecord)},
+    "settings": {
+        "method?": str, "learner?": str, "penalty?": str, "told?": str, "settings?": dict,
+        "worlds?": [str], "confidence?": int | float | None,
+    },
+    "seeds": [Range(int, 0, 2**32)],
+    "commit": str | None,
+}  # fmt: skip
+"""What run.json holds; which settings there are depends on the method."""
 
 
 def git_commit(package: Path = PACKAGE_FOLDER) -> str | None:

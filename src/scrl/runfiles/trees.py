@@ -26,8 +26,11 @@ def write_tree(file: BinaryIO, tree: Any) -> None:
             np.save(file, np.asarray(numbers), allow_pickle=False)
 
 
-def read_tree(path: Path, like: Any) -> Any:
-    """The pytree in a file; `like` gives structure, shapes and types, as arrays or abstract."""
+def read_tree(path: Path, like: Any, *, is_finite: bool = False) -> Any:
+    """The pytree in a file; `like` gives structure, shapes and types, as arrays or abstract.
+
+    `is_finite`: a number that is infinite or none at all is refused.
+    """
     import jax
 
     leaves, structure = jax.tree_util.tree_flatten_with_path(like)
@@ -36,12 +39,21 @@ def read_tree(path: Path, like: Any) -> Any:
         for place, leaf in leaves:
             try:
                 found.append(_read_leaf(file, leaf) if _is_number(leaf) else leaf)
+                if is_finite and _is_number(leaf) and not _is_key(leaf):
+                    _check_finite(found[-1])
             except ValueError as error:
                 where = jax.tree_util.keystr(place) or "the only leaf"
                 raise RunError(f"{path}: {where}: {error}") from None
         if file.read(1):
             raise RunError(f"{path}: holds more than is asked for; it belongs to other settings")
     return jax.tree.unflatten(structure, found)
+
+
+def _check_finite(leaf: Any) -> None:
+    import jax.numpy as jnp
+
+    if not jnp.isfinite(leaf).all():
+        raise ValueError("damaged: holds a number that is infinite or not a number (NaN)")
 
 
 def _is_number(leaf: Any) -> bool:

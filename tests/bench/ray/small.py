@@ -42,7 +42,9 @@ def assert_same_run(out: Path, other: Path, cell: Any) -> None:
         content = (out / cell.folder / name).read_bytes()
         assert content == (other / cell.folder / name).read_bytes()
     assert content.count(b"\n") == 1 + ROUNDS * SEEDS
-    assert len(list((out / cell.folder / "checkpoint").iterdir())) == 2
+    kept = {path.name: path for path in (out / cell.folder / "checkpoint").iterdir()}
+    marks = [kept.pop(name) for name in ("checkpoint.json", "previous.json") if name in kept]
+    assert set(kept) == {json.loads(mark.read_text())["state"] for mark in marks}
 
 
 def assert_same(out: Path, other: Path) -> None:

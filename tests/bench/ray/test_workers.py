@@ -23,6 +23,7 @@ from scrl.runs import RunFolder
 from scrl.training import begin_run
 from scrl.underway import DivergedError
 
+from ...runs.small import rewrite
 from .small import CELLS, ROUNDS, SEEDS, assert_same, assert_same_run, bench
 
 ray = pytest.importorskip("ray")
@@ -66,8 +67,7 @@ def spoil(run: Path) -> None:
     with state.open("wb") as file:
         for leaf in leaves:
             np.save(file, leaf)
-    document |= {"iteration": ROUNDS - 1, "sha256": sha256(state)}
-    mark.write_text(json.dumps(document))
+    rewrite(mark, iteration=ROUNDS - 1, sha256=sha256(state))
 
 
 @pytest.fixture
@@ -148,7 +148,8 @@ def test_an_error_of_a_run_comes_home_and_the_others_are_finished(
     watching = Watching()
     with pytest.raises(DivergedError, match=f"diverged in round {ROUNDS} ") as diverged:
         bench(tmp_path, watching, workers=two)
-    assert f"The last good checkpoint is kept in {bad};" in str(diverged.value)
+    kept = f"The last good checkpoint, of round {ROUNDS - 1}, is kept in {bad};"
+    assert kept in str(diverged.value)
     assert watching.said == []
     assert_same_run(tmp_path, local, CELLS[1])
     assert not (bad / "result.json").exists()

@@ -10,7 +10,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from scrl.runfiles.files import RunError, replacing
+from scrl.files import replacing
+from scrl.runfiles.files import RunError
+from scrl.runfiles.lock import LOCK
 
 LARGEST_PARCEL_BYTES = 2**32
 """A parcel above this size is neither packed nor unpacked."""
@@ -31,7 +33,8 @@ def stamps_of(folder: Path) -> Stamps:
     """The files that are there; half-written ones and links are not looked at."""
     found = {}
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and not path.is_symlink() and path.suffix != ".tmp":
+        is_plain = path.is_file() and not path.is_symlink()
+        if is_plain and path.suffix != ".tmp" and path.name != LOCK:
             about = path.stat()
             found[path.relative_to(folder).as_posix()] = (about.st_size, about.st_mtime_ns)
     return found
@@ -59,9 +62,15 @@ def unpack(parcel: Mapping[str, bytes], folder: Path) -> None:
         with replacing(path) as file:
             file.write(parcel[name])
     if MARK in parcel:
+        marks = {path.name: path.read_bytes() for path in (folder / MARK).parent.glob("*.json")}
         for old in (folder / MARK).parent.glob("state-*"):
-            if f"checkpoint/{old.name}" not in parcel:
+            if not is_named(old.name, marks):
                 old.unlink()
+
+
+def is_named(state: str, files: Mapping[str, bytes]) -> bool:
+    """Whether a state is that of one of the checkpoints in these files."""
+    return any(state.encode() in content for name, content in files.items() if ".json" in name)
 
 
 def _check(folder: Path, files: int, size: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,8 @@ class _Attempt:
     """What the worker has said of itself."""
     runs: list[Underway] = field(default_factory=list)
     """None before the worker has been found fit."""
+    held: ExitStack = field(default_factory=ExitStack)
+    """The locks of the run folders."""
 
 
 class _Head:
@@ -92,6 +95,7 @@ class _Head:
         finally:
             for attempt in self.asked.values():
                 self.ray.kill(attempt.actor)
+                attempt.held.close()
         if self.errors:
             raise self.errors[0]
         if is_interrupted() and len(self.teller.found) < self.teller.cells:
@@ -142,6 +146,8 @@ class _Head:
     def _begin(self, attempt: _Attempt) -> None:
         """Make the run folders, or take those that are there, and send them to the worker."""
         attempt.runs = [job.underway() for job in attempt.pack]
+        for run in attempt.runs:
+            attempt.held.enter_context(run.folder.writing())
         self.teller.begin(attempt.pack)
         paths = [run.folder.path for run in attempt.runs]
         attempt.actor.begin.remote([Parcelled(str(path), parcel(path)) for path in paths])
@@ -150,6 +156,7 @@ class _Head:
         match end.how:
             case "done":
                 self.ray.kill(attempt.actor)
+                attempt.held.close()
                 results = [_result(run) for run in attempt.runs]
                 self.teller.finished(attempt.pack, results)
             case "stopped":
@@ -188,6 +195,7 @@ class _Head:
 
     def _drop(self, attempt: _Attempt) -> None:
         self.ray.kill(attempt.actor)
+        attempt.held.close()
         self.teller.dropped(attempt.pack)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from scrl import together
 from scrl._version import __version__
-from scrl.bench.engines.parcels import MARK, Parcel, Stamps, pack, stamps_of, unpack
+from scrl.bench.engines.parcels import MARK, Parcel, Stamps, is_named, pack, stamps_of, unpack
 from scrl.errors import ScrlError
 from scrl.runfiles.record import PACKAGE_FOLDER
 from scrl.runs import RunFolder
@@ -191,10 +191,11 @@ class Worker:
         """A newer checkpoint takes the place of one that nobody has asked for."""
         for index, parcel in files.items():
             waiting = self._files.setdefault(index, {})
-            if MARK in parcel:
-                for name in [name for name in waiting if name.startswith("checkpoint/")]:
-                    del waiting[name]
             waiting.update(parcel)
+            if MARK in parcel:
+                for name in [name for name in waiting if name.startswith("checkpoint/state-")]:
+                    if not is_named(Path(name).name, waiting):
+                        del waiting[name]
 
 
 class _Sender:

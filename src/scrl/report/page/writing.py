@@ -11,10 +11,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from scrl._version import __version__
 from scrl.errors import ScrlError
+from scrl.files import replacing
 from scrl.report.page.story import stories_of
 from scrl.report.page.ways import SPEED_COLOURS
 from scrl.report.reading import RunView
-from scrl.runfiles.files import replacing
 
 LARGEST_PAGE_BYTES = 1_000_000
 """A page stays below this for each run and each problem on it, whatever the map and the run."""
