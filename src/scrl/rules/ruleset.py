@@ -103,6 +103,11 @@ class RuleSet:
     @cached_property
     def clauses(self) -> tuple[Clause, ...]:
         """The clauses of every rule, rule by rule; all must hold."""
+        sizes = [groups.clauses_size(node) for node in self.positive]
+        for rule, size in zip(self.rules, sizes, strict=True):
+            groups.check_size(size, "clauses", f"rule '{rule.name}'")
+        whole = groups.Size(*(sum(counts) for counts in zip((0, 0), *sizes, strict=True)))
+        groups.check_size(whole, "clauses", "the rule set")
         return tuple(
             Clause(atoms, index)
             for index, (rule, node) in enumerate(zip(self.rules, self.positive, strict=True))
