@@ -158,7 +158,7 @@ BOW_TIE = [[0, 0], [2, 2], [2, 0], [0, 2], [0, 0]]
             "set a finer grid",
         ),
         ([feature(None, ring(0, 0, 1, 1))], "feature 1: property 'name' must be a name, not null"),
-        ([feature("\ud800", ring(0, 0, 1, 1))], "'\\ud800' cannot be the name of a region: it "),
+        ([feature("\ud800", ring(0, 0, 1, 1))], "the region's name '\\ud800': the control "),
     ],
 )
 def test_broken_features_are_named(tmp_path, features, message):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from scrl.errors import did_you_mean
+from scrl.errors import check_text, did_you_mean
 from scrl.evaluation import Evaluation
 from scrl.labels import Labels, LabelSource, Step
 from scrl.outside.contract import EnvironmentFault, Guard
@@ -90,6 +90,7 @@ def environment(
     for key in options:
         if key not in OPTIONS:
             raise EnvironmentFault(f"unknown option '{key}'{did_you_mean(key, OPTIONS)}")
+    check_text(unit, "unit", error=EnvironmentFault)
     source = Source.of(env)
     sample, spaces, horizon = _first_look(source, horizon_steps)
     found = Labels.of(labels, regions, sample=sample)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from scrl.errors import ProblemError, ScrlError, did_you_mean
+from scrl.errors import ProblemError, ScrlError, check_texts, did_you_mean
 from scrl.problems.problem import MapSource, Problem
 from scrl.problems.terms import ProblemOptions
 from scrl.rules import RuleSet
@@ -115,7 +115,7 @@ def read_toml(path: Path) -> dict[str, Any]:
             raise ProblemError(f"{path}: larger than {LARGEST_FILE_BYTES:,} bytes")
         text = path.read_text(encoding="utf-8")
         _check_keys(path, text)
-        return tomllib.loads(text)
+        tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ProblemError(f"{path}: not a TOML file: {error}") from None
     except UnicodeDecodeError as error:
@@ -126,6 +126,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ProblemError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError as error:  # tomllib passes on what int() and datetime say
         raise ProblemError(f"{path}: not a TOML file: {error}") from None
+    check_texts(tables, str(path), error=ProblemError)
+    return tables
 
 
 def _check_keys(path: Path, text: str) -> None:

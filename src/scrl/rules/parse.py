@@ -10,6 +10,7 @@ from typing import cast
 
 from lark import Lark, UnexpectedInput
 
+from scrl.errors import control_character, describe_control
 from scrl.rules.actions import Actions, Piece, known_regions
 from scrl.rules.mistakes import mistake
 from scrl.rules.place import Misplaced, PlacedRuleError, placed
@@ -40,6 +41,8 @@ def parse(text: str, *, regions: Collection[str] | None = None, rule: str | None
         raise PlacedRuleError(f"{prefix}the text is empty: write a rule such as S1 <= 300")
     token = known_regions.set(None if regions is None else dict.fromkeys(regions))
     try:
+        if (found := control_character(text, may_break=True)) is not None:
+            raise Misplaced(describe_control(found), Span(*found.span()))
         _check_limits(text)
         return _read(text)
     except Misplaced as error:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from scrl.errors import ScrlError
+from scrl.errors import ScrlError, check_texts
 
 SCHEMA = 1
 """Version of the files in a run folder; a change that older readers would misread raises it."""
@@ -73,7 +73,9 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
 def read_json(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The document in a file, with at least these fields, each of its type."""
     checked_size(path, LARGEST_JSON_BYTES)
-    return parse_json(path.read_bytes(), str(path), {"schema": int, **fields})
+    document = parse_json(path.read_bytes(), str(path), {"schema": int, **fields})
+    check_texts(document, str(path), error=RunError)
+    return document
 
 
 def checked_size(path: Path, largest: int) -> int:
