@@ -187,7 +187,7 @@ def _checked_names(names: Sequence[str]) -> tuple[str, ...]:
     if not found or not all(isinstance(name, str) and name for name in found):
         raise LabelError(f"regions must be one or more names, not {_short(names)}")
     for name in found:
-        check_text(name, f"the region's name {ascii(name)}", error=LabelError)
+        check_text(name, f"the region's name {name!a}", error=LabelError)
     if len(set(found)) < len(found):
         raise LabelError(f"a region is named twice: {', '.join(found)}")
     return found

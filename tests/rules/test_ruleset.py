@@ -107,7 +107,7 @@ def test_the_cap_on_clauses_is_one_for_all_rules():
 
 
 def test_atoms_are_hashed_once(monkeypatch):
-    """Their fractions are slow to hash, and large normal forms hold each atom thousands of times."""
+    """Fractions are slow to hash, and large normal forms hold each atom thousands of times."""
     rules = RuleSet.of(" or ".join(f"(S1 <= {i} and S2 <= {i})" for i in range(8)), REGIONS)
     _ = rules.positive
     counted = []

@@ -21,7 +21,7 @@ def checked_name(name: object) -> str:
         raise RuleError("a region's name is empty")
     if len(name) > MAX_NAME:
         raise RuleError(f"a region's name is too long (more than {MAX_NAME} characters)")
-    return check_text(name, f"the region's name {ascii(name)}", error=RuleError)
+    return check_text(name, f"the region's name {name!a}", error=RuleError)
 
 
 @dataclass(frozen=True, slots=True, init=False)

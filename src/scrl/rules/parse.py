@@ -41,8 +41,6 @@ def parse(text: str, *, regions: Collection[str] | None = None, rule: str | None
         raise PlacedRuleError(f"{prefix}the text is empty: write a rule such as S1 <= 300")
     token = known_regions.set(None if regions is None else dict.fromkeys(regions))
     try:
-        if (found := control_character(text, may_break=True)) is not None:
-            raise Misplaced(describe_control(found), Span(*found.span()))
         _check_limits(text)
         return _read(text)
     except Misplaced as error:
@@ -67,7 +65,9 @@ def _parser() -> Lark:
 
 
 def _check_limits(text: str) -> None:
-    """Refuses what would be slow to read, before reading it."""
+    """Refuses control characters, and what would be slow to read, before reading it."""
+    if (found := control_character(text, may_break=True)) is not None:
+        raise Misplaced(describe_control(found), Span(*found.span()))
     depth = effort = 0
     for count, piece in enumerate(_PIECES.finditer(text), start=1):
         depth += _NESTING.get(piece[0], 0)

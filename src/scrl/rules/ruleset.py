@@ -159,7 +159,7 @@ def _no_band(rule: Rule, compare: Compare) -> str:
 def _check_rule_name(name: object) -> None:
     if not isinstance(name, str):
         raise RuleError(f"a rule's name is text, not {name!r}")
-    check_text(name, f"the rule's name {ascii(name)}", error=RuleError)
+    check_text(name, f"the rule's name {name!a}", error=RuleError)
 
 
 def _check_unique(noun: str, names: Sequence[str]) -> None:

@@ -148,7 +148,7 @@ def check_names(names: Sequence[str]) -> None:
     """Raises unless every name can be shown and written in a rule, and none occurs twice."""
     for name in names:
         if isinstance(name, str):
-            check_text(name, f"the region's name {ascii(name)}", error=MapError)
+            check_text(name, f"the region's name {name!a}", error=MapError)
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
             raise MapError(f"{name!r} cannot be the name of a region: it must be printable text")
         if '"' in name:
