@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from scrl.errors import RuleError, TooLargeError
-from scrl.rules import AtomTable, Conventions, Rule, RuleSet, d, parse
+from scrl.rules import AtomTable, Conventions, Or, Rule, RuleSet, d, parse
 
 REGIONS = ("S1", "S2", "S3", "S4")
 TEXTS = {
@@ -104,6 +104,14 @@ def test_the_cap_on_clauses_is_one_for_all_rules():
     alone = RuleSet.of([" or ".join(halves * 2)], REGIONS)
     with pytest.raises(TooLargeError, match=r"rule 'rule-1' would have 16,777,216 clauses"):
         _ = alone.clauses
+
+
+def test_the_table_of_a_rule_set_is_capped(monkeypatch):
+    """10,000 clauses of 20 atoms of their own would make a table of 2 billion entries."""
+    monkeypatch.setattr("scrl.rules.atoms.MOST_MEMBERS", 1_000)
+    rules = [Or(tuple(d["S1"] <= 4 * row + place for place in range(4))) for row in range(20)]
+    with pytest.raises(TooLargeError, match="20 clauses over 80 different comparisons"):
+        AtomTable.of(RuleSet.of(rules, REGIONS))
 
 
 def test_atoms_are_hashed_once(monkeypatch):

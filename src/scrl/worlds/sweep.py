@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from scrl.worlds import dynamics
+from scrl.worlds.lookup import rows_from
 from scrl.worlds.observation import cells_ahead, milestones, observation_size, place_of_cells
 from scrl.worlds.spec import SweepSpec
 
@@ -135,7 +136,7 @@ class SweepWorld(eqx.Module):
 
     def labels(self, state: SweepState) -> Float[Array, " region"]:
         """L(s): the share of the swath in each region; 0 or 1 when the swath is one cell."""
-        return _row(self.kinds, _row(self.kind_of_cell, state.cell))
+        return _row(self.kinds, rows_from(self.kind_of_cell, state.cell, 1)[0])
 
     def observe(self, state: SweepState) -> Float[Array, " feature"]:
         """Progress, speed, gust, place on the map, the regions here and ahead, and what is left."""
