@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
+from typing import Any
 
 
 class ScrlError(Exception):
@@ -73,3 +75,52 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
         return ""
     listed = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
     return f": known are {listed}"
+
+
+_STEERING = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+_IN_TEXT = re.compile(f"[{_STEERING}]|\r(?!\n)")
+_IN_LINE = re.compile(f"[{_STEERING}\t\n\r]")
+
+
+def control_character(text: str, *, may_break: bool = False) -> re.Match[str] | None:
+    """The first character that would steer a terminal or hide what is written, if there is one.
+
+    These are control characters, line separators, half surrogate pairs and the characters that
+    turn the direction of writing. `may_break` allows tabs and line breaks.
+    """
+    return (_IN_TEXT if may_break else _IN_LINE).search(text)
+
+
+def check_text(
+    text: str, place: str, *, may_break: bool = False, error: type[ScrlError] = ScrlError
+) -> str:
+    """The same text; raises where it holds a control character, which is named by code point."""
+    if (found := control_character(text, may_break=may_break)) is not None:
+        raise error(f"{place}: {describe_control(found)}")
+    return text
+
+
+def describe_control(found: re.Match[str]) -> str:
+    """What is wrong, for messages: the character's code point and where it stands."""
+    where = f"U+{ord(found[0]):04X} (character {found.start() + 1})"
+    return f"the control character {where} is not allowed: remove it"
+
+
+def check_texts(document: Any, place: str, *, error: type[ScrlError] = ScrlError) -> None:
+    """Check every key and text of a document that was read from a file."""
+    pending: list[tuple[Any, str]] = [(document, "")]
+    while pending:
+        value, path = pending.pop()
+        if isinstance(value, str):
+            check_text(value, f"{place}: {path}", may_break=True, error=error)
+        elif isinstance(value, Mapping):
+            for key, item in value.items():
+                check_text(key, ": ".join(filter(None, (place, path, "a key"))), error=error)
+                pending.append((item, f"{path}, {key}" if path else key))
+        elif isinstance(value, list | tuple):
+            pending += [(item, f"{path}, {index}") for index, item in enumerate(value)]
+
+
+def visible(text: str) -> str:
+    """The text with an escape such as \\x1b in place of each control character."""
+    return _IN_TEXT.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

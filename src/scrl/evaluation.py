@@ -15,7 +15,7 @@ from scrl import density as densities
 from scrl.errors import PolicyError
 from scrl.penalty import cons_vio, rule_margins
 from scrl.policies import Action, PlacedPolicy, Policy, fixed_policy
-from scrl.problems import Problem
+from scrl.problems import Problem, Terms
 from scrl.rollout import run_episodes
 from scrl.rules import AtomTable, RuleSet
 from scrl.rules.ruleset import Source
@@ -214,7 +214,7 @@ def evaluate(
         episodes_truncated=int((~np.asarray(ran.is_terminated)).sum()),
         steps=float(np.asarray(ran.steps, float).mean()),
         **given_out(problem, np.asarray(ran.given, float).mean(axis=0)),
-        **verdict(problem.rules, densities.from_episodes(amounts), amounts, problem.tolerance),
+        **verdict(problem, densities.from_episodes(amounts), amounts, problem.tolerance),
     )
 
 
@@ -241,7 +241,7 @@ def evaluate_mixture(
 
     # All are driven in the same episodes, so chance is that of their weighted sum in each.
     density = densities.from_episodes(expected(amounts))
-    judged = [verdict(problem.rules, density, each, problem.tolerance) for each in amounts]
+    judged = [verdict(problem, density, each, problem.tolerance) for each in amounts]
     alone = expected(each["episodes_satisfied"] for each in judged)
     return Evaluation(
         problem=problem.name,
@@ -296,13 +296,18 @@ def checked_episodes(episodes: int) -> int:
 
 
 def verdict(
-    rule_set: RuleSet,
+    judged: RuleSet | Terms,
     density: densities.Density,
     amounts: Float[np.ndarray, "episode region"],
     tolerance: float,
 ) -> dict[str, Any]:
     """What the rules say of densities and of single episodes: half of an evaluation."""
-    table, names = AtomTable.of(rule_set), rule_set.regions
+    rule_set, table = (
+        (judged, AtomTable.of(judged))
+        if isinstance(judged, RuleSet)
+        else (judged.rules, judged.atoms)
+    )
+    names = rule_set.regions
     violation = float(cons_vio(table, density.mean))
     margins = rule_margins(table, density.mean, len(rule_set.rules))
     single = np.asarray(cons_vio(table, amounts))

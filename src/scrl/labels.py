@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from jaxtyping import Float
 
-from scrl.errors import ScrlError, did_you_mean
+from scrl.errors import ScrlError, check_text, did_you_mean
 
 LabelFunction: TypeAlias = Callable[..., Any]
 LabelSource: TypeAlias = LabelFunction | str | Mapping[str, LabelFunction | str]
@@ -186,6 +186,8 @@ def _checked_names(names: Sequence[str]) -> tuple[str, ...]:
     found = tuple(names) if not isinstance(names, str) else (names,)
     if not found or not all(isinstance(name, str) and name for name in found):
         raise LabelError(f"regions must be one or more names, not {_short(names)}")
+    for name in found:
+        check_text(name, f"the region's name {name!a}", error=LabelError)
     if len(set(found)) < len(found):
         raise LabelError(f"a region is named twice: {', '.join(found)}")
     return found

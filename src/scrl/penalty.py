@@ -61,8 +61,11 @@ def rule_margins(table: AtomTable, density: Any, rules: int) -> np.ndarray:
 
     The margin of an atom is b - a . rho; of a clause the largest, of a rule the smallest.
     """
-    slack = -signed_violation(table.coefficients, table.bounds, np.asarray(density, float))
-    of_clause = np.where(table.members, slack, -np.inf).max(axis=-1, initial=-np.inf)
+    slack = table.bounds - np.asarray(density, float) @ table.coefficients.T
+    listed = table.listed
+    of_clause = np.full(len(listed), -np.inf)
+    if len(slack):
+        of_clause = np.where(listed >= 0, slack[listed], -np.inf).max(axis=-1, initial=-np.inf)
     margins = np.full(rules, np.inf)
     np.minimum.at(margins, table.clause_rule, of_clause)
     return margins

@@ -47,6 +47,24 @@ def test_chunks_change_no_bit(driver: PriceDriver, monkeypatch: pytest.MonkeyPat
         assert np.array_equal(one, other)
 
 
+def test_throttles_take_the_room_of_the_steps_that_were_driven(driver: PriceDriver) -> None:
+    """And not that of the longest episode that is allowed."""
+    driven = drive(driver)
+    held = [each if each.base is None else each.base for each in driven.throttles]
+    assert [each.size for each in held] == driven.steps[:, 0].tolist()
+
+
+def test_how_far_drives_have_come_is_told(
+    driver: PriceDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drives, "CHUNK_STEPS", 7 * drives.AT_ONCE * len(KEYS))
+    told: list[float] = []
+    monkeypatch.setattr(driver, "watch", told.append)
+    drive(driver)
+    assert 0.0 < min(told) < 0.2
+    assert max(told) == 1.0
+
+
 def test_what_takes_longer_is_broken_off(
     driver: PriceDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scrl.errors import ScrlError
+from scrl.errors import ProblemError, ScrlError
 from scrl.problems import builtin_names, find_world, load, load_world, save
 from scrl.problems.load import BUILTIN_FOLDER
 from scrl.worlds.spec import cell_on_map
@@ -231,3 +231,34 @@ def test_a_path_that_full_speed_cannot_finish_is_warned_about(folder: Path) -> N
     np.save(folder / "farm.npy", np.ones((200, 200), int))
     problem = load(written(folder, GOOD))
     assert any("even at full speed the path takes 20,000 steps" in w for w in problem.warnings())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a." * 2_000 + "a = 1",
+        "[" + "a." * 2_000 + "a]",
+        "x = {" + "a . " * 2_000 + "a = 1}",
+        '"a".' * 2_000 + "'a' = 1",
+    ],
+)
+def test_keys_of_many_parts_are_refused_before_they_are_read(
+    folder: Path, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They cost time and memory by the square of their length."""
+    monkeypatch.setattr("tomllib.loads", None)
+    with pytest.raises(ProblemError, match=r"farm.toml: line 3: a key of more than 8 parts"):
+        load(written(folder, f'# one\n"a.b" = "{"a." * 20}"\n{line}\n'))
+
+
+def test_dots_in_texts_and_numbers_are_no_keys(folder: Path) -> None:
+    many = "a." * 20
+    text = GOOD.replace('name = "farm"', f'name = "farm"\ndescription = """{many}\n{many}"""')
+    text = text.replace("[rules]", f"extent = [0.5, 0.5, 1.5, 2.5]  # {many}\n[rules]")
+    with pytest.raises(ScrlError, match=r"\[wind\] has no key 'extent'"):
+        load(written(folder, text))
+
+
+def test_a_file_too_large_is_refused_unread(folder: Path) -> None:
+    with pytest.raises(ProblemError, match="larger than 2,000,000 bytes"):
+        load(written(folder, "a=[" + "1," * 1_000_000 + "]"))

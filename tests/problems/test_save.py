@@ -53,7 +53,7 @@ def test_a_problem_made_in_python_survives_a_round_trip(tmp_path: Path) -> None:
         vehicle=Vehicle(rate=1.0, start_noise=0.5),
         wind=Wind(strength=0.1),
         route=Route(direction="columns", start="bottom-right", swath=1, horizon_steps=77),
-        units=Units(cell=2.0, step=0.5, unit='"litres"\x7f'),
+        units=Units(cell=2.0, step=0.5, unit='"litres"'),
     )
     rule = scrl.implies(scrl.d["north field"] > 3, scrl.d["S2"] >= 2)
     problem = Problem.create(spec, {"if it is": rule}, ProblemOptions(name="made", margin=0.5))

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 
+import numpy as np
 import pytest
 
 import scrl
 from scrl.errors import ScrlError
+from scrl.penalty import rule_margins
 from scrl.problems import Problem, ProblemOptions
 from scrl.reference import Status
+from scrl.reference.master import elastic_mixture, least_violation
+from scrl.reference.priced import price_rules
 from scrl.worlds.spec import Route, SweepSpec
 from scrl.worlds.vehicle import Vehicle
 
@@ -61,3 +66,25 @@ def test_a_discounted_sweep_has_no_reference(strip: SweepSpec) -> None:
     problem = Problem.create(strip, "S1 >= 3", ProblemOptions(discount=0.9))
     with pytest.raises(ScrlError, match="needs discount = 1"):
         scrl.solve(problem)
+
+
+def test_many_rules_take_memory_by_their_number_and_not_by_its_square(strip: SweepSpec) -> None:
+    """A table of numbers with a row per clause and a column per atom would take 72 MB."""
+    count = 3_000
+    rules = {f"r{i}": scrl.d[f"S{1 + i % 2}"] >= i / 1_000 for i in range(count)}
+    problem = Problem.create(strip, rules)
+    assert problem.atoms.members.shape == (count, count)
+    tracemalloc.start()
+    try:
+        priced = price_rules(problem)
+        margins = rule_margins(problem.atoms, np.array([3.0, 1.0]), count)
+        over = np.arange(4 * count, dtype=float).reshape(4, count)
+        mixed, missed = elastic_mixture(np.zeros(4), over, np.ones(count)), least_violation(over)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert priced.branch is not None
+    assert len(priced.branch.atoms) == count
+    assert margins[:4] == pytest.approx([3.0, 0.999, 2.998, 0.997])
+    assert mixed.weights[0] == missed.weights[0] == 1.0
+    assert peak < 50e6

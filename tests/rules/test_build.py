@@ -86,7 +86,7 @@ NOT_FORMULAS = {
     "a region's name is text": lambda: d[3],
     "a region's name is empty": lambda: d[""],
     "a region's name is too long": lambda: d["S" * 201],
-    "control character or a line break": lambda: d["a\nb"],
+    "the control character U.000A": lambda: d["a\nb"],
     "'and' joins at least two": lambda: And((d["S1"] <= 3,)),
     "'or' joins at least two": lambda: Or(()),
     "3 is not a formula": lambda: Not(3),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from scrl.errors import RuleError, TooLargeError
-from scrl.rules import AtomTable, Conventions, Rule, RuleSet, d, parse
+from scrl.rules import AtomTable, Conventions, Or, Rule, RuleSet, d, parse
 
 REGIONS = ("S1", "S2", "S3", "S4")
 TEXTS = {
@@ -89,6 +90,40 @@ def test_branches_are_the_ways_to_keep_all_rules():
     many = RuleSet.of([f"S1 <= {i} or S2 <= {i}" for i in range(40)], REGIONS)
     with pytest.raises(TooLargeError, match=r"the rule set would have about 1.1e\+12 branches"):
         _ = many.branches
+
+
+def test_the_cap_on_clauses_is_one_for_all_rules():
+    """Each of these has 2^12 clauses of 12 atoms, which is allowed; ten of them are not."""
+    halves = [f"(S1 <= {i} and S2 <= {i})" for i in range(12)]
+    rules = RuleSet.of([" or ".join(halves)] * 10, REGIONS)
+    with pytest.raises(TooLargeError) as caught:
+        _ = rules.clauses
+    assert str(caught.value).startswith(
+        "the rule set would have 40,960 clauses with 491,520 atoms in all, and the caps are 10,000 "
+    )
+    alone = RuleSet.of([" or ".join(halves * 2)], REGIONS)
+    with pytest.raises(TooLargeError, match=r"rule 'rule-1' would have 16,777,216 clauses"):
+        _ = alone.clauses
+
+
+def test_the_table_of_a_rule_set_is_capped(monkeypatch):
+    """10,000 clauses of 20 atoms of their own would make a table of 2 billion entries."""
+    monkeypatch.setattr("scrl.rules.atoms.MOST_MEMBERS", 1_000)
+    rules = [Or(tuple(d["S1"] <= 4 * row + place for place in range(4))) for row in range(20)]
+    with pytest.raises(TooLargeError, match="20 clauses over 80 different comparisons"):
+        AtomTable.of(RuleSet.of(rules, REGIONS))
+
+
+def test_atoms_are_hashed_once(monkeypatch):
+    """Fractions are slow to hash, and large normal forms hold each atom thousands of times."""
+    rules = RuleSet.of(" or ".join(f"(S1 <= {i} and S2 <= {i})" for i in range(8)), REGIONS)
+    _ = rules.positive
+    counted = []
+    plain = Fraction.__hash__
+    monkeypatch.setattr(Fraction, "__hash__", lambda self: counted.append(self) or plain(self))
+    table = AtomTable.of(rules)
+    assert table.members.sum() == 8 * 2**8
+    assert len(counted) <= 10 * 16
 
 
 def test_holds_follows_the_conventions():

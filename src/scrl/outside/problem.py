@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from scrl.errors import did_you_mean
+from scrl.errors import check_texts, did_you_mean
 from scrl.evaluation import Evaluation
 from scrl.labels import Labels, LabelSource, Step
 from scrl.outside.contract import EnvironmentFault, Guard
@@ -104,6 +104,7 @@ def environment(  # noqa: PLR0913 (named by whoever calls it)
         if key not in OPTIONS:
             raise EnvironmentFault(f"unknown option '{key}'{did_you_mean(key, OPTIONS)}")
     _check_timeout(step_timeout_s, processes)
+    check_texts(unit, "unit", error=EnvironmentFault)
     source = Source.of(env)
     sample, spaces, horizon = _first_look(source, horizon_steps)
     found = Labels.of(labels, regions, sample=sample)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -41,8 +42,8 @@ class Driven(NamedTuple):
     """Those of each plan in its first episode."""
 
 
-Kept = tuple[Episode, Float[np.ndarray, "plan step"], Float[np.ndarray, "plan part 1+region"]]
-"""Sums of episodes, throttles, and sums of parts."""
+Kept = tuple[Episode, Float[np.ndarray, "plan part 1+region"], list[Float[np.ndarray, " step"]]]
+"""Sums of episodes, sums of parts, and throttles."""
 
 
 class Recorded(NamedTuple):
@@ -51,7 +52,9 @@ class Recorded(NamedTuple):
     running: RunningEpisode
     """Axes: plan, episode."""
     step: Int[Array, ""]
+    """Steps of this call."""
     throttles: Float[Array, "plan step"]
+    """Those of this call: on long paths the throttles of all steps would be copied every time."""
     sums_of_part: Float[Array, "plan part 1+region"]
     """Return and service, summed over episodes."""
 
@@ -61,6 +64,8 @@ class PriceDriver:
 
     def __init__(self, ahead: AheadOfFluid, spec: SweepSpec, world: SweepWorld) -> None:
         self.ahead, self.spec, self.world = ahead, spec, world
+        self.watch: Callable[[float], None] | None = None
+        """Told now and then how much of the path the slowest of some plans has behind it."""
         self.window = window_for(spec.vehicle.max_speed, spec.vehicle.inertia)
 
     def policy(self, prices: Float[np.ndarray, "part region"]) -> PricePolicy:
@@ -81,7 +86,9 @@ class PriceDriver:
         some = [prices[first : first + AT_ONCE] for first in range(0, len(prices), AT_ONCE)]
         drive_some = partial(self._drive_some, until=until, keys=keys, discount=discount)
         ran = in_threads(drive_some, some)
-        sums, throttles, of_part = jax.tree.map(lambda *leaves: np.concatenate(leaves), *ran)
+        sums, of_part = jax.tree.map(
+            lambda *leaves: np.concatenate(leaves), *(each[:2] for each in ran)
+        )
         rate, of_part = self.spec.vehicle.rate, of_part.astype(float) / len(keys)
         return Driven(
             sums.return_.astype(float),
@@ -90,7 +97,7 @@ class PriceDriver:
             rate * of_part[..., 1:],
             sums.steps.astype(float),
             sums.is_terminated.all(axis=1),
-            [each[:steps] for each, steps in zip(throttles, sums.steps[:, 0], strict=True)],
+            [throttles for _, _, some in ran for throttles in some],
         )
 
     def _drive_some(
@@ -105,19 +112,27 @@ class PriceDriver:
         """Some plans in one call: the same number each time, so that it is compiled once."""
         padded = np.concatenate([prices, np.repeat(prices[:1], AT_ONCE - len(prices), axis=0)])
         scaled = jnp.asarray(padded / self.spec.vehicle.effort, jnp.float32)
-        outlooks, now = _begin_all(
-            self.world, scaled, keys, window=self.window, room=self.spec.route.horizon_steps
-        )
         chunk = max(CHUNK_STEPS // (AT_ONCE * len(keys)), 1)
-        for last in range(chunk, until + chunk, chunk):
+        outlooks, now = _begin_all(self.world, scaled, keys, window=self.window, room=chunk)
+        pieces = []
+        for first in range(0, until, chunk):
             now = _drive_on(
-                self.ahead, self.world, outlooks, now, jnp.asarray(min(last, until)),
+                self.ahead, self.world, outlooks, now, jnp.asarray(min(chunk, until - first)),
                 jnp.asarray(discount, float),
             )  # fmt: skip
+            pieces.append(np.asarray(now.throttles))
+            if self.watch is not None:
+                self.watch(float(now.running.state.cell.min()) / self.world.length)
             if is_stopped() or bool(now.running.sums.is_terminated.all()):
                 break
-        kept = (now.running.sums, now.throttles, now.sums_of_part)
-        return jax.tree.map(lambda leaf: np.asarray(leaf)[: len(prices)], kept)
+        sums, of_part = jax.tree.map(
+            lambda leaf: np.asarray(leaf)[: len(prices)], (now.running.sums, now.sums_of_part)
+        )
+        throttles = [
+            np.concatenate([piece[plan] for piece in pieces])[:steps]
+            for plan, steps in enumerate(sums.steps[:, 0])
+        ]
+        return sums, of_part, [each.copy() for each in throttles]
 
 
 @partial(jax.jit, static_argnames=("window", "room"))
@@ -131,7 +146,8 @@ def _begin_all(
 ) -> tuple[Outlook, Recorded]:
     """What lies ahead of each plan, and its episodes before their first step."""
     plans, parts, regions = prices.shape
-    outlooks = jax.vmap(lambda price: Outlook.of(world, price, window))(prices)
+    # One after the other: what is needed in between would be as large as all outlooks together.
+    outlooks = jax.lax.map(lambda price: Outlook.of(world, price, window), prices)
     begun = jax.vmap(lambda key: begin_episode(world, key=key))(keys)
     return outlooks, Recorded(
         jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (plans, *leaf.shape)), begun),
@@ -150,7 +166,8 @@ def _drive_on(
     until: Int[Array, ""],
     discount: Float[Array, ""],
 ) -> Recorded:
-    """One loop over steps for all: under `vmap` each record would be copied in every step."""
+    """So many steps on, in one loop for all: under `vmap` each record would be copied in each."""
+    start = start._replace(step=jnp.zeros((), int))
     plans, parts = start.sums_of_part.shape[:2]
     plan = jnp.arange(plans)[:, None]
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from scrl.worlds.lookup import rows_from
 from scrl.worlds.sweep import SweepWorld, VehicleNumbers
 
 EDGES = np.array([0, 1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1, 1.5, 2], np.float32)
@@ -66,7 +68,7 @@ class Outlook(eqx.Module):
     """
 
     price: Float[Array, " cell"]
-    """What a step earns that lands there; the last entry stands for all that lies behind."""
+    """What a step earns that lands there, with a block of entries for what lies past the end."""
     sums: Float[Array, "entry 3"]
     """Sums of the cells before each cell, counted from the block's first one."""
     block: int = eqx.field(static=True)
@@ -90,26 +92,34 @@ class Outlook(eqx.Module):
         cells = window * jnp.arange(blocks)[:, None] + jnp.arange(2 * window)
         within = jnp.cumsum(worth[jnp.minimum(cells, world.length)], axis=1)
         sums = jnp.pad(within, ((0, 0), (1, 0), (0, 0)))
-        return cls(of_cell, sums.reshape(-1, 3), window)
+        return cls(jnp.pad(of_cell, (0, window), mode="edge"), sums.reshape(-1, 3), window)
+
+    @property
+    def cells(self) -> int:
+        """Of the path."""
+        return self.price.shape[-1] - 1 - self.block
 
     def view(self, cell: Int[Array, ""]) -> View:
         """The cells from this one on."""
         block, past = jnp.divmod(cell, self.block)
-        return View(self, cell, block * (2 * self.block + 1) + past)
+        entry = block * (2 * self.block + 1) + past
+        # The tables are as long as the path. Only these two look-ups touch them in a step: XLA
+        # shares out what may read a large table among threads, which costs more than the reading.
+        found = rows_from(self.price, cell, self.block), rows_from(self.sums, entry, self.block + 1)
+        return View(*jax.lax.optimization_barrier(found))
 
 
 class View(eqx.Module):
     """A path from some cell on; places on it are counted from the head of that cell."""
 
-    outlook: Outlook
-    cell: Int[Array, ""]
-    entry: Int[Array, ""]
-    """Where the sums of that cell stand."""
+    price: Float[Array, " cell"]
+    """What a step earns that lands in each of the cells."""
+    sums: Float[Array, "cell_and_end 3"]
+    """Sums of the cells before each of them, counted from the first cell of a block."""
 
     def price_at(self, place: Float[Array, "*any"]) -> Float[Array, "*any"]:
         """What a step earns that lands there."""
-        last = len(self.outlook.price) - 1
-        return _entry(self.outlook.price, jnp.minimum(self.cell + self._ahead(place), last))
+        return _entry(self.price, self._ahead(place))
 
     def gain_upto(self, place: Float[Array, "*any"]) -> Float[Array, "*any"]:
         """What the fluid gains on the way there."""
@@ -122,13 +132,12 @@ class View(eqx.Module):
     def _upto(self, column: int, place: Float[Array, "*any"]) -> Float[Array, "*any"]:
         """The sum up to a place, counted from the block's first cell: straight within a cell."""
         ahead = self._ahead(place)
-        sums = self.outlook.sums[:, column]
-        before, after = (_entry(sums, self.entry + ahead + past) for past in (0, 1))
+        before, after = (_entry(self.sums[:, column], ahead + past) for past in (0, 1))
         return before + (place - ahead) * (after - before)
 
     def _ahead(self, place: Float[Array, "*any"]) -> Int[Array, "*any"]:
         """Whole cells before a place."""
-        return jnp.clip(jnp.floor(place).astype(int), 0, self.outlook.block - 1)
+        return jnp.clip(jnp.floor(place).astype(int), 0, len(self.price) - 1)
 
 
 def _entry(column: Float[Array, " entry"], index: Int[Array, "*any"]) -> Float[Array, "*any"]:

@@ -61,7 +61,7 @@ class PricePolicy(eqx.Module):
     @property
     def cells(self) -> int:
         """Of the path that it drives: its prices lie along that."""
-        return len(self.outlook.price) - 1
+        return self.outlook.cells
 
     def at(self, world: SweepWorld, state: SweepState) -> Float[Array, ""]:
         """The throttle in this state."""

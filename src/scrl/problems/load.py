@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from scrl.errors import ProblemError, ScrlError, did_you_mean, set_by
+from scrl.errors import ProblemError, ScrlError, check_texts, did_you_mean, set_by
 from scrl.problems.problem import MapSource, Problem
 from scrl.problems.terms import ProblemOptions
 from scrl.rules import RuleSet
@@ -21,7 +22,15 @@ from scrl.worlds.units import Units
 from scrl.worlds.vehicle import Vehicle, Wind
 
 BUILTIN_FOLDER = Path(__file__).parent / "builtin"
-LARGEST_FILE_BYTES = 10_000_000
+LARGEST_FILE_BYTES = 2_000_000
+MOST_KEY_PARTS = 8
+"""A key with more dots than these allow is refused: reading it costs the square of its length."""
+_NO_KEY = re.compile(
+    r'"""(?:[^"\\]|\\.|"(?!""))*"""|\'\'\'.*?\'\'\'|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*',
+    re.DOTALL,
+)
+"""Quoted texts and comments."""
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]+[ \t]*\.[ \t]*){{{MOST_KEY_PARTS},}}")
 TABLES = ("problem", "world", "vehicle", "wind", "rules")
 WORLD_KEYS = ("kind", "map")
 
@@ -112,7 +121,9 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST_FILE_BYTES:
             raise ProblemError(f"{path}: larger than {LARGEST_FILE_BYTES:,} bytes")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        _check_keys(path, text)
+        tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ProblemError(f"{path}: not a TOML file: {error}") from None
     except UnicodeDecodeError as error:
@@ -123,6 +134,19 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ProblemError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError as error:  # tomllib passes on what int() and datetime say
         raise ProblemError(f"{path}: not a TOML file: {error}") from None
+    check_texts(tables, str(path), error=ProblemError)
+    return tables
+
+
+def _check_keys(path: Path, text: str) -> None:
+    """Raise where a dotted key has more parts than any problem file needs."""
+    bare = _NO_KEY.sub(lambda found: "q" + "\n" * found[0].count("\n"), text)
+    if (found := _LONG_KEY.search(bare)) is not None:
+        line = bare.count("\n", 0, found.start()) + 1
+        raise ProblemError(
+            f"{path}: line {line}: a key of more than {MOST_KEY_PARTS} parts; problem files have "
+            "tables with keys, as in [world] and map"
+        )
 
 
 def _problem(tables: dict[str, Any], path: Path, *, strict: bool) -> Problem:

@@ -18,7 +18,7 @@ class ProblemOptions:
     """How rules are read and judged."""
 
     name: str = setting("", "Short name, used in tables and run folders.")
-    description: str = setting("", "One sentence for people.")
+    description: str = setting("", "One sentence for people.", may_break=True)
     equality_band: float = setting(
         0.0, "Band of an equality that has no `within` of its own.", unit="units", low=0.0
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
+from scipy import sparse
 from scipy.optimize import OptimizeResult, linprog
 
 from scrl.reference.linear import NumericalTroubleError
@@ -40,7 +41,7 @@ def least_violation(over: Float[np.ndarray, "column atom"]) -> Mixed:
     columns, atoms = over.shape
     result = _solve(
         np.concatenate([np.zeros(columns), np.ones(atoms)]),
-        np.hstack([over.T, -np.eye(atoms)]),
+        _loosened(over),
         np.zeros(atoms),
         np.concatenate([np.ones(columns), np.zeros(atoms)]),
     )
@@ -69,7 +70,7 @@ def elastic_mixture(
     scale = np.maximum(np.abs(over).max(axis=0, initial=0.0) / LARGEST, 1.0)
     result = _solve(
         np.concatenate([-returns, penalties * scale]),
-        np.hstack([(over / scale).T, -np.eye(atoms)]),
+        _loosened(over / scale),
         np.zeros(atoms),
         np.concatenate([np.ones(columns), np.zeros(atoms)]),
         method="highs",
@@ -79,9 +80,14 @@ def elastic_mixture(
     return Elastic(result.x[:columns], -float(result.fun), of_atom / scale, slack)
 
 
+def _loosened(over: Float[np.ndarray, "column atom"]) -> sparse.csr_array:
+    """A row for each atom, with a slack of its own: all but the columns is nearly empty."""
+    return sparse.csr_array(sparse.hstack([over.T, -sparse.eye_array(over.shape[1])]))
+
+
 def _solve(
     cost: np.ndarray,
-    rows: np.ndarray,
+    rows: np.ndarray | sparse.csr_array,
     at_most: np.ndarray,
     is_weight: np.ndarray,
     *,
@@ -90,8 +96,8 @@ def _solve(
     """min cost . x over x >= 0, rows x <= at_most, weights that sum to 1."""
     result = linprog(
         cost,
-        A_ub=rows if len(rows) else None,
-        b_ub=at_most if len(rows) else None,
+        A_ub=rows if len(at_most) else None,
+        b_ub=at_most if len(at_most) else None,
         A_eq=is_weight[None, :],
         b_eq=[1.0],
         method=method,

@@ -111,6 +111,8 @@ class _Search:
         self.possible: Bool[np.ndarray, "clause atom"] = (
             self.atoms.members & ~self.atoms.is_impossible
         )
+        self.ways = np.nonzero(self.possible)
+        """Clause and atom of each way to keep a clause: a table of numbers would be far larger."""
         self.allowance = TOLERANCE * atom_size(self.rows, self.bounds)
         # A dual above the dearest cost of all proves that the atoms cannot hold together.
         slowest = np.full(self.fluid.groups, self.fluid.slowest)
@@ -202,7 +204,9 @@ class _Search:
         excess = self.rows @ node.point.times - self.bounds
         over = np.where(excess > self.allowance, excess, 0.0)
         need = over / np.maximum(np.abs(self.rows).sum(axis=1), 1e-300)
-        least = np.where(self.possible, need, np.inf).min(axis=1, initial=np.inf)
+        clauses, atoms = self.ways
+        least = np.full(len(self.possible), np.inf)
+        np.minimum.at(least, clauses, need[atoms])
         order = np.argsort(-least, kind="stable")
         return order[least[order] > 0]
 
@@ -231,9 +235,12 @@ class _Search:
         needed = kept[kept.sum(axis=1) == 1].any(axis=0)
         score = room / (1.0 + np.abs(room).max(initial=0.0)) + 2.0 * needed
         score[list(node.in_force)] += 4.0
-        if not score.size:
-            return np.zeros(0, int)
-        return np.where(kept, score, -np.inf).argmax(axis=1)
+        clauses, atoms = np.nonzero(kept)
+        best_first = np.lexsort([atoms, -score[atoms], clauses])
+        found, first = np.unique(clauses[best_first], return_index=True)
+        branch = np.zeros(len(kept), int)
+        branch[found] = atoms[best_first][first]
+        return branch
 
     def _certificate(self, node: _Node, return_: float) -> Certificate:
         """Excess over the atoms, multipliers below 0, and the distance from the proven bound."""

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from scrl.errors import TooLargeError
 from scrl.rules.normal import Atom
 from scrl.rules.ruleset import Clause, RuleSet
+
+MOST_MEMBERS = 200_000_000
+"""Clauses times atoms, at most: one byte each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,6 +31,11 @@ class AtomTable:
     bounds: Float[np.ndarray, " atom"]
     members: Bool[np.ndarray, "clause atom"]
     """Which atoms each clause may be kept by."""
+    listed: Int[np.ndarray, "clause place"]
+    """The atoms of each clause as numbers in order, -1 where it has fewer than others.
+
+    What is done with these grows with the clauses; with `members`, by their square.
+    """
     clause_rule: Int[np.ndarray, " clause"]
     """The index of the rule that each clause comes from."""
 
@@ -42,9 +52,18 @@ class AtomTable:
             for atom in clause.atoms:
                 index.setdefault(atom, len(index))
         atoms = tuple(index)
+        if len(clauses) * len(atoms) > MOST_MEMBERS:
+            raise TooLargeError(
+                f"the rule set has {len(clauses):,} clauses over {len(atoms):,} different "
+                "comparisons, which is more than fits into memory: use fewer rules at once"
+            )
         members = np.zeros((len(clauses), len(atoms)), dtype=bool)
+        widest = max((len(clause.atoms) for clause in clauses), default=1)
+        listed = np.full((len(clauses), widest), -1)
         for row, clause in enumerate(clauses):
-            members[row, [index[atom] for atom in clause.atoms]] = True
+            places = sorted({index[atom] for atom in clause.atoms})
+            members[row, places] = True
+            listed[row, : len(places)] = places
         return cls(
             regions=rule_set.regions,
             rules=tuple(rule.name for rule in rule_set.rules),
@@ -52,21 +71,9 @@ class AtomTable:
             coefficients=_fixed(_coefficients(atoms, rule_set.regions)),
             bounds=_fixed(np.array([float(atom.bound) for atom in atoms], dtype=np.float64)),
             members=_fixed(members),
+            listed=_fixed(listed),
             clause_rule=_fixed(np.array([clause.rule for clause in clauses], dtype=np.int64)),
         )
-
-    @property
-    def listed(self) -> Int[np.ndarray, "clause place"]:
-        """The atoms of each clause as numbers, -1 where it has fewer than others.
-
-        What is done with these grows with the clauses; with `members`, by their square.
-        """
-        widest = int(self.members.sum(axis=1).max(initial=1))
-        found = np.full((len(self.members), widest), -1)
-        for row, of_clause in enumerate(self.members):
-            places = np.flatnonzero(of_clause)
-            found[row, : len(places)] = places
-        return found
 
     @property
     def opposites(self) -> Int[np.ndarray, " atom"]:
@@ -75,11 +82,13 @@ class AtomTable:
         Only where there is one such atom, and b + b' >= 0: at most one of the two can be broken.
         """
         found = np.arange(len(self.atoms))
-        for index, (side, bound) in enumerate(zip(self.coefficients, self.bounds, strict=True)):
-            alike = np.flatnonzero((self.coefficients == side).all(axis=1))
-            across = np.flatnonzero((self.coefficients == -side).all(axis=1))
-            if len(alike) == 1 and len(across) == 1 and bound + self.bounds[across[0]] >= 0:
-                found[index] = across[0]
+        alike: dict[tuple[tuple[str, Fraction], ...], list[int]] = {}
+        for index, atom in enumerate(self.atoms):
+            alike.setdefault(atom.coefficients, []).append(index)
+        for side, own in alike.items():
+            across = alike.get(tuple((name, -value) for name, value in side), [])
+            if len(own) == len(across) == 1 and self.bounds[[*own, *across]].sum() >= 0:
+                found[own[0]] = across[0]
         return found
 
 

@@ -31,7 +31,7 @@ def clauses(
     node: Positive, *, cap: int = MAX_GROUPS, atom_cap: int = MAX_ATOMS, of: str = "the formula"
 ) -> Groups:
     """Conjunctive normal form: all clauses hold, each by at least one of its atoms."""
-    _check_size(clauses_size(node), "clauses", of, cap, atom_cap)
+    check_size(clauses_size(node), "clauses", of, cap, atom_cap)
     return _without_repeats(_expand(node, AllOf))
 
 
@@ -39,7 +39,7 @@ def branches(
     node: Positive, *, cap: int = MAX_GROUPS, atom_cap: int = MAX_ATOMS, of: str = "the formula"
 ) -> Groups:
     """Disjunctive normal form: one of the branches holds, with all of its atoms."""
-    _check_size(branches_size(node), "branches", of, cap, atom_cap)
+    check_size(branches_size(node), "branches", of, cap, atom_cap)
     return _without_repeats(_expand(node, AnyOf))
 
 
@@ -84,7 +84,10 @@ def _without_repeats(groups: Iterable[tuple[Atom, ...]]) -> Groups:
     return tuple(kept.values())
 
 
-def _check_size(size: Size, noun: str, of: str, cap: int, atom_cap: int) -> None:
+def check_size(
+    size: Size, noun: str, of: str, cap: int = MAX_GROUPS, atom_cap: int = MAX_ATOMS
+) -> None:
+    """Raise where a normal form would be larger than its caps."""
     if size.groups <= cap and size.atoms <= atom_cap:
         return
     advice = "'and' inside 'or'" if noun == "clauses" else "alternatives ('or', 'if', not ==)"

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from scrl.errors import RuleError
+from scrl.errors import RuleError, check_text
 from scrl.rules.exact import Number, bounded, exact
 
 MAX_NAME = 200
 """A region's name has at most this many characters."""
-
-# Control characters, line breaks and half surrogate pairs cannot be shown in a one-line message.
-_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def checked_name(name: object) -> str:
@@ -25,9 +21,7 @@ def checked_name(name: object) -> str:
         raise RuleError("a region's name is empty")
     if len(name) > MAX_NAME:
         raise RuleError(f"a region's name is too long (more than {MAX_NAME} characters)")
-    if _FORBIDDEN.search(name):
-        raise RuleError(f"a region's name holds a control character or a line break: {name!r}")
-    return name
+    return check_text(name, f"the region's name {name!a}", error=RuleError)
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -30,6 +30,14 @@ class Atom:
     coefficients: tuple[tuple[str, Fraction], ...]
     bound: Fraction
     origin: Origin = field(compare=False)
+    _hash: int = field(init=False, repr=False, compare=False)
+    """Computed once: fractions are slow to hash, and normal forms hold an atom many times."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.coefficients, self.bound)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def loosened(self, by: Number) -> Atom:
         """The same atom with its bound moved by so many units."""

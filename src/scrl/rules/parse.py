@@ -10,6 +10,7 @@ from typing import cast
 
 from lark import Lark, UnexpectedInput
 
+from scrl.errors import control_character, describe_control
 from scrl.rules.actions import Actions, Piece, known_regions
 from scrl.rules.mistakes import mistake, unquoted
 from scrl.rules.place import Misplaced, PlacedRuleError, placed
@@ -64,7 +65,9 @@ def _parser() -> Lark:
 
 
 def _check_limits(text: str) -> None:
-    """Refuses what would be slow to read, before reading it."""
+    """Refuses control characters, and what would be slow to read, before reading it."""
+    if (found := control_character(text, may_break=True)) is not None:
+        raise Misplaced(describe_control(found), Span(*found.span()))
     depth = effort = 0
     for count, piece in enumerate(_PIECES.finditer(text), start=1):
         depth += _NESTING.get(piece[0], 0)

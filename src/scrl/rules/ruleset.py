@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from scrl.errors import RuleError, did_you_mean
+from scrl.errors import RuleError, check_text, did_you_mean
 from scrl.rules import groups
 from scrl.rules.build import Expression
 from scrl.rules.conventions import DEFAULT, Conventions
@@ -35,6 +35,7 @@ class Rule:
     @classmethod
     def read(cls, name: str, source: str | Formula, regions: Sequence[str] | None = None) -> Rule:
         """A rule from its text or formula; a formula's text is the canonical one."""
+        _check_rule_name(name)
         if isinstance(source, Formula):
             return cls(name, show(source), source)
         return cls(name, source, parse(source, regions=regions, rule=name))
@@ -62,6 +63,8 @@ class RuleSet:
         _check_unique("region", self.regions)
         _check_unique("rule", [rule.name for rule in self.rules])
         for rule in self.rules:
+            _check_rule_name(rule.name)
+            check_text(rule.text, f"rule '{rule.name}'", may_break=True, error=RuleError)
             _check_regions(rule, self.regions)
 
     @classmethod
@@ -103,6 +106,11 @@ class RuleSet:
     @cached_property
     def clauses(self) -> tuple[Clause, ...]:
         """The clauses of every rule, rule by rule; all must hold."""
+        sizes = [groups.clauses_size(node) for node in self.positive]
+        for rule, size in zip(self.rules, sizes, strict=True):
+            groups.check_size(size, "clauses", f"rule '{rule.name}'")
+        whole = groups.Size(*(sum(counts) for counts in zip((0, 0), *sizes, strict=True)))
+        groups.check_size(whole, "clauses", "the rule set")
         return tuple(
             Clause(atoms, index)
             for index, (rule, node) in enumerate(zip(self.rules, self.positive, strict=True))
@@ -146,6 +154,12 @@ def _no_band(rule: Rule, compare: Compare) -> str:
         f"{place}: '{show(compare)}' is an equality without a band, so it must be hit exactly: "
         "add 'within 6' (in units), or set equality_band"
     )
+
+
+def _check_rule_name(name: object) -> None:
+    if not isinstance(name, str):
+        raise RuleError(f"a rule's name is text, not {name!r}")
+    check_text(name, f"the rule's name {name!a}", error=RuleError)
 
 
 def _check_unique(noun: str, names: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from scrl.errors import ScrlError
+from scrl.errors import ScrlError, check_texts
 from scrl.files import replacing
 
 SCHEMA = 2
@@ -128,7 +128,9 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
 def read_json(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The document in a file, with at least these fields, each of its shape."""
     checked_size(path, LARGEST_JSON_BYTES)
-    return parse_json(path.read_bytes(), str(path), fields)
+    document = parse_json(path.read_bytes(), str(path), fields)
+    check_texts(document, str(path), error=RunError)
+    return document
 
 
 def checked_size(path: Path, largest: int) -> int:

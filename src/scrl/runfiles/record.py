@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from scrl._version import __version__
+from scrl.errors import visible
 from scrl.runfiles.files import Range, RunError, conform, plain
 
 PACKAGE_FOLDER = Path(__file__).resolve().parents[1]
@@ -135,4 +136,4 @@ def _command() -> str:
     """The command line, without the folders in which the program lies."""
     script = Path(sys.argv[0])
     program = script.parent.name if script.name == "__main__.py" else script.name
-    return shlex.join([program, *sys.argv[1:]])
+    return visible(shlex.join([program, *sys.argv[1:]]))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int, Integer
 
-from scrl.errors import MapError
+from scrl.errors import MapError, check_text
 from scrl.worlds.georeference import Georeference
 
 MOST_CELLS = 4_000_000
@@ -149,6 +149,8 @@ def check_size(regions: int, shape: tuple[int, ...]) -> None:
 def check_names(names: Sequence[str]) -> None:
     """Raises unless every name can be shown and written in a rule, and none occurs twice."""
     for name in names:
+        if isinstance(name, str):
+            check_text(name, f"the region's name {name!a}", error=MapError)
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
             raise MapError(f"{name!r} cannot be the name of a region: it must be printable text")
         if '"' in name:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from scrl.errors import ProblemError, did_you_mean
+from scrl.errors import ProblemError, check_text, did_you_mean
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Setting:
     is_low_open: bool = False
     is_high_open: bool = False
     choices: tuple[str, ...] = ()
+    may_break: bool = False
+    """Whether a text may have several lines."""
 
     def range_text(self) -> str:
         """The allowed range in words, for messages."""
@@ -81,7 +83,9 @@ def _checked(value: Any, field: dataclasses.Field[Any], known: Setting) -> Any:
     number = check(value)
     if number is None:
         raise ProblemError(f"{name} = {value!r} must be {_ARTICLES[_plain_type(field)]}")
-    if not isinstance(number, str) and not known.is_allowed(number):
+    if isinstance(number, str):
+        return check_text(number, name, may_break=known.may_break, error=ProblemError)
+    if not known.is_allowed(number):
         raise ProblemError(f"{name} = {value!r} must be {known.range_text()}")
     return number
 

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from scrl.worlds import dynamics
+from scrl.worlds.lookup import rows_from
 from scrl.worlds.observation import cells_ahead, milestones, observation_size, place_of_cells
 from scrl.worlds.spec import SweepSpec
 
@@ -138,7 +139,7 @@ class SweepWorld(eqx.Module):
 
     def labels(self, state: SweepState) -> Float[Array, " region"]:
         """L(s): the share of the swath in each region; 0 or 1 when the swath is one cell."""
-        return _row(self.kinds, _row(self.kind_of_cell, state.cell))
+        return _row(self.kinds, rows_from(self.kind_of_cell, state.cell, 1)[0])
 
     def given(self, state: SweepState) -> Float[Array, " 2"]:
         """What the step that led to `state` gives out, and to no region, in steps of service."""
