@@ -12,7 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from scrl.cli.app import app
 from scrl.cli.demo import ask_untrained
 from scrl.errors import ScrlError
 from scrl.problems import load
@@ -29,6 +31,28 @@ def run(*arguments: str, cwd: Path | None = None, **environment: str):
         cwd=cwd,
         env={**os.environ, **environment},
     )
+
+
+def test_a_map_with_faults_is_repaired_aloud_and_refused_when_strict(tmp_path: Path) -> None:
+    """The repair stands on standard error and in the JSON."""
+    ring = [[9.0, 53.0], [9.1, 53.1], [9.1, 53.0], [9.0, 53.1], [9.0, 53.0]]
+    shape = {"type": "Polygon", "coordinates": [ring]}
+    path = tmp_path / "bow.geojson"
+    path.write_text(
+        json.dumps({"type": "Feature", "properties": {"name": "bow"}, "geometry": shape})
+    )
+    made = ["new", str(tmp_path / "made"), "--map", str(path)]
+    checked, asked = ["check", str(path)], ["ask", str(path), "bow > 0"]
+    for command in (made, checked, asked):
+        refused = CliRunner().invoke(app, [*command, "--strict"])
+        assert refused.exit_code == 2
+        assert "feature 1 ('bow'): the polygon is not simple" in refused.stderr
+    for command in (made, checked):
+        done = CliRunner().invoke(app, [*command, "--json"])
+        assert done.exit_code == 0, done.stderr
+        assert "warning: bow.geojson: repaired 1 polygon: feature 1 ('bow')" in done.stderr
+        warnings = json.loads(done.stdout)["warnings"]
+        assert warnings[0].startswith("bow.geojson: repaired 1 polygon: ")
 
 
 def test_version_and_help() -> None:

@@ -91,7 +91,8 @@ def test_impossible_rules_get_the_conflict_and_the_least_violating_plan(asking: 
 @pytest.fixture(scope="module")
 def two_halves() -> Problem:
     """24 cells, half of them S1: at a crawl of 33.3 steps a cell S1 gets 12 * 33.3 * 2.25 = 900."""
-    return Problem.create(SweepSpec(from_labels(np.repeat([[1, 2]], 4, axis=0).repeat(3, axis=1))))
+    halves = from_labels(np.repeat([[1, 2]], 4, axis=0).repeat(3, axis=1))
+    return Problem.create(SweepSpec(dataclasses.replace(halves, warnings=("closed 1 ring",))))
 
 
 @pytest.mark.parametrize("bound", ["1e5", "1e9", "1e15", "1e20"])
@@ -112,6 +113,7 @@ def test_the_plan_of_a_rule_far_off_gives_what_the_loosened_rule_says(
     answer = asking.ask(two_halves, "S1 >= 1e9")
     assert answer.status == "impossible"
     assert answer.evaluation.density["S1"] == pytest.approx(900, rel=0.05)
+    assert answer.warnings[0] == "closed 1 ring"  # what was repaired in the map
 
 
 def test_where_one_plan_cannot_a_mixture_does(asking: Planner) -> None:

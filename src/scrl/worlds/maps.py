@@ -69,8 +69,7 @@ class MapOptions:
     """How to read a map file; lists are taken as tuples."""
 
     grid: tuple[int, int] | None = None
-    """Rows and columns; for GeoJSON by default 50 x 50, or finer if a region needs it; else the
-    file's own size."""
+    """Rows and columns; default for GeoJSON 50 x 50 or finer, else the file's own size."""
     extent: Extent | None = None
     """xmin, ymin, xmax, ymax of the grid; default the bounding box, or what the file says."""
     coordinates: Coordinates = "geographic"
