@@ -38,6 +38,9 @@ PROBLEMS: dict[str, Callable[[], Any]] = {
 }
 
 
+SMALL: dict[str, Any] = {"worlds": 8, "episodes": 8, "settle": 5, "settle_episodes": 32}
+
+
 def measure(name: str, seeds: int, settings: dict[str, Any]) -> None:
     """One row for each seed."""
     with tempfile.TemporaryDirectory() as folder:
@@ -62,17 +65,17 @@ def measure(name: str, seeds: int, settings: dict[str, Any]) -> None:
 def main() -> None:
     """Train and print."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*", default=[*PROBLEMS], choices=[*PROBLEMS, []])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {[*PROBLEMS]}")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--iterations", type=int, default=60)
     parser.add_argument("--kappa-rate", type=float, default=None)
     chosen = parser.parse_args()
-    settings = {"iterations": chosen.iterations, "settle": 15}
+    settings: dict[str, Any] = {**SMALL, "iterations": chosen.iterations}
     if chosen.kappa_rate is not None:
         settings["kappa_rate"] = chosen.kappa_rate
     print("| problem | seed | return | received | rules kept | largest kappa |")
     print("|---" * 6 + "|")
-    for name in chosen.names:
+    for name in chosen.names or PROBLEMS:
         measure(name, chosen.seeds, settings)
 
 
