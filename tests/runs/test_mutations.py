@@ -18,6 +18,7 @@ from scrl.report.page import page_text
 from scrl.report.reading import read_runs
 from scrl.runs import RunFolder
 from scrl.training import resume
+from scrl.underway import Underway
 
 from .mutations import mutated, scrambled, text_of
 from .small import OLD, answer
@@ -64,6 +65,8 @@ def use(run: Path, kind: str) -> Any:
     compare(read_runs([run, OLD / kind]))
     resume(run)
     match kind:
+        case "trained":
+            Underway.again(RunFolder.open(run)).task()
         case "environment":
             page_text(read_runs([run]))
             show_kept(run, None, as_json=False)
