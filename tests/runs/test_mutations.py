@@ -42,7 +42,7 @@ def test_a_changed_document_is_used_or_refused(tmp_path: Path, kind: str, name: 
     run = shutil.copytree(OLD / kind, tmp_path / "run")
     data, chance = (run / name).read_bytes(), random.Random(f"{kind} {name}")
     refused = 0
-    for number in range(TIMES if kind != "asked" else TIMES // 4):  # a driver takes its time
+    for number in range(TIMES if kind != "asked" else TIMES // 8):  # a driver takes its time
         (run / name).write_bytes(changed(data, chance, is_signed=number % 3 == 0))
         try:
             use(run, kind)
