@@ -1,10 +1,10 @@
 """Damaged run folders through whole commands: refused, harmless, wrong, or a traceback.
 
-`python -m benchmarks.damage [--flips 50] [--mutations 1000] [--seed 0]` prints two tables. A flip
-turns one bit of one file; it is harmless where every command answers as before. A mutation changes
-the meaning or the bytes of one document, with a checksum that fits, with none (as in folders of
-old), or with a wrong one. The exit code is 1 if an answer was wrong after a flip, or if a command
-has ended in a traceback.
+`python -m benchmarks.damage [--flips 50] [--mutations 1000] [--seed 0]` prints two tables for each
+kind of run. A flip turns one bit of one file; it is harmless where every command answers as before.
+A mutation changes the meaning or the bytes of one document, with a checksum that fits, with none
+(as in folders of old), or with a wrong one. The exit code is 1 if an answer was wrong after a flip,
+or if a command has ended in a traceback.
 """
 
 from __future__ import annotations
@@ -145,14 +145,14 @@ def main() -> None:
     asked = parser.parse_args()
     chance = random.Random(asked.seed)  # noqa: S311 (nothing here is a secret)
     with tempfile.TemporaryDirectory() as folder:
-        flips, mutations = Outcomes(), Outcomes()
+        faults = 0
         for kind, good in made(Path(folder)).items():
             run = Path(shutil.copytree(good, good.parent / "damaged" / kind))
-            flips += flipped(kind, run, good, asked.flips, chance)
-            mutations += changed(kind, run, good, asked.mutations // len(FORMATS), chance)
-    show(flips, ("refused", "harmless", "wrong", "traceback"))
-    show(mutations, ("refused", "used", "traceback"))
-    faults = [end for _, end in [*flips, *mutations] if end in ("wrong", "traceback")]
+            flips = flipped(kind, run, good, asked.flips, chance)
+            show(flips, ("refused", "harmless", "wrong", "traceback"))
+            mutations = changed(kind, run, good, asked.mutations // len(FORMATS), chance)
+            show(mutations, ("refused", "used", "traceback"))
+            faults += sum(end in ("wrong", "traceback") for _, end in [*flips, *mutations])
     raise SystemExit(bool(faults))
 
 

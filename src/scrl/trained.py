@@ -13,6 +13,7 @@ from scrl.methods import TrainingConfig
 from scrl.outcome import SeedResult, TrainingResult
 from scrl.problems import Problem
 from scrl.rounds import Rounds, task_of
+from scrl.runfiles.files import damage_in
 from scrl.runs import RunError, RunFolder
 
 REPORT_SEED = 1_000_003
@@ -76,9 +77,15 @@ def _check(result: TrainingResult, folder: RunFolder) -> None:
             raise RunError(f"{path}: speaks of other rules or regions than the problem beside it")
 
 
+def config_of(folder: RunFolder) -> TrainingConfig:
+    """The method of a run with its settings; what is wrong with them is a fault of run.json."""
+    with damage_in(folder.path / "run.json"):
+        return TrainingConfig.from_json(folder.record.settings)
+
+
 def _policies_like(folder: RunFolder) -> SeeingPolicy:
     """The shapes of the policies of all seeds, without training."""
-    config = TrainingConfig.from_json(folder.record.settings)
+    config = config_of(folder)
     rounds = Rounds(config.plan, [task_of(folder.problem(), config)], folder.record.seeds)
     return jax.eval_shape(lambda: rounds.part(rounds.begin(), 0)).best.policy
 

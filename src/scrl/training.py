@@ -110,7 +110,7 @@ def resume(
             return run_together([Underway.again(folder)], watch)[0]
     outside = environment_again(folder, env, environment)
     _room().check_lanes(outside, folder)
-    config = TrainingConfig.from_json(folder.record.settings)
+    config = trained.config_of(folder)
     with _room().waiting():
         return _room().run_outside(outside, config, folder, watch)
 

@@ -23,7 +23,7 @@ from scrl.outcome import SeedResult, TrainingResult, overpriced
 from scrl.problems import Problem, Terms
 from scrl.rounds import task_of
 from scrl.runs import RunFolder
-from scrl.trained import report, seed_policy
+from scrl.trained import config_of, report, seed_policy
 
 
 class DivergedError(ScrlError):
@@ -96,7 +96,7 @@ class Underway:
     @classmethod
     def again(cls, folder: RunFolder) -> Underway:
         """A run as its folder has it."""
-        return cls(folder.problem(), TrainingConfig.from_json(folder.record.settings), folder)
+        return cls(folder.problem(), config_of(folder), folder)
 
     @property
     def rounds_in_all(self) -> int:

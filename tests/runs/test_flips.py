@@ -109,7 +109,9 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before_it(run: RunFolder, wha
     assert found.warning is not None
     assert "The run goes on from the checkpoint before it (round 1)" in found.warning
     assert again.metrics() == rows(1)
-    assert RunFolder.open(run.path).load_checkpoint(np.zeros(3, int)).warning is None
+    second = RunFolder.open(run.path).load_checkpoint(np.zeros(3, int))
+    assert second is not None
+    assert second.warning is None
     again.log(rows(2))
     again.save_checkpoint(np.full(3, 7), iteration=2, wall_s=2)
     assert before in mark_of(run).parent.glob("state-*")

@@ -18,6 +18,7 @@ from scrl.report.page import page_text
 from scrl.report.reading import read_runs
 from scrl.runs import RunFolder
 from scrl.training import resume
+from scrl.underway import Underway
 
 from .mutations import mutated, scrambled, text_of
 from .small import OLD, answer
@@ -41,7 +42,7 @@ def test_a_changed_document_is_used_or_refused(tmp_path: Path, kind: str, name: 
     run = shutil.copytree(OLD / kind, tmp_path / "run")
     data, chance = (run / name).read_bytes(), random.Random(f"{kind} {name}")
     refused = 0
-    for number in range(TIMES if kind != "asked" else TIMES // 4):  # a driver takes its time
+    for number in range(TIMES if kind != "asked" else TIMES // 8):  # a driver takes its time
         (run / name).write_bytes(changed(data, chance, is_signed=number % 3 == 0))
         try:
             use(run, kind)
@@ -64,6 +65,8 @@ def use(run: Path, kind: str) -> Any:
     compare(read_runs([run, OLD / kind]))
     resume(run)
     match kind:
+        case "trained":
+            Underway.again(RunFolder.open(run)).task()
         case "environment":
             page_text(read_runs([run]))
             show_kept(run, None, as_json=False)

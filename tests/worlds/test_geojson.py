@@ -179,7 +179,7 @@ BOW_TIE = [[0, 0], [2, 2], [2, 0], [0, 2], [0, 0]]
         ([feature(None, ring(0, 0, 1, 1))], "feature 1: property 'name' must be a name, not null"),
         (
             [feature("\ud800", ring(0, 0, 1, 1))],
-            "feature 1: the region's name '\\ud800': the control character U+D800 (character 1) is ",
+            "feature 1: the region's name '\\ud800': the control character U+D800 (character 1)",
         ),
         (
             [feature(None, ring(0, 0, 1, 1)), feature("b", BOW_TIE), feature("c")],

@@ -31,7 +31,7 @@ from scrl.rules import told
 from scrl.runfiles.files import plain
 from scrl.runs import RunError, RunFolder
 from scrl.together import Together
-from scrl.trained import REPORT_SEED
+from scrl.trained import REPORT_SEED, config_of
 from scrl.underway import Judge, Underway, Watcher
 from scrl.worlds.outside import OutsideWorld
 
@@ -185,7 +185,7 @@ def _report_in(lanes: Lanes) -> Any:
 
 def check_lanes(problem: EnvironmentProblem, folder: RunFolder) -> None:
     """Raise where there are not as many environments as a run has begun with."""
-    worlds = TrainingConfig.from_json(folder.record.settings).loop.worlds
+    worlds = config_of(folder).loop.worlds
     lanes, needed = problem.source.lanes, worlds * len(folder.record.seeds)
     if lanes not in (None, needed):
         raise RunError(f"{folder.path}: this run began with {needed} environments, not {lanes}")
@@ -213,10 +213,7 @@ def load_outside(folder: RunFolder, seed_index: int) -> OutsidePolicy:
     kept = folder.environment()
     if kept is None:
         raise RunError(f"{folder.path}: this run is on a map")
-    config, actions = (
-        TrainingConfig.from_json(folder.record.settings),
-        Actions.from_json(kept.actions),
-    )
+    config, actions = config_of(folder), Actions.from_json(kept.actions)
     task = task_outside(kept, config)
     first = first_drive_like(config.loop.worlds, kept.features, len(kept.regions))
     seeds = len(folder.record.seeds)

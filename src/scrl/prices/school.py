@@ -21,6 +21,7 @@ from scrl.prices import store
 from scrl.prices.learning import LearningConfig, LearningState, begin, some_updates
 from scrl.prices.ranges import Ranges
 from scrl.problems import Problem, find_world
+from scrl.runfiles.files import damage_in
 from scrl.runs import RunFolder, RunRecord, new_run_path
 from scrl.together import (
     CHECKPOINT_EVERY_S,
@@ -79,7 +80,8 @@ def resume_learning(path: Path | str, *, watch: LearningWatcher | None = None) -
         raise PolicyError(f"{path}: this run trains no price policy; go on with `scrl train`")
     if (folder.path / store.CARD).exists():
         return store.load(folder.path)
-    config = _configured(folder.record.settings.get("settings", {}))
+    with damage_in(folder.path / "run.json"):
+        config = _configured(folder.record.settings.get("settings", {}))
     worlds = [find_world(name) for name in folder.record.settings.get("worlds", [])]
     with keeping_account(folder, is_new=False):
         return _Learning(folder, config, worlds, folder.record.seeds[0]).run(watch)

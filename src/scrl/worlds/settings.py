@@ -75,18 +75,18 @@ def _checked(value: Any, field: dataclasses.Field[Any], known: Setting) -> Any:
     if known.choices:
         if value not in known.choices:
             hint = did_you_mean(str(value), known.choices)
-            raise ProblemError(f"{name} = {value!r} is not {known.range_text()}{hint}")
+            raise ProblemError(f"{name} = {value!r:.60} is not {known.range_text()}{hint}")
         return value
     check: Callable[[Any], Any] | None = _CHECKS.get(_plain_type(field))
     if check is None:
         return value
     number = check(value)
     if number is None:
-        raise ProblemError(f"{name} = {value!r} must be {_ARTICLES[_plain_type(field)]}")
+        raise ProblemError(f"{name} = {value!r:.60} must be {_ARTICLES[_plain_type(field)]}")
     if isinstance(number, str):
         return check_text(number, name, may_break=known.may_break, error=ProblemError)
     if not known.is_allowed(number):
-        raise ProblemError(f"{name} = {value!r} must be {known.range_text()}")
+        raise ProblemError(f"{name} = {value!r:.60} must be {known.range_text()}")
     return number
 
 
