@@ -26,6 +26,8 @@ from scrl.underway import Underway, Watcher
 if TYPE_CHECKING:
     from scrl.outside import EnvironmentProblem, OutsidePolicy
 
+USUAL_THROTTLE = 0.6
+"""About that of policies in training: a budget of steps is shared out by it."""
 LARGEST_SEED = 2**32 - REPORT_SEED
 """Seeds below this give different keys, in training and in the report."""
 
@@ -49,7 +51,8 @@ def train(  # noqa: PLR0913 (one for each thing that a user may want to say)
 
     `problem` is one, its name or the path of its file; or anybody's Gymnasium environment, with
     `labels`, `rules` and the other options of `scrl.environment`. `seeds` is how many (from `seed`
-    on), or which. The run folder is `out`, or a new one in `runs/`.
+    on), or which. `steps` is the whole budget of environment steps for each seed. The run folder
+    is `out`, or a new one in `runs/`.
     """
     chosen = tuple(range(seed, seed + seeds)) if isinstance(seeds, int) else tuple(seeds)
     parts = {"learner": learner, "penalty": penalty, "preset": preset, "steps": steps}
@@ -67,7 +70,11 @@ def train(  # noqa: PLR0913 (one for each thing that a user may want to say)
             folder = RunFolder.create(path, None, record, environment=outside.kept)
             return _room().run_outside(outside, config, folder, watch)
     loaded = problem if isinstance(problem, Problem) else load_problem(problem)
-    config = configure(method, settings=settings, **parts)
+    spec = loaded.world_spec
+    usual_steps = len(spec.path.cells) / (USUAL_THROTTLE * spec.vehicle.max_speed)
+    config = configure(
+        method, settings=settings, episode_steps=usual_steps, is_random=loaded.is_random, **parts
+    )
     path = Path(out) if out else new_run_path(Path("runs"), loaded.name, config.method)
     return run_together([begin_run(loaded, config, chosen, path)], watch)[0]
 

@@ -84,7 +84,8 @@ def _finished(job: Job) -> TrainingResult | None:
     if not (job.path / "run.json").exists():
         return None
     folder = RunFolder.open(job.path)
-    if folder.record.settings != job.config.to_json() or folder.record.seeds != job.seeds:
+    is_same = TrainingConfig.from_json(folder.record.settings) == job.config
+    if not is_same or folder.record.seeds != job.seeds:
         raise ScrlError(
             f"{job.path}: holds a run with other seeds or settings; choose another --out, or "
             "remove it"

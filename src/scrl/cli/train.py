@@ -45,7 +45,11 @@ def train(
         str | None, typer.Option(help="Settings that go together: default, paper.")
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Environment steps of training, for each seed.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Environment steps of each seed, all counted: learning, measuring, settling.",
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A setting, key=value; may be repeated.")
@@ -131,7 +135,10 @@ def print_result(result: TrainingResult, out: Console) -> None:
         out.print(
             f"in expectation; of single episodes {min(kept):.0%} to {max(kept):.0%} keep all rules"
         )
-    out.print(f"{result.env_steps:,} steps in {result.wall_s:.0f} s")
+    out.print(
+        f"{result.env_steps:,} steps in {result.wall_s:.0f} s (learning, measuring and settling, "
+        "all seeds)"
+    )
     out.print(f"run folder: {escape(str(result.run))}", soft_wrap=True)
 
 
