@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -56,6 +59,39 @@ class Progress:
 
 
 Watcher = Callable[[Progress], None]
+Auto = Literal["auto"]
+"""Progress on standard error, where that is a terminal or a notebook."""
+
+_SCREENS = {
+    "train": ("scrl.cli.watching", "Watching"),
+    "learn": ("scrl.cli.learn", "LearnWatching"),
+    "bench": ("scrl.cli.bench_watching", "BenchWatching"),
+}
+"""What shows progress. These belong to the command line, and are loaded where somebody looks."""
+
+
+@contextmanager
+def shown(watch: Any, what: str) -> Iterator[Any]:
+    """Whoever is to watch: as given, or what shows progress where somebody looks."""
+    if watch != "auto":
+        yield watch
+    elif not _is_looked_at():
+        yield None
+    else:
+        from rich.console import Console
+
+        module, name = _SCREENS[what]
+        out = Console(stderr=True, highlight=False, force_jupyter=False)
+        with getattr(import_module(module), name)(out) as screen:
+            yield screen
+
+
+def _is_looked_at() -> bool:
+    """Whether standard error is a terminal, or shown below the cell of a notebook."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        return True
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
 
 
 def tell(watch: Any, what: str, *details: Any) -> None:

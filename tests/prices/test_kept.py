@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import scrl
 from scrl.cli.app import app
 from scrl.driver import run_driver, run_plans
 from scrl.errors import PolicyError, ScrlError
 from scrl.evaluation import evaluate, evaluate_mixture
 from scrl.export import export
-from scrl.prices import planner
+from scrl.prices import Answer, planner
 from scrl.prices.kept import PLAN, holds_plan
 from scrl.prices.school import resume_learning
 from scrl.problems import Problem, ProblemOptions, load
@@ -26,10 +27,29 @@ from scrl.worlds.spec import SweepSpec
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    asking = planner()
-    answer = asking.ask(load("agri-priority"))
-    return asking.keep(answer, tmp_path_factory.mktemp("kept") / "run", seed=3)
+def answer() -> Answer:
+    return planner().ask(load("agri-priority"))
+
+
+@pytest.fixture(scope="module")
+def kept(answer: Answer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return planner().keep(answer, tmp_path_factory.mktemp("kept") / "run", seed=3)
+
+
+def test_an_answer_is_drawn_and_shown_in_short(answer: Answer) -> None:
+    assert repr(answer).startswith("<Answer agri-priority: return -")
+    assert len(repr(answer)) < 120
+    assert len(repr(answer.plans[0])) < 120
+    assert "<table>" in answer._repr_html_()
+    _, heat, received, *_ = scrl.plot(answer).axes
+    assert heat.images
+    assert len(received.patches) == 5
+    problem = scrl.plot(answer.problem)
+    assert [label.get_text() for label in problem.axes[1].get_yticklabels()] == [
+        "S1", "S2", "S3", "S4", "S5"
+    ]  # fmt: skip
+    with pytest.raises(ScrlError, match=r"nothing to draw for 'agri': scrl.plot takes a problem"):
+        scrl.plot("agri")
 
 
 def test_a_kept_plan_does_what_it_did(kept: Path) -> None:

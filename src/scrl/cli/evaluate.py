@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from scrl.cli.output import JsonFlag, console, print_json, signed, table, verdict, warn, working
+from scrl.cli.output import JsonFlag, console, print_json, table, verdict, warn, working
 from scrl.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -118,7 +118,10 @@ def print_evaluation(problem: Terms, result: Evaluation, out: Console) -> None:
     rules = table("rule", "", f">margin, {result.unit}", "text", title="Rules")
     for rule in result.rules:
         rules.add_row(
-            escape(rule.name), verdict(rule.is_satisfied), signed(rule.margin), escape(rule.text)
+            escape(rule.name),
+            verdict(rule.is_satisfied),
+            rule.margin_text("+,.2f"),
+            escape(rule.text),
         )
     out.print(rules)
     out.print(

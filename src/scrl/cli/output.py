@@ -55,12 +55,6 @@ def distance_from_best(gap: float, digits: int = 2) -> str:
     return f"{-gap:.{digits}%} better than the fluid reference"
 
 
-def signed(margin: float) -> str:
-    """With its sign; what rounds to nothing has none of its own."""
-    text = f"{margin:+,.2f}"
-    return "+0.00" if text == "-0.00" else text
-
-
 def print_json(document: Any) -> None:
     """One JSON document on standard output."""
     print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))

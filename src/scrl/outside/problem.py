@@ -21,7 +21,7 @@ from scrl.rules.ruleset import Source as RuleSource
 from scrl.runfiles.environment import EnvironmentTerms, KeptEnvironment
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EnvironmentProblem(EnvironmentTerms):
     """Anybody's environment, what its steps give to which regions, and the rules for them."""
 
@@ -35,6 +35,9 @@ class EnvironmentProblem(EnvironmentTerms):
     counts: str = "steps"
     processes: bool = False
     """Whether every lane has a process of its own."""
+
+    def _extent(self) -> str:
+        return f"{len(self.regions)} regions, at most {self.horizon_steps} steps"
 
     def parts(self) -> dict[str, Any]:
         return self.kept.parts()

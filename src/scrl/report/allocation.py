@@ -77,6 +77,19 @@ def allocation_figure(problem: Problem, policies: Mapping[str, Policy]) -> Figur
     return figure
 
 
+def draw_allocation(axes: Axes, problem: Problem, policy: Policy) -> None:
+    """The heat map of one policy, with a scale of its own."""
+    amounts = allocation(problem, policy)
+    drawn = axes.imshow(
+        amounts, cmap="inferno", vmin=0.0, vmax=float(np.nanquantile(amounts, 0.99)),
+        interpolation="nearest",
+    )  # fmt: skip
+    _draw_edges(axes, problem.world_spec.regions)
+    axes.set_axis_off()
+    label = f"{problem.world_spec.units.unit} per cell"
+    axes.get_figure(root=True).colorbar(drawn, ax=axes, label=label, shrink=0.8)
+
+
 def _draw_edges(axes: Axes, regions: RegionMap) -> None:
     for mask in regions.masks:
         if mask.any() and not mask.all():
