@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import jax.numpy as jnp
 import numpy as np
@@ -107,6 +108,25 @@ def test_a_plain_function_is_a_policy(strip: SweepSpec) -> None:
         Problem.create(strip), lambda observation, *, key: jnp.ones(()), episodes=1
     )
     assert result.return_ == scrl.evaluate(Problem.create(strip), "full-speed").return_
+
+
+def test_a_rule_that_holds_on_its_bound_has_no_minus(strip: SweepSpec) -> None:
+    problem = Problem.create(strip)
+    received = scrl.evaluate(problem, "full-speed").density["S1"]
+    on_bound = scrl.evaluate(problem.with_rules(scrl.d["S1"] >= received), "full-speed")
+    (rule,) = on_bound.rules
+    assert math.copysign(1.0, rule.margin) == 1.0
+    assert "(margin +0.0)" in str(on_bound)
+
+
+def test_what_notebooks_and_shells_show_is_short_and_safe(strip: SweepSpec) -> None:
+    problem = Problem.create(strip, {"<least>": "S1 >= 1"})
+    assert repr(problem) == "<Problem problem: 2 regions on 1 x 12 cells, 1 rule>"
+    assert "&lt;least&gt;" in problem._repr_html_()
+    result = scrl.evaluate(problem, "full-speed")
+    assert repr(result) == f"<Evaluation {result.summary}>"
+    assert len(repr(result)) < 100
+    assert "<td>&lt;least&gt;</td><td>holds</td>" in result._repr_html_()
 
 
 @pytest.mark.parametrize("episodes", [0, -1, 1.5])

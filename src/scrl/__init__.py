@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from scrl.problems import load as load
     from scrl.problems import save as save
     from scrl.reference import solve as solve
-    from scrl.report.curves import plot as plot
+    from scrl.report.plotting import plot as plot
     from scrl.rules import d as d
     from scrl.rules import implies as implies
     from scrl.training import load_policy as load_policy
@@ -56,7 +56,7 @@ _HOMES = {
     "train": "scrl.training",
     "resume": "scrl.training",
     "load_policy": "scrl.training",
-    "plot": "scrl.report.curves",
+    "plot": "scrl.report.plotting",
 }
 _ROOMS = ("gym", "reference", "sb3")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
 import jax
@@ -16,6 +17,7 @@ from scrl.errors import PolicyError
 from scrl.penalty import cons_vio, rule_margins
 from scrl.policies import Action, PlacedPolicy, Policy, fixed_policy
 from scrl.problems import Problem, Terms
+from scrl.problems.terms import MOST_SHOWN, html_table
 from scrl.rollout import run_episodes
 from scrl.rules import AtomTable, RuleSet
 from scrl.rules.ruleset import Source
@@ -36,8 +38,15 @@ class RuleResult:
     is_satisfied: bool
     margin: float
 
+    def margin_text(self, form: str = "+.1f") -> str:
+        """The margin with its sign: no minus on a rule that holds, and never -0 on a broken one."""
+        if self.is_satisfied:
+            return format(max(self.margin, 0.0) + 0.0, form)
+        text = format(self.margin, form)
+        return text if float(text.replace(",", "")) else f"{self.margin:+.1g}"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """What a policy does on a problem; amounts in raw units, return raw."""
 
@@ -138,14 +147,34 @@ class Evaluation:
             **{name: document[name] for name in same},
         )  # fmt: skip
 
+    @property
+    def headline(self) -> str:
+        """Problem, policy, return and verdict in one line."""
+        return f"{self.problem} with {self.policy}: return {self.return_:.2f}, {self.summary}"
+
+    def __repr__(self) -> str:
+        return f"<Evaluation {self.headline}>"
+
+    def _repr_html_(self) -> str:
+        """What was received and which rules hold as tables, for notebooks."""
+        amounts = [(name, f"{amount:,.1f}") for name, amount in self.density.items()]
+        rules = [
+            (rule.name, "holds" if rule.is_satisfied else "broken", rule.margin_text(), rule.text)
+            for rule in self.rules
+        ]
+        tables = [
+            html_table(("region", self.unit), amounts[:MOST_SHOWN]),
+            html_table(("rule", "", "margin", "text"), rules[:MOST_SHOWN]),
+        ]
+        return f"<b>{escape(self.headline)}</b>" + "".join(tables)
+
     def __str__(self) -> str:
         amounts = ", ".join(
             f"{name} {amount:.1f}" + (f" {self.units[name]}" if self.units else "")
             for name, amount in self.density.items()
         )
-        head = f"{self.problem} with {self.policy}: return {self.return_:.2f}, {self.summary}"
-        rules = [f"  {rule.name}: {rule.text} (margin {rule.margin:+.1f})" for rule in self.rules]
-        lines = [head, f"  {self.unit}: {amounts}", *rules]
+        rules = [f"  {rule.name}: {rule.text} (margin {rule.margin_text()})" for rule in self.rules]
+        lines = [self.headline, f"  {self.unit}: {amounts}", *rules]
         if self.total is not None:
             lines.insert(2, f"  {self.total}")
         return "\n".join([*lines, *self.warnings()])

@@ -96,8 +96,11 @@ class TrainingConfig:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> TrainingConfig:
         """The same again from what `to_json` wrote."""
-        names = {key: document.get(key) for key in ("method", "learner", "penalty", "told")}
-        return configure(**names, settings=document.get("settings", {}))
+        method, learner, penalty, told = (
+            document.get(key) for key in ("method", "learner", "penalty", "told")
+        )
+        settings = document.get("settings", {})
+        return configure(method, learner=learner, penalty=penalty, told=told, settings=settings)
 
 
 @cache
@@ -107,7 +110,7 @@ def _mechanism(penalty: str, settings: PenaltyConfig) -> Mechanism:
     return netting(found) if settings.is_netted else found
 
 
-def configure(
+def configure(  # noqa: PLR0913 (one for each thing that a user may want to say)
     method: str | None = None,
     *,
     learner: str | None = None,
@@ -116,11 +119,15 @@ def configure(
     preset: str | None = None,
     steps: int | None = None,
     settings: Mapping[str, Any] | None = None,
+    episode_steps: float = 0.0,
+    is_random: bool = False,
 ) -> TrainingConfig:
     """A method with some of its parts and settings changed; unknown names raise.
 
     What is named directly wins over the preset, the preset over the method's own choice. `steps`
-    is the number of environment steps in training, for each seed.
+    is the whole budget of environment steps for each seed: learning, measuring and settling. How
+    many rounds that allows hangs on about how long an episode is (`episode_steps`), and on whether
+    chance plays a part.
     """
     method = method or "scrl"
     chosen = _method(method)
@@ -138,7 +145,7 @@ def configure(
             raise MethodError(f"unknown setting '{key}'{did_you_mean(key, sorted(known))}")
     loop = LoopConfig(**_of(LoopConfig, given))
     if steps is not None:
-        loop = dataclasses.replace(loop, iterations=max(1, -(-steps // (loop.worlds * loop.steps))))
+        loop = loop.within(steps, episode_steps=episode_steps, is_random=is_random)
     learner_settings = config(**_of(config, given))
     smallest = getattr(learner_settings, "minibatches", 1)
     if loop.worlds * loop.steps < smallest:

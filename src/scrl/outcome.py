@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from scrl.evaluation import Evaluation
 from scrl.penalty import is_kept_by_far
+from scrl.problems.terms import MOST_SHOWN, html_table
 from scrl.rules import AtomTable, RuleSet
 from scrl.runfiles.files import Each, Range, conform
 
@@ -66,7 +68,7 @@ def overpriced(rules: RuleSet, found: Evaluation, price: Any) -> tuple[str, ...]
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TrainingResult:
     """All seeds of a run."""
 
@@ -162,11 +164,32 @@ class TrainingResult:
             run=run,
         )
 
-    def __str__(self) -> str:
-        lines = [
+    @property
+    def summary(self) -> str:
+        """Problem, method, and how many seeds keep every rule, in one line."""
+        return (
             f"{self.problem} with {self.method}: {self.satisfied} of {len(self.seeds)} seeds keep "
             f"every rule ({self.wall_s:.0f} s, {self.env_steps:,} steps)"
-        ]
+        )
+
+    def __repr__(self) -> str:
+        return f"<TrainingResult {self.summary}, {self.run}>"
+
+    def _repr_html_(self) -> str:
+        """A row for each seed, for notebooks."""
+        rows = [
+            (
+                str(each.seed), f"{each.evaluation.return_:.2f}",
+                "" if each.gap is None else f"{each.gap:+.1%}",
+                "hold" if each.is_satisfied else f"violated by {each.evaluation.cons_vio:.2f}",
+            )
+            for each in self.seeds[:MOST_SHOWN]
+        ]  # fmt: skip
+        table = html_table(("seed", "return", "gap", "rules"), rows)
+        return f"<b>{escape(self.summary)}</b>{table}run folder: {escape(str(self.run))}"
+
+    def __str__(self) -> str:
+        lines = [self.summary]
         if self.gap_mean is not None and self.gap_worst is not None:
             lines.append(
                 f"  gap to the reference: mean {self.gap_mean:.1%}, worst {self.gap_worst:.1%}"

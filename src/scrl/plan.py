@@ -9,6 +9,9 @@ from scrl.learners import LEARNERS, Eyes, Learner, NetworkConfig
 from scrl.measuring import Task
 from scrl.worlds.settings import check_settings, setting
 
+SETTLE_SHARE = 0.25
+"""Of a budget, at most, for the rounds in which kappa settles."""
+
 
 @dataclass(frozen=True)
 class LoopConfig:
@@ -49,6 +52,10 @@ class LoopConfig:
         low=0.0,
         high=10.0,
     )
+    budget: int | None = setting(
+        None, "Steps of each seed in training, all counted, at most (none: no limit).",
+        unit="steps", low=1, high=10**15,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -58,6 +65,25 @@ class LoopConfig:
         if not is_random:
             return 1
         return self.episodes if is_learning else self.settle_episodes
+
+    def within(self, budget: int, *, episode_steps: float, is_random: bool) -> LoopConfig:
+        """As many rounds as a budget of steps for each seed allows, all that is driven counted.
+
+        A share of it goes into settling. What an episode takes is only known once it is driven, so
+        training also ends before a round that would not fit any more. A budget of less than one
+        round makes that round shorter.
+        """
+        learn, settle = (
+            episode_steps * self.measured(is_random=is_random, is_learning=is_learning)
+            for is_learning in (True, False)
+        )
+        steps = min(self.steps, max(1, int((budget - learn) // self.worlds)))
+        learn += self.worlds * steps
+        rounds = min(self.settle, int(SETTLE_SHARE * budget // settle)) if settle else self.settle
+        left = budget - rounds * settle
+        return replace(
+            self, steps=steps, iterations=max(1, int(left // learn)), settle=rounds, budget=budget
+        )
 
 
 class LearningPlan(NamedTuple):

@@ -118,10 +118,12 @@ class Together:
             state = self._begin_or_go_on()
             before_s = max(run.wall_s for run in self.runs)
             saved = time.monotonic()
-            while min(run.done for run in self.runs) < self.runs[0].rounds_in_all:
+            while not all(run.is_over for run in self.runs):
                 state, seen = self._round(state)
+                counted = self.rounds.counted_steps()
                 for run, metrics in seen:
-                    run.round_done(metrics, wall_s=before_s + time.monotonic() - began)
+                    wall_s = before_s + time.monotonic() - began
+                    run.round_done(metrics, wall_s=wall_s, counted_steps=counted)
                 is_last = is_interrupted() or self.is_stopped()
                 if is_last or time.monotonic() - saved > CHECKPOINT_EVERY_S:
                     self._save(state)
@@ -143,6 +145,10 @@ class Together:
         parts = [run.restore(self.rounds.part(fresh, index)) for index, run in enumerate(self.runs)]
         for run in self.runs:
             warn(self.watch, run.warning)
+        counted = self.rounds.counted_steps()
+        for part, run in zip(parts, self.runs, strict=True):
+            if run.done == 0:
+                run.begun(_first_steps(part) if counted is None else counted)
         return self.rounds.whole(parts) if any(run.done for run in self.runs) else fresh
 
     def _round(self, state: LoopState) -> tuple[LoopState, list[tuple[Underway, Metrics]]]:
@@ -167,6 +173,13 @@ class Together:
     def _save(self, state: LoopState) -> None:
         for index, run in enumerate(self.runs):
             run.save(self.rounds.part(state, index), self.rounds.actor(state, index))
+
+
+def _first_steps(state: LoopState) -> int:
+    """Steps of the drive from which the units were read, of all seeds: its return by its mean."""
+    eyes = state.eyes
+    steps = np.asarray(eyes.channel_unit)[:, 0] / np.asarray(eyes.price_unit)
+    return int(np.round(steps).sum())
 
 
 @contextmanager

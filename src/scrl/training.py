@@ -21,11 +21,13 @@ from scrl.rules import told
 from scrl.runs import RunFolder, RunRecord, new_run_path
 from scrl.together import keeping_account, run_together
 from scrl.trained import REPORT_SEED, read_result
-from scrl.underway import Underway, Watcher
+from scrl.underway import Auto, Underway, Watcher, shown
 
 if TYPE_CHECKING:
     from scrl.outside import EnvironmentProblem, OutsidePolicy
 
+USUAL_THROTTLE = 0.6
+"""About that of policies in training: a budget of steps is shared out by it."""
 LARGEST_SEED = 2**32 - REPORT_SEED
 """Seeds below this give different keys, in training and in the report."""
 
@@ -42,14 +44,16 @@ def train(  # noqa: PLR0913 (one for each thing that a user may want to say)
     steps: int | None = None,
     settings: Mapping[str, Any] | None = None,
     out: Path | str | None = None,
-    watch: Watcher | None = None,
+    watch: Watcher | Auto | None = "auto",
     **environment: Any,
 ) -> TrainingResult:
     """Learn to keep the rules of a problem at the least cost, for some seeds at once.
 
     `problem` is one, its name or the path of its file; or anybody's Gymnasium environment, with
     `labels`, `rules` and the other options of `scrl.environment`. `seeds` is how many (from `seed`
-    on), or which. The run folder is `out`, or a new one in `runs/`.
+    on), or which. `steps` is the whole budget of environment steps for each seed. The run folder
+    is `out`, or a new one in `runs/`. `watch` is called after every round; without it progress is
+    shown on standard error, if that is a terminal or a notebook, and with None nothing is.
     """
     chosen = tuple(range(seed, seed + seeds)) if isinstance(seeds, int) else tuple(seeds)
     parts = {"learner": learner, "penalty": penalty, "preset": preset, "steps": steps}
@@ -65,13 +69,18 @@ def train(  # noqa: PLR0913 (one for each thing that a user may want to say)
         with _room().waiting():
             record = RunRecord.now(outside.name, config.method, config.to_json(), chosen)
             folder = RunFolder.create(path, None, record, environment=outside.kept)
-            return _room().run_outside(outside, config, folder, watch)
+            with shown(watch, "train") as screen:
+                return _room().run_outside(outside, config, folder, screen)
     loaded = problem if isinstance(problem, Problem) else load_problem(problem)
-    config = configure(method, settings=settings, **parts)
+    spec = loaded.world_spec
+    usual_steps = len(spec.path.cells) / (USUAL_THROTTLE * spec.vehicle.max_speed)
+    config = configure(
+        method, settings=settings, episode_steps=usual_steps, is_random=loaded.is_random, **parts
+    )
     path = Path(out) if out else new_run_path(Path("runs"), loaded.name, config.method)
-    underway = begin_run(loaded, config, chosen, path)
-    with keeping_account(underway.folder, is_new=True):
-        return run_together([underway], watch)[0]
+    run = begin_run(loaded, config, chosen, path)
+    with shown(watch, "train") as screen, keeping_account(run.folder, is_new=True):
+        return run_together([run], screen)[0]
 
 
 def begin_run(
@@ -94,7 +103,11 @@ def _check_seeds(seeds: tuple[int, ...]) -> None:
 
 
 def resume(
-    path: Path | str, env: Any = None, *, watch: Watcher | None = None, **environment: Any
+    path: Path | str,
+    env: Any = None,
+    *,
+    watch: Watcher | Auto | None = "auto",
+    **environment: Any,
 ) -> TrainingResult:
     """Go on with a run that was interrupted; a finished one is read.
 
@@ -106,13 +119,14 @@ def resume(
     if (finished := read_result(folder)) is not None:
         return finished
     if env is None and not environment:
-        with keeping_account(folder, is_new=False):
-            return run_together([Underway.again(folder)], watch)[0]
+        run = Underway.again(folder)
+        with shown(watch, "train") as screen, keeping_account(folder, is_new=False):
+            return run_together([run], screen)[0]
     outside = environment_again(folder, env, environment)
     _room().check_lanes(outside, folder)
     config = trained.config_of(folder)
-    with _room().waiting():
-        return _room().run_outside(outside, config, folder, watch)
+    with _room().waiting(), shown(watch, "train") as screen:
+        return _room().run_outside(outside, config, folder, screen)
 
 
 def environment_again(

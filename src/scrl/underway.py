@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -57,6 +60,39 @@ class Progress:
 
 
 Watcher = Callable[[Progress], None]
+Auto = Literal["auto"]
+"""Progress on standard error, where that is a terminal or a notebook."""
+
+_SCREENS = {
+    "train": ("scrl.cli.watching", "Watching"),
+    "learn": ("scrl.cli.learn", "LearnWatching"),
+    "bench": ("scrl.cli.bench_watching", "BenchWatching"),
+}
+"""What shows progress. These belong to the command line, and are loaded where somebody looks."""
+
+
+@contextmanager
+def shown(watch: Any, what: str) -> Iterator[Any]:
+    """Whoever is to watch: as given, or what shows progress where somebody looks."""
+    if watch != "auto":
+        yield watch
+    elif not _is_looked_at():
+        yield None
+    else:
+        from rich.console import Console
+
+        module, name = _SCREENS[what]
+        out = Console(stderr=True, highlight=False, force_jupyter=False)
+        with getattr(import_module(module), name)(out) as screen:
+            yield screen
+
+
+def _is_looked_at() -> bool:
+    """Whether standard error is a terminal, or shown below the cell of a notebook."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        return True
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
 
 
 def tell(watch: Any, what: str, *details: Any) -> None:
@@ -92,6 +128,8 @@ class Underway:
         self.wall_s = 0.0
         self.warning: str | None = None
         """What whoever goes on with the run must know."""
+        self._episode_steps = 0.0
+        """Mean steps of an episode in the last round, summed over the seeds."""
 
     @classmethod
     def again(cls, folder: RunFolder) -> Underway:
@@ -118,17 +156,51 @@ class Underway:
         self.warning = found.warning
         state, env_steps = found.state
         self.env_steps = int(env_steps)
+        if self.config.loop.budget is not None:
+            rows = self.folder.metrics()
+            last = [row["steps"] for row in rows if row["iteration"] == self.done]
+            self._episode_steps = float(sum(last))
         return state
 
-    def round_done(self, metrics: Metrics, *, wall_s: float) -> None:
-        """Check and log what one more round saw."""
-        is_learning = self.done < self.config.loop.iterations
+    def begun(self, steps: int) -> None:
+        """Count what was driven before the first round."""
+        self.env_steps += steps
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all rounds are done, or one more would take a seed beyond its budget."""
+        if self.done >= self.rounds_in_all:
+            return True
+        budget = self.config.loop.budget
+        if budget is None or self.done == 0:
+            return False
+        return self.env_steps + self._expected_steps() > budget * len(self.seeds)
+
+    def _expected_steps(self) -> int:
+        """Steps of all seeds in the next round; in somebody's environment, the most there can be.
+
+        There the best policy is measured anew in the first round of settling, and lanes whose
+        episodes are done go on until all are.
+        """
+        horizon = getattr(self.problem, "horizon_steps", None)
+        if horizon is None:
+            return self._round_steps(self._episode_steps)
+        times = 2 if self.done == self.config.loop.iterations else 1
+        return times * self._round_steps(horizon * len(self.seeds))
+
+    def round_done(
+        self, metrics: Metrics, *, wall_s: float, counted_steps: int | None = None
+    ) -> None:
+        """Check and log what one more round saw, and the steps it took where they were counted."""
+        self._episode_steps = float(metrics.steps.sum())
+        steps = self._round_steps(self._episode_steps) if counted_steps is None else counted_steps
+        self.env_steps += steps
         self.done += 1
         self.wall_s = wall_s
         sound = np.isfinite(metrics.loss) & np.isfinite(metrics.return_)
         sound &= np.isfinite(metrics.kappa).all(axis=-1)
         self._stop_unless(sound)
-        self._log(metrics, is_learning)
+        self._log(metrics)
 
     def save(self, state: LoopState, actor: Any) -> None:
         """Keep a checkpoint. It must be a good one: the last update may have spoilt the actor."""
@@ -180,12 +252,14 @@ class Underway:
             "kappa_rate"
         )
 
-    def _log(self, metrics: Metrics, is_learning: bool) -> None:
-        loop = self.config.loop
+    def _round_steps(self, episode_steps: float) -> int:
+        """Steps of all seeds in the next round, if their episodes take so many together."""
+        loop, is_learning = self.config.loop, self.done < self.config.loop.iterations
         episodes = loop.measured(is_random=self.problem.is_random, is_learning=is_learning)
-        measured = float(metrics.steps.sum()) * episodes
         driven = loop.worlds * loop.steps * len(self.seeds) if is_learning else 0
-        self.env_steps += driven + round(measured)
+        return driven + round(episode_steps * episodes)
+
+    def _log(self, metrics: Metrics) -> None:
         regions = self.problem.regions
         self.folder.log(
             [

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from scrl.cli import demo, listing
-from scrl.cli.output import console, distance_from_best, signed, table
+from scrl.cli.output import console, distance_from_best, table
+from scrl.evaluation import RuleResult
 from scrl.problems import load
 from scrl.roster import METHODS
 
@@ -82,7 +83,16 @@ def test_a_drive_may_be_better_than_the_fluid(gap: float, digits: int, text: str
 
 
 @pytest.mark.parametrize(
-    ("margin", "text"), [(1234.567, "+1,234.57"), (-0.001, "+0.00"), (0.0, "+0.00"), (-1, "-1.00")]
+    ("margin", "is_satisfied", "text"),
+    [
+        (1234.567, True, "+1,234.57"),
+        (-1e-7, True, "+0.00"),
+        (-0.0, True, "+0.00"),
+        (-1, False, "-1.00"),
+        (-0.001, False, "-0.001"),
+    ],
 )
-def test_nothing_has_no_minus(margin: float, text: str) -> None:
-    assert signed(margin) == text
+def test_a_margin_has_a_minus_only_where_a_rule_is_broken(
+    margin: float, is_satisfied: bool, text: str
+) -> None:
+    assert RuleResult("a", "S1 >= 3", is_satisfied, margin).margin_text("+,.2f") == text

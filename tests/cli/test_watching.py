@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import io
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+import scrl
+from scrl.bench import run_bench
 from scrl.cli.watching import Watching, atom_table, summary
 from scrl.loop import Metrics
 from scrl.methods import configure
 from scrl.problems import load
-from scrl.underway import Progress
+from scrl.underway import Progress, shown
 
 
 def progress(rounds: int, wall_s: float, env_steps: int) -> Progress:
@@ -96,3 +102,46 @@ def test_an_atom_is_shown_the_way_it_was_written() -> None:
     assert cells[2] == ["350.0", "620.0"]
     assert cells[3] == ["300.0", "800.0"]
     assert cells[5] == ["0 of 2", "1 of 2"]
+
+
+class Screen(io.StringIO):
+    """Standard error that says whether it is a terminal."""
+
+    def __init__(self, is_terminal: bool) -> None:
+        super().__init__()
+        self.is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self.is_terminal
+
+
+@pytest.mark.parametrize("what", ["train", "learn", "bench"])
+def test_progress_is_shown_by_default_on_a_terminal_and_nowhere_else(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr", Screen(is_terminal=False))
+    with shown("auto", what) as screen:
+        assert screen is None
+    monkeypatch.setattr("sys.stderr", Screen(is_terminal=True))
+    with shown("auto", what) as screen:
+        assert callable(screen)
+        assert screen.out.stderr
+    with shown(None, what) as screen:
+        assert screen is None
+    with shown(print, what) as screen:
+        assert screen is print
+
+
+def test_a_notebook_gets_lines_on_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    paper = Screen(is_terminal=False)
+    notebook = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
+    monkeypatch.setattr("sys.stderr", paper)
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+    with shown("auto", "train") as screen:
+        screen(progress(3, 12.0, 5000))
+    assert "round 3 of 15" in paper.getvalue()
+
+
+@pytest.mark.parametrize("function", [scrl.train, scrl.resume, scrl.learn, run_bench])
+def test_who_trains_shows_progress_unless_told_otherwise(function: Any) -> None:
+    assert inspect.signature(function).parameters["watch"].default == "auto"

@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+import scrl
 from scrl.cli.app import app
 from scrl.cli.ask import print_plan
 from scrl.driver import run_driver, run_plans
@@ -36,10 +37,29 @@ from ..runs.small import rewrite
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    asking = planner()
-    answer = asking.ask(load("agri-priority"))
-    return asking.keep(answer, tmp_path_factory.mktemp("kept") / "run", seed=3)
+def answer() -> Answer:
+    return planner().ask(load("agri-priority"))
+
+
+@pytest.fixture(scope="module")
+def kept(answer: Answer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return planner().keep(answer, tmp_path_factory.mktemp("kept") / "run", seed=3)
+
+
+def test_an_answer_is_drawn_and_shown_in_short(answer: Answer) -> None:
+    assert repr(answer).startswith("<Answer agri-priority: return -")
+    assert len(repr(answer)) < 120
+    assert len(repr(answer.plans[0])) < 120
+    assert "<table>" in answer._repr_html_()
+    _, heat, received, *_ = scrl.plot(answer).axes
+    assert heat.images
+    assert len(received.patches) == 5
+    problem = scrl.plot(answer.problem)
+    assert [label.get_text() for label in problem.axes[1].get_yticklabels()] == [
+        "S1", "S2", "S3", "S4", "S5"
+    ]  # fmt: skip
+    with pytest.raises(ScrlError, match=r"nothing to draw for 'agri': scrl.plot takes a problem"):
+        scrl.plot("agri")
 
 
 def test_a_kept_plan_does_what_it_did(kept: Path) -> None:
@@ -146,7 +166,7 @@ def test_learning_does_not_go_on_in_a_plans_folder(kept: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def answer() -> Answer:
+def impossible() -> Answer:
     """Rules of which two cannot hold together, and one that is easy."""
     return planner().ask("agri", ["S1 >= 400", "S1 + S2 <= 700", "S5 >= 1"])
 
@@ -157,32 +177,34 @@ def printed(answer: Answer) -> str:
     return out.getvalue()
 
 
-def test_the_page_of_impossible_rules_says_what_ask_says(answer: Answer, tmp_path: Path) -> None:
-    page = page_of(planner().keep(answer, tmp_path / "run"))
-    told = printed(answer)
-    assert answer.status == "impossible"
+def test_the_page_of_impossible_rules_says_what_ask_says(
+    impossible: Answer, tmp_path: Path
+) -> None:
+    page = page_of(planner().keep(impossible, tmp_path / "run"))
+    told = printed(impossible)
+    assert impossible.status == "impossible"
     assert "Impossible: no plan keeps every rule. Shown is a plan for the least" in page.text
     assert "These rules cannot hold together" in page.text
-    for name, text in answer.reference.conflict:
+    for name, text in impossible.reference.conflict:
         assert f"{name}: {text}" in page.text
         assert f"{name}: {text}" in told
-    for each in (*answer.reference.relax, *answer.reference.vehicle_hints):
+    for each in (*impossible.reference.relax, *impossible.reference.vehicle_hints):
         assert str(each) in page.text
         assert str(each) in told
     assert "so there is no best possible return" in page.text
 
 
-def test_no_rule_is_said_to_hold_beside_impossible(answer: Answer) -> None:
+def test_no_rule_is_said_to_hold_beside_impossible(impossible: Answer) -> None:
     """A plan keeps some of the rules; that they hold is not said."""
-    told = printed(answer)
+    told = printed(impossible)
     assert "holds" not in told
     assert re.search(r"rule-3\s+kept", told)
     assert told.index("impossible") < told.index("Rules in this plan")
 
 
-def test_an_answer_of_old_has_a_page_too(answer: Answer, tmp_path: Path) -> None:
+def test_an_answer_of_old_has_a_page_too(impossible: Answer, tmp_path: Path) -> None:
     """It holds neither other ways to loosen nor what was given out."""
-    run = planner().keep(answer, tmp_path / "run")
+    run = planner().keep(impossible, tmp_path / "run")
     for name in (PLAN, "result.json"):
         document = json.loads((run / name).read_text(encoding="utf-8"))
         found = document["answer"] if name == PLAN else document["result"]["seeds"][0]

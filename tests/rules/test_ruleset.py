@@ -83,6 +83,19 @@ def test_many_ways_to_give_rules():
     assert RuleSet.from_texts({"rule-1": text}, REGIONS) == one
 
 
+def test_a_text_may_hold_several_rules():
+    text = 'S1 <= 3; if S2 > 1 then S3 >= 2 # a; b\n; ;"a; b" >= 1;'
+    rules = RuleSet.of(text, (*REGIONS, "a; b")).rules
+    assert [rule.name for rule in rules] == ["rule-1", "rule-2", "rule-3"]
+    assert rules[1].text == "if S2 > 1 then S3 >= 2 # a; b"
+    assert rules[2].formula == parse('"a; b" >= 1')
+    several = RuleSet.of(["S1 <= 3; S2 <= 3", d["S3"] <= 3], REGIONS).rules
+    assert [rule.text for rule in several] == ["S1 <= 3", "S2 <= 3", "S3 <= 3"]
+    for nothing in ("", " ; # S1"):
+        with pytest.raises(RuleError, match="rule 'rule-1': the text is empty"):
+            RuleSet.of(nothing, REGIONS)
+
+
 def test_branches_are_the_ways_to_keep_all_rules():
     rules = RuleSet.of(["S1 <= 1 or S2 <= 2", "S3 <= 3"], REGIONS)
     shown = [[atom.show() for atom in branch] for branch in rules.branches]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import scrl
 from scrl import rounds
 from scrl.outcome import TrainingResult
 from scrl.problems import Problem
@@ -21,7 +22,9 @@ from .small import (
     LEARNERS,
     LOOP,
     ROUNDS,
+    Stopped,
     assert_same_bits,
+    stop_after,
     train,
 )
 
@@ -60,12 +63,25 @@ def test_every_round_of_every_seed_is_logged_and_every_step_counted(
     assert [(row["iteration"], row["seed"]) for row in rows] == [
         (round_, seed) for round_ in range(1, ROUNDS + 1) for seed in (0, 1)
     ]
-    # Learning: 4 rounds x 2 worlds x 32 steps x 2 seeds = 512; the rest is measured.
-    assert result.env_steps == 512 + sum(row["steps"] for row in rows)
+    # Learning: 4 rounds x 2 worlds x 32 steps x 2 seeds = 512; the rest is measured, and the first
+    # drive of each seed at a throttle of 0.6 takes 20 steps.
+    assert result.env_steps == 512 + sum(row["steps"] for row in rows) + 2 * 20
     # S2 <= 10 never holds: its kappa grows in every round.
     kappas = [row["kappa/0"] for row in rows if row["seed"] == 0]
     assert kappas == sorted(set(kappas))
     assert kappas[0] == 0.0
+
+
+def test_steps_are_the_whole_budget_also_when_a_run_goes_on(
+    problem: Problem, tmp_path: Path, saves_every_round: None
+) -> None:
+    options: dict[str, Any] = {"steps": 600, "settings": LOOP | LEARNERS["ppo"]["settings"]}
+    result = train(problem, "ppo", tmp_path / "whole", **options)
+    assert 2 * 500 < result.env_steps <= 2 * 600
+    with pytest.raises(Stopped):
+        train(problem, "ppo", tmp_path / "stopped", **options, watch=stop_after(7))
+    scrl.resume(tmp_path / "stopped")
+    assert_same_bits(tmp_path / "whole", tmp_path / "stopped")
 
 
 def test_the_policy_handed_out_is_the_best_that_was_measured(

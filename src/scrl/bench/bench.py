@@ -25,6 +25,7 @@ from scrl.outcome import TrainingResult
 from scrl.problems import Problem, load
 from scrl.runs import RunFolder
 from scrl.trained import read_result
+from scrl.underway import Auto, shown
 
 QUICK: Mapping[str, Any] = MappingProxyType(
     {"iterations": 4, "settle": 4, "worlds": 4, "steps": 256, "updates": 16}
@@ -57,26 +58,29 @@ def run_bench(  # noqa: PLR0913 (one for each thing that a user may want to say)
     at_once: int | None = None,
     engine: str = "local",
     workers: Workers | None = None,
-    watch: BenchWatcher | None = None,
+    watch: BenchWatcher | Auto | None = "auto",
 ) -> BenchResult:
     """Every cell's run below `out`, then the table beside them as .md, .csv and .tex.
 
     `at_once` is how many cells run side by side where they can (none: what suits the device);
-    `engine` says who trains them, and `workers` how many do where it is not this process.
+    `engine` says who trains them, and `workers` how many do where it is not this process. `watch`
+    is called now and then; without it progress is shown on standard error, if that is a terminal or
+    a notebook, and with None nothing is.
     """
     train_jobs = find_engine(engine)
     problems = {name: _problem(name, table.variant) for name in {cell.problem for cell in cells}}
-    teller = Teller(len(cells), watch)
-    jobs = []
-    for cell in cells:
-        config = _configure(cell, settings, is_quick=is_quick)
-        job = Job(cell, problems[cell.problem], config, tuple(range(seeds)), out / cell.folder)
-        if (finished := _finished(job)) is None:
-            jobs.append(job)
-        else:
-            teller.read(cell, finished)
-    if jobs:
-        train_jobs(jobs, teller, workers or Workers(), at_once=at_once)
+    with shown(watch, "bench") as screen:
+        teller = Teller(len(cells), screen)
+        jobs = []
+        for cell in cells:
+            config = _configure(cell, settings, is_quick=is_quick)
+            job = Job(cell, problems[cell.problem], config, tuple(range(seeds)), out / cell.folder)
+            if (finished := _finished(job)) is None:
+                jobs.append(job)
+            else:
+                teller.read(cell, finished)
+        if jobs:
+            train_jobs(jobs, teller, workers or Workers(), at_once=at_once)
     found = teller.found
     rows = tuple(rows_of([(cell, found[cell]) for cell in cells], problems.__getitem__))
     note = QUICK_NOTE if is_quick else None
@@ -92,7 +96,8 @@ def _finished(job: Job) -> TrainingResult | None:
     if not (job.path / "run.json").exists():
         return None
     folder = RunFolder.open(job.path)
-    if folder.record.settings != job.config.to_json() or folder.record.seeds != job.seeds:
+    is_same = TrainingConfig.from_json(folder.record.settings) == job.config
+    if not is_same or folder.record.seeds != job.seeds:
         raise ScrlError(
             f"{job.path}: holds a run with other seeds or settings; choose another --out, or "
             "remove it"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -37,9 +36,6 @@ if TYPE_CHECKING:
 MOST_RULE_SETS = 10_000
 LEAST_PRICE = 0.000_005
 """A smaller one would be shown as 0."""
-_RULE = re.compile(r'(?:"(?:[^"\\\n]|\\.)*"|#[^\n]*|[^;])+')
-"""Up to the next ; that is neither in a quoted name nor in a comment."""
-_COMMENT = re.compile(r"#[^\n]*")
 
 
 def ask(
@@ -93,9 +89,13 @@ def ask(
 
         asking = planner(policy)
         for number, each in enumerate(asked or [None], start=1):
-            if len(asked) > 1:
-                say(f"planning {number} of {len(asked)} ...")
-            answers.append(asking.ask(found, each, confidence=confidence, seed=seed))
+            which = f"planning {number} of {len(asked)}" if len(asked) > 1 else "planning"
+            say(f"{which} ...")
+
+            def watch(text: str, which: str = which) -> None:
+                say(f"{which}: {text} ...")
+
+            answers.append(asking.ask(found, each, confidence=confidence, seed=seed, watch=watch))
     kept = [
         asking.keep(answer, out if len(answers) == 1 else out / str(number), seed=seed)
         for number, answer in enumerate(answers, start=1)
@@ -121,29 +121,25 @@ def ask(
 
 def rule_sets(texts: list[str], file: Path | None) -> list[list[str]]:
     """Rule sets from the command line and from a file."""
+    from scrl.rules.parse import says_something, split_rules
+
     lines = list(texts)
     if file is not None:
         try:
             written = file.read_text(encoding="utf-8").splitlines()
         except UnicodeDecodeError as error:
             raise ScrlError(f"{file}: not a text file (byte {error.start})") from None
-        more = [line for line in written if _says_something(line)]
+        more = [line for line in written if says_something(line)]
         if not more:
             raise ScrlError(f"{file}: no rules in it: write a rule set in each line")
         lines += more
     if len(lines) > MOST_RULE_SETS:
         raise ScrlError(f"{len(lines):,} rule sets; at most {MOST_RULE_SETS:,} at a time")
-    found = [[rule.strip() for rule in _RULE.findall(line)] for line in lines]
-    sets = [[rule for rule in rules if _says_something(rule)] for rules in found]
+    sets = [split_rules(line) for line in lines]
     if [] in sets:
         number = sets.index([]) + 1
         raise ScrlError(f'rule set {number} is empty: write a rule, as in "S1 >= 300"')
     return sets
-
-
-def _says_something(text: str) -> bool:
-    """Whether there is more than a comment."""
-    return bool(_COMMENT.sub("", text).strip())
 
 
 def _with_own(problem: Problem, rules: list[str]) -> dict[str, str]:

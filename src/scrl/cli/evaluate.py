@@ -16,7 +16,6 @@ from scrl.cli.output import (
     console,
     explain_return,
     print_json,
-    signed,
     table,
     verdict,
     warn,
@@ -140,7 +139,7 @@ def print_evaluation(
     rules = table("rule", "", f">{margin}", "text", title=title)
     for rule in result.rules:
         state, text = verdict(rule.is_satisfied, held), escape(rule.text)
-        rules.add_row(escape(rule.name), state, signed(rule.margin), text)
+        rules.add_row(escape(rule.name), state, rule.margin_text("+,.2f"), text)
     out.print(rules)
     time = problem.units.duration(result.steps, problem.transit_steps)
     out.print(

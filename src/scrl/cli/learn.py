@@ -44,7 +44,7 @@ def learn(
     from scrl import prices
     from scrl.methods import parse_settings
 
-    with ending_well("scrl learn --resume {run}"), _Watching(messages()) as watching:
+    with ending_well("scrl learn --resume {run}"), LearnWatching(messages()) as watching:
         if resume is not None:
             learned = prices.resume_learning(resume, watch=watching)
         else:
@@ -61,7 +61,7 @@ def learn(
         console().print(f"ask with it: {asking}", soft_wrap=True, markup=False)
 
 
-class _Watching(Bar):
+class LearnWatching(Bar):
     """How many updates are done, and how far off the last ones were."""
 
     run: Path | None = None

@@ -67,12 +67,6 @@ def distance_from_best(gap: float, digits: int = 2) -> str:
     return f"{-gap:.{digits}%} better than the fluid reference"
 
 
-def signed(margin: float) -> str:
-    """With its sign; what rounds to nothing has none of its own."""
-    text = f"{margin:+,.2f}"
-    return "+0.00" if text == "-0.00" else text
-
-
 def command_line(*words: str | Path) -> str:
     """A command as one would type it: names with spaces are quoted."""
     return shlex.join(["scrl", *map(str, words)])

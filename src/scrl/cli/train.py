@@ -49,7 +49,11 @@ def train(
         str | None, typer.Option(help="Settings that go together: default, paper.")
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Environment steps of training, for each seed.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Environment steps of each seed, all counted: learning, measuring, settling.",
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A setting, key=value; may be repeated.")
@@ -146,7 +150,10 @@ def print_result(result: TrainingResult, out: Console) -> None:
             f"rules are judged on average; of single episodes {min(kept):.1%} to {max(kept):.1%} "
             "keep every rule"
         )
-    out.print(f"{result.env_steps:,} steps in {result.wall_s:.0f} s")
+    out.print(
+        f"{result.env_steps:,} steps in {result.wall_s:.0f} s (learning, measuring and settling, "
+        "all seeds)"
+    )
     out.print(f"run folder: {escape(str(result.run))}", soft_wrap=True)
 
 

@@ -54,6 +54,8 @@ class Lanes:
         self._mode = _mode(vector)
         self._episodes = np.zeros(self.count, int)
         self._steps = np.zeros(self.count, int)
+        self.driven_steps = 0
+        """Steps in all lanes so far; whoever counts them may set it back."""
         self.seen: Any = None
         """What all lanes see now, as the environment gave it."""
 
@@ -82,6 +84,7 @@ class Lanes:
     def step(self, actions: np.ndarray) -> LaneSteps:
         """One step in every lane; one whose episode ends begins the next."""
         self._steps += 1
+        self.driven_steps += self.count
         seen, reward, terminated, truncated, infos = self._call("step", actions)
         self.seen = seen
         is_over = terminated | truncated

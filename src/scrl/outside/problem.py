@@ -24,7 +24,7 @@ STEP_TIMEOUT_S = 300.0
 """Longest that a step or a reset may take in a process of its own, if nothing else is said."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EnvironmentProblem(EnvironmentTerms):
     """Anybody's environment, what its steps give to which regions, and the rules for them."""
 
@@ -40,6 +40,9 @@ class EnvironmentProblem(EnvironmentTerms):
     """Whether every lane has a process of its own."""
     step_timeout_s: float | None = None
     """Longest that a step or a reset may take in a process of its own; none: `STEP_TIMEOUT_S`."""
+
+    def _extent(self) -> str:
+        return f"{len(self.regions)} regions, at most {self.horizon_steps} steps"
 
     def parts(self) -> dict[str, Any]:
         return self.kept.parts()

@@ -85,6 +85,11 @@ class OutsideRounds:
         ran = self._measure(policy, loop.settle_episodes, seeds)
         return move_all(self.plan, self.task, state, policy, ran, False)
 
+    def counted_steps(self) -> int | None:
+        """Steps in all lanes since this was last asked."""
+        counted, self.lanes.driven_steps = self.lanes.driven_steps, 0
+        return counted
+
     def actor(self, state: LoopState, task: int) -> Any:
         """The networks that act, of all seeds."""
         del task

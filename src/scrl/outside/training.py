@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -83,7 +84,9 @@ def configure_outside(
         wanted = chosen.get(key, getattr(plain.loop, key))
         if isinstance(wanted, int):
             chosen[key] = worlds * -(-wanted // worlds)
-    found = configure(method, settings=chosen, **names)
+    found = configure(method, settings=chosen, episode_steps=horizon, is_random=True, **names)
+    if found.loop.steps < horizon <= chosen["steps"]:  # a small budget, but episodes must fit in
+        found = replace(found, loop=replace(found.loop, steps=horizon))
     if found.loop.steps < horizon:
         raise MethodError(
             f"steps = {found.loop.steps} is less than the {horizon} steps of an episode: its end "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import pairwise
 from typing import Any
 
@@ -33,7 +34,7 @@ class Stretch:
     """Return for a step in each region."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """Prices to drive by, and how often."""
 
@@ -62,6 +63,9 @@ class Plan:
         )
         return cls(weight, stretches, policy)
 
+    def __repr__(self) -> str:
+        return f"<Plan for {self.weight:.1%} of the episodes, {len(self.stretches)} stretches>"
+
     @property
     def prices(self) -> dict[str, float]:
         """Return for a step in each region, on average along the path."""
@@ -82,7 +86,7 @@ def holds(evaluation: Evaluation, confidence: float | None) -> bool:
     return evaluation.is_satisfied and evaluation.episodes_satisfied >= alone
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Answer:
     """What was found for one rule set."""
 
@@ -150,6 +154,18 @@ class Answer:
             "wall_s": self.wall_s,
         }
 
-    def __str__(self) -> str:
+    @property
+    def summary(self) -> str:
+        """The status and how near the best it is, in a few words."""
         gap = "" if self.gap is None else f", {self.gap:.1%} from the reference"
-        return f"{self.evaluation}\n  {self.status}{gap} ({self.wall_s:.2f} s)"
+        return f"{self.status}{gap} ({self.wall_s:.2f} s)"
+
+    def __repr__(self) -> str:
+        return f"<Answer {self.problem.name}: return {self.evaluation.return_:.2f}, {self.summary}>"
+
+    def _repr_html_(self) -> str:
+        """What the plan does as tables, for notebooks."""
+        return self.evaluation._repr_html_() + escape(self.summary)
+
+    def __str__(self) -> str:
+        return f"{self.evaluation}\n  {self.summary}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -60,18 +60,22 @@ class Planner:
         *,
         confidence: float | None = None,
         seed: int = 0,
+        watch: Callable[[str], None] | None = None,
     ) -> Answer:
         """The plan that keeps the rules at the least cost.
 
         Without rules, those of the problem. `confidence` asks that the rules hold in that share
-        of single episodes, not only in expectation.
+        of single episodes, not only in expectation. `watch` is told in words what is being done.
         """
+        say = watch or (lambda _: None)
         started = time.monotonic()
         if confidence is not None and not 0.0 < confidence < 1.0:
             raise PolicyError(f"confidence = {confidence} must lie between 0 and 1")
         loaded = world if isinstance(world, Problem) else find_world(world)
         problem = loaded if rules is None else loaded.with_rules(rules)
         driver = self._driver(loaded)
+        driver.watch = lambda share: say(f"driving plans: {share:.0%} of the path")
+        say("computing the reference")
         priced = price_rules(problem)
         if priced.branch is None and priced.reference.conflict:
             names = ", ".join(f"'{name}'" for name, _ in priced.reference.conflict)

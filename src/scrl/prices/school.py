@@ -29,7 +29,7 @@ from scrl.together import (
     finishing_the_round,
     keeping_account,
 )
-from scrl.underway import DivergedError, warn
+from scrl.underway import Auto, DivergedError, shown, warn
 
 METHOD = "prices"
 GENERAL = "general"
@@ -58,9 +58,13 @@ def learn(
     seed: int = 0,
     settings: Mapping[str, Any] | None = None,
     out: Path | str | None = None,
-    watch: LearningWatcher | None = None,
+    watch: LearningWatcher | Auto | None = "auto",
 ) -> store.Learned:
-    """Train a price policy: the general one, or one for the worlds that are named."""
+    """Train a price policy: the general one, or one for the worlds that are named.
+
+    `watch` is called now and then; without it progress is shown on standard error, if that is a
+    terminal or a notebook, and with None nothing is.
+    """
     names = [each.name if isinstance(each, Problem) else str(each) for each in worlds]
     config = _configured(settings or {})
     title = "-".join(names) or GENERAL
@@ -69,11 +73,13 @@ def learn(
     record = RunRecord.now(title, METHOD, document, (seed,))
     found = [each if isinstance(each, Problem) else find_world(each) for each in worlds]
     folder = RunFolder.create(path, None, record)
-    with keeping_account(folder, is_new=True):
-        return _Learning(folder, config, found, seed).run(watch)
+    with shown(watch, "learn") as screen, keeping_account(folder, is_new=True):
+        return _Learning(folder, config, found, seed).run(screen)
 
 
-def resume_learning(path: Path | str, *, watch: LearningWatcher | None = None) -> store.Learned:
+def resume_learning(
+    path: Path | str, *, watch: LearningWatcher | Auto | None = "auto"
+) -> store.Learned:
     """Go on with learning that was interrupted; if it has ended, read what it ended with."""
     folder = RunFolder.open(path)
     if folder.record.method != METHOD:
@@ -83,8 +89,8 @@ def resume_learning(path: Path | str, *, watch: LearningWatcher | None = None) -
     with damage_in(folder.path / "run.json"):
         config = _configured(folder.record.settings.get("settings", {}))
     worlds = [find_world(name) for name in folder.record.settings.get("worlds", [])]
-    with keeping_account(folder, is_new=False):
-        return _Learning(folder, config, worlds, folder.record.seeds[0]).run(watch)
+    with shown(watch, "learn") as screen, keeping_account(folder, is_new=False):
+        return _Learning(folder, config, worlds, folder.record.seeds[0]).run(screen)
 
 
 def _configured(settings: Mapping[str, Any]) -> LearningConfig:

@@ -34,7 +34,7 @@ RuleInput = str | Formula | Mapping[str, str | Formula] | Sequence[str | Formula
 """Rules as people give them: one, several, or several with names; as text or as formulas."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Problem(Terms):
     """A world, a rule set over its regions, and how to judge it."""
 
@@ -55,6 +55,10 @@ class Problem(Terms):
         options = options or ProblemOptions(name="problem")
         rule_set = RuleSet.of(rules, world_spec.regions.names, options.conventions)
         return cls(world_spec, rule_set, options)
+
+    def _extent(self) -> str:
+        rows, columns = self.world_spec.regions.shape
+        return f"{len(self.regions)} regions on {rows} x {columns} cells"
 
     @property
     def units(self) -> Units:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from typing import Any
 
 from scrl.rules import AtomTable, Conventions, RuleSet
@@ -44,6 +45,22 @@ class ProblemOptions:
         return Conventions(margin=self.margin, equality_band=self.equality_band)
 
 
+MOST_SHOWN = 40
+"""Rules that a notebook shows."""
+
+
+def _rules_text(rules: RuleSet) -> str:
+    count = len(rules.rules)
+    return f"{count} rule{'' if count == 1 else 's'}"
+
+
+def html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A plain table of texts, for notebooks."""
+    lines = [("th", head), *(("td", row) for row in rows)]
+    cells = ("".join(f"<{tag}>{escape(str(text))}</{tag}>" for text in row) for tag, row in lines)
+    return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+
+
 class Terms(ABC):
     """A problem as training, reports and comparisons see it: a map, or somebody's environment."""
 
@@ -68,6 +85,21 @@ class Terms(ABC):
     @abstractmethod
     def parts(self) -> dict[str, Any]:
         """All that makes it this problem and no other, by name; names of problems do not."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}: {self._extent()}, {_rules_text(self.rules)}>"
+
+    def _extent(self) -> str:
+        """How large its world is, in a few words."""
+        return f"{len(self.regions)} regions"
+
+    def _repr_html_(self) -> str:
+        """The rules as a table, for notebooks."""
+        head = f"<b>{escape(self.name)}</b>: {escape(self._extent())}"
+        rows = [(rule.name, rule.text) for rule in self.rules.rules[:MOST_SHOWN]]
+        if (more := len(self.rules.rules) - len(rows)) > 0:
+            rows.append(("", f"... and {more} more"))
+        return head + html_table(("rule", "text"), rows)
 
     @property
     def transit_steps(self) -> float:

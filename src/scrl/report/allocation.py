@@ -8,18 +8,21 @@ from typing import cast
 import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from scrl.policies import Policy
+from scrl.policies import PlacedPolicy, Policy
 from scrl.problems import Problem
 from scrl.route import Route, drive
 from scrl.worlds.regions import RegionMap
 from scrl.worlds.spec import SweepSpec
 
 
-def allocation(problem: Problem, policy: Policy, *, seed: int = 0) -> Float[np.ndarray, "row col"]:
+def allocation(
+    problem: Problem, policy: Policy | PlacedPolicy, *, seed: int = 0
+) -> Float[np.ndarray, "row col"]:
     """Units given out over each cell in one episode; cells off the path have none (NaN).
 
     A step gives out its amount evenly over the stretch it drives, not in the one cell it lands in:
@@ -75,6 +78,21 @@ def allocation_figure(problem: Problem, policies: Mapping[str, Policy]) -> Figur
     unit = problem.world_spec.units.unit
     figure.colorbar(scale, ax=list(panes), label=f"{unit} per cell", shrink=0.8)
     return figure
+
+
+def draw_allocation(
+    figure: Figure, axes: Axes, problem: Problem, policy: Policy | PlacedPolicy
+) -> None:
+    """The heat map of one policy, with a scale of its own."""
+    amounts = allocation(problem, policy)
+    drawn = axes.imshow(
+        amounts, cmap="inferno", vmin=0.0, vmax=float(np.nanquantile(amounts, 0.99)),
+        interpolation="nearest",
+    )  # fmt: skip
+    _draw_edges(axes, problem.world_spec.regions)
+    axes.set_axis_off()
+    label = f"{problem.world_spec.units.unit} per cell"
+    figure.colorbar(drawn, ax=axes, label=label, shrink=0.8)
 
 
 def _draw_edges(axes: Axes, regions: RegionMap) -> None:

@@ -67,15 +67,22 @@ def draw_received(axes: Axes, problem: Problem, result: Evaluation) -> None:
     amounts = [result.density[name] for name in names]
     places = np.arange(len(names))
     axes.barh(places, amounts, color=[colour_of(index) for index in range(len(names))])
+    draw_bounds(axes, problem)
+    axes.set_xlabel(
+        f"{result.unit} received (marks: bounds that rules name; the tip points inside)"
+    )
+
+
+def draw_bounds(axes: Axes, problem: Problem) -> None:
+    """A line per region, with a mark at each bound that a rule sets on that region alone."""
+    names = problem.regions[:MOST_BARS]
     for region, bound, is_least in single_region_bounds(problem):
         if region < len(names):
             axes.plot([bound, bound], [region - 0.4, region + 0.4], color="black", lw=2)
             axes.plot(bound, region, marker=">" if is_least else "<", color="black", ms=7)
-    axes.set_yticks(places, names)
-    axes.invert_yaxis()
-    axes.set_xlabel(
-        f"{result.unit} received (marks: bounds that rules name; the tip points inside)"
-    )
+    axes.set_yticks(np.arange(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_xlabel(f"{problem.unit} (marks: bounds that rules name; the tip points inside)")
     axes.spines[["top", "right"]].set_visible(False)
 
 

@@ -26,8 +26,20 @@ MAX_PARENTHESES = 100
 """Parentheses nested deeper than this are refused."""
 
 _COMMENT = re.compile(r"#[^\n]*")
+_RULE = re.compile(r'(?:"(?:[^"\\\n]|\\.)*"|#[^\n]*|[^;])+')
+"""Up to the next ; that is neither in a quoted name nor in a comment."""
 _PIECES = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|\w+|\S')
 _NESTING = {"(": 1, ")": -1}
+
+
+def split_rules(text: str) -> list[str]:
+    """The rules of a text, with `;` between them; a piece that says nothing is none."""
+    return [rule.strip() for rule in _RULE.findall(text) if says_something(rule)]
+
+
+def says_something(text: str) -> bool:
+    """Whether there is more than a comment."""
+    return bool(_COMMENT.sub("", text).strip())
 
 
 def parse(text: str, *, regions: Collection[str] | None = None, rule: str | None = None) -> Formula:
@@ -37,7 +49,7 @@ def parse(text: str, *, regions: Collection[str] | None = None, rule: str | None
         raise PlacedRuleError(f"{prefix}a rule is text, not {type(text).__name__}")
     if len(text) > MAX_TEXT:
         raise PlacedRuleError(f"{prefix}the text is longer than {MAX_TEXT:,} characters")
-    if not _COMMENT.sub("", text).strip():
+    if not says_something(text):
         raise PlacedRuleError(f"{prefix}the text is empty: write a rule such as S1 <= 300")
     token = known_regions.set(None if regions is None else dict.fromkeys(regions))
     try:

@@ -15,7 +15,7 @@ from scrl.rules.exact import Number
 from scrl.rules.linear import checked_name
 from scrl.rules.meaning import holds
 from scrl.rules.normal import AllOf, Atom, Positive, negation_normal
-from scrl.rules.parse import parse
+from scrl.rules.parse import parse, split_rules
 from scrl.rules.place import where
 from scrl.rules.show import show
 from scrl.rules.syntax import Compare, Formula, comparisons, regions_of
@@ -71,7 +71,10 @@ class RuleSet:
     def of(
         cls, source: Source, regions: Iterable[str], conventions: Conventions = DEFAULT
     ) -> RuleSet:
-        """Rules from a text, a formula, a list of them (rule-1, rule-2, ...) or a named mapping."""
+        """Rules from a text, a formula, a list of them (rule-1, rule-2, ...) or a named mapping.
+
+        A text without a name may hold several rules, with `;` between them.
+        """
         if isinstance(source, Expression):
             raise RuleError(f"{source} is an amount and no rule: compare it, as in {source} >= 300")
         if isinstance(source, str | Formula):
@@ -81,7 +84,8 @@ class RuleSet:
                 f"rules are texts, formulas, lists of them or a mapping, not {source!r}"
             )
         if not isinstance(source, Mapping):
-            source = {f"rule-{number}": each for number, each in enumerate(source, start=1)}
+            pieces = [piece for each in source for piece in _pieces(each)]
+            source = {f"rule-{number}": each for number, each in enumerate(pieces, start=1)}
         known = tuple(regions)
         rules = tuple(Rule.read(name, each, known) for name, each in source.items())
         return cls(rules, known, conventions)
@@ -144,6 +148,13 @@ class RuleSet:
             for compare in comparisons(rule.formula)
             if compare.relation == "==" and compare.band is None
         )
+
+
+def _pieces(source: str | Formula) -> list[str | Formula]:
+    """The rules in a text; a formula, or a text that holds one rule, is left as it is."""
+    if not isinstance(source, str) or ";" not in source:
+        return [source]
+    return [*split_rules(source)] or [""]
 
 
 def _no_band(rule: Rule, compare: Compare) -> str:

@@ -302,7 +302,7 @@ def _tangled(polygon: Polygon, most: int) -> int:
     import shapely
 
     edges = Edges.of([[polygon]])
-    lines = shapely.linestrings(np.stack([edges.start, edges.end], axis=1))
+    lines = np.asarray(shapely.linestrings(np.stack([edges.start, edges.end], axis=1)))
     tree, found = shapely.STRtree(lines), -PLAIN_PAIRS * len(lines)
     for begin in range(0, len(lines), EDGES_AT_ONCE):
         found += tree.query(lines[begin : begin + EDGES_AT_ONCE]).shape[1]
