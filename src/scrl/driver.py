@@ -82,8 +82,9 @@ def run_driver(run: Path | str, seed: int | None = None) -> Driver:
     share, policy = plans[0]
     warning = None
     if len(plans) > 1:
+        whole = "the rules are kept by" if chosen.is_satisfied else "the answer is"
         warning = (
-            f"the rules are kept by a mixture of {len(plans)} plans; this is one of them, driven "
+            f"{whole} a mixture of {len(plans)} plans; this is one of them, driven "
             f"in {share:.0%} of the episodes, and alone it may break a rule"
         )
     return Driver(

@@ -41,6 +41,7 @@ def export(
     with working("driving ..."):
         from scrl.export import ExportOptions, find_format, run_driver
         from scrl.export import export as write
+        from scrl.export.numbers import neat
 
         known = find_format(format_name)
         options = ExportOptions(tolerance=tolerance, altitude=altitude)
@@ -54,7 +55,7 @@ def export(
                 "seed": driver.seed,
                 "files": [str(path) for path in written.paths],
                 "coordinates": written.coordinates,
-                "received": driver.received,
+                "received": {name: neat(amount) for name, amount in driver.received.items()},
                 "unit": driver.problem.unit,
                 "steps": driver.steps,
                 **written.totals,

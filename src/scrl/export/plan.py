@@ -113,7 +113,7 @@ def _without_holes(spec: SweepSpec) -> Iterator[Polygon]:
     """The forbidden area in polygons that have no holes: one with a hole is cut through it."""
     import shapely
 
-    left = shapely.get_parts(forbidden_area(spec.regions)).tolist()
+    left = forbidden_area(spec.regions)
     while left:
         polygon = left.pop()
         if not polygon.interiors:

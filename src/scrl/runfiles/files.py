@@ -29,8 +29,8 @@ LARGEST_WHOLE = 2**63
 CHECKSUM = "checksum"
 """The field of a document that holds the SHA-256 of all its others."""
 
-DIGITS = 12
-"""Of numbers in files that people read."""
+DIGITS, NOISE = 12, 1e-14
+"""A number that differs by less than this share from one of so few digits is meant to be that."""
 
 
 class RunError(ScrlError):
@@ -104,12 +104,15 @@ def plain(value: Any) -> Any:
 
 
 def rounded(value: Any) -> Any:
-    """The value with 12 digits in every number: the rest is noise of the arithmetic."""
+    """The value with short numbers in place of those that differ from them only by noise."""
     if isinstance(value, Mapping):
         return {key: rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [rounded(item) for item in value]
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+    if not isinstance(value, float):
+        return value
+    short = float(f"{value:.{DIGITS}g}")
+    return short if math.isclose(short, value, rel_tol=NOISE) else value
 
 
 def json_line(document: Mapping[str, Any]) -> bytes:

@@ -18,7 +18,7 @@ from scrl.worlds.places import ends_of_stretches, places_at
 from scrl.worlds.regions import RegionMap
 
 if TYPE_CHECKING:
-    from shapely.geometry.base import BaseGeometry
+    from shapely import Polygon, STRtree
 
 INSET = 0.05
 """Cells by which the forbidden area lies inside its cells: their edges may be touched."""
@@ -54,69 +54,84 @@ def transits_of(
     ways = list(np.stack([begins, ends], axis=1))
     inside = np.zeros(len(ways))
     if len(ways) and regions.forbidden.any():
-        area = _area(np.pad(regions.forbidden, 1, mode="edge"))
-        area = shapely.transform(area, lambda at: at - 1.0)
-        blocked = np.flatnonzero(_crosses(area, np.array(ways))).tolist()
-        corners = _corners(area, regions.shape)
-        around = _ways_around(area, corners, np.array(ways)[blocked], sides) if blocked else []
+        area = _polygons(np.pad(regions.forbidden, 1, mode="edge"))
+        parts = shapely.STRtree(shapely.transform(area, lambda at: at - 1.0))
+        blocked = np.flatnonzero(_crosses(parts, np.array(ways))).tolist()
+        around = _ways_around(parts, regions.shape, np.array(ways)[blocked], sides)
         for index, way in zip(blocked, around, strict=True):
             ways[index] = way
-            crossed = shapely.LineString(way[:, ::-1]).intersection(area)
-            inside[index] = shapely.transform(crossed, lambda at: at * sides[::-1]).length
+        inside[blocked] = _length_inside(parts, around, sides)
     return tuple(
         Transit(way, _lengths(way, sides), length)
         for way, length in zip(ways, inside.tolist(), strict=True)
     )
 
 
-def forbidden_area(regions: RegionMap) -> BaseGeometry:
+def forbidden_area(regions: RegionMap) -> list[Polygon]:
     """The forbidden cells, without a thin rim; x is the column and y the row."""
-    return _area(regions.forbidden)
+    return _polygons(regions.forbidden).tolist()
 
 
-def _area(forbidden: Bool[np.ndarray, "row column"]) -> BaseGeometry:
+def _polygons(forbidden: Bool[np.ndarray, "row column"]) -> np.ndarray:
+    """Polygons of each group of connected cells; groups are united one by one, which is fast."""
     import shapely
+    from scipy.ndimage import label
 
     edges = np.diff(np.pad(forbidden, ((0, 0), (1, 1))).astype(np.int8), axis=1)
     row, left = np.nonzero(edges == 1)
     right = np.nonzero(edges == -1)[1]
-    cells = shapely.union_all(shapely.box(left, row, right, row + 1))
-    return cells.buffer(-INSET, join_style="mitre")
+    groups = np.empty(forbidden.shape, np.int32)
+    label(forbidden, output=groups)
+    group = groups[row, left]
+    order = np.argsort(group, kind="stable")
+    runs = shapely.box(left, row, right, row + 1)[order]
+    heads = np.flatnonzero(np.diff(group[order])) + 1
+    cells = np.array([shapely.union_all(each) for each in np.split(runs, heads)], object)
+    return shapely.get_parts(shapely.buffer(cells, -INSET, join_style="mitre"))
 
 
-def _crosses(area: BaseGeometry, lines: Float[np.ndarray, "line 2 2"]) -> Bool[np.ndarray, " line"]:
-    """Whether each line, from one row and column to another, enters the area."""
+def _crosses(parts: STRtree, lines: Float[np.ndarray, "line 2 2"]) -> Bool[np.ndarray, " line"]:
+    """Whether each line, from one row and column to another, enters a part of the area."""
     import shapely
 
-    shapely.prepare(area)
-    return np.asarray(shapely.intersects(area, shapely.linestrings(lines[:, :, ::-1])))
+    crossing, _ = parts.query(shapely.linestrings(lines[:, :, ::-1]), predicate="intersects")
+    return np.isin(np.arange(len(lines)), crossing)
 
 
-def _corners(area: BaseGeometry, shape: tuple[int, int]) -> Float[np.ndarray, "corner 2"]:
-    """Row and column of the corners of the area's cells, without those outside the grid."""
+def _length_inside(
+    parts: STRtree, ways: list[Float[np.ndarray, "place 2"]], sides: tuple[float, float]
+) -> Float[np.ndarray, " way"]:
+    """How much of each way lies inside the area, in cells along the sweep."""
     import shapely
 
-    cells = shapely.get_coordinates(area.buffer(INSET, join_style="mitre"))[:, ::-1].round()
-    return np.unique(cells[((cells >= 0) & (cells <= shape)).all(axis=1)], axis=0)
+    lines = np.array([shapely.LineString(way[:, ::-1]) for way in ways], object)
+    way, part = parts.query(lines, predicate="intersects")
+    shared = shapely.intersection(lines[way], parts.geometries[part])
+    lengths = shapely.length(shapely.transform(shared, lambda at: at * sides[::-1]))
+    return np.bincount(way, lengths, minlength=len(ways))
 
 
 def _ways_around(
-    area: BaseGeometry,
-    corners: Float[np.ndarray, "corner 2"],
+    parts: STRtree,
+    shape: tuple[int, int],
     straight: Float[np.ndarray, "way 2 2"],
     sides: tuple[float, float],
 ) -> list[Float[np.ndarray, "place 2"]]:
     """The shortest ways that do not enter the area; where there is none, the straight one."""
+    import shapely
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import dijkstra
 
+    cells = shapely.buffer(parts.geometries, INSET, join_style="mitre")
+    corners = np.unique(shapely.get_coordinates(cells)[:, ::-1].round(), axis=0)
+    corners = corners[((corners >= 0) & (corners <= shape)).all(axis=1)]  # not outside the grid
     nodes = np.concatenate([straight[:, 0], straight[:, 1], corners])
     if len(nodes) * len(corners) > MOST_LINES:
         return list(straight)
     first, second = np.triu_indices(len(nodes), k=1)
     has_corner = second >= 2 * len(straight)
     first, second = first[has_corner], second[has_corner]
-    sees = ~_crosses(area, np.stack([nodes[first], nodes[second]], axis=1))
+    sees = ~_crosses(parts, np.stack([nodes[first], nodes[second]], axis=1))
     first, second = first[sees], second[sees]
     length = np.hypot(*((nodes[first] - nodes[second]) * sides).T)
     graph = coo_array((length, (first, second)), shape=(len(nodes), len(nodes))).tocsr()
