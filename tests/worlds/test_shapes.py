@@ -110,16 +110,18 @@ def test_features_without_a_name_are_numbered(tmp_path):
     left, right, whole = polygon(ring(0, 0, 2, 4)), polygon(ring(2, 0, 4, 4)), polygon(SQUARE)
     path = write(tmp_path, feature(left), feature(right, name=None), feature(whole, name="S2"))
     region_map, (warning,) = read(path)
-    assert region_map.names == ("S1", "S2*", "S2")
+    assert region_map.names == ("S1", "S2 (2)", "S2")
     assert warning.startswith("numbered 2 features: feature 1: no property 'name': it has no prop")
     assert warning.endswith("feature 2: property 'name' must be a name, not null")
 
 
 def test_names_that_no_rule_can_hold_are_changed(tmp_path):
-    path = write(tmp_path, feature(polygon(SQUARE), name='the "new"\x1b field'))
+    """Two features with one such name stay one region."""
+    same, other = feature(polygon(SQUARE), name='a "new"\x1b field'), feature(polygon(SQUARE))
+    path = write(tmp_path, same, same, {**other, "properties": {"name": "a 'new'\x1b field"}})
     region_map, (warning,) = read(path)
-    assert region_map.names == ("the 'new' field",)
-    assert warning.startswith("renamed 1 feature: feature 1: ")
+    assert region_map.names == ("a 'new' field", "a 'new' field (2)")
+    assert warning.startswith("renamed 3 features: feature 1: ")
 
 
 @pytest.mark.parametrize(

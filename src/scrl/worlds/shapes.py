@@ -7,6 +7,7 @@ reports them as warnings, or refuses the file.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -145,12 +146,10 @@ def _named(features: list[Any], region_property: str, faults: Faults) -> list[tu
             if _kind(feature) != "Feature":
                 raise MapError(f"expected a Feature, found {_kind(feature)}")
             known.append((number, feature))
-    properties = [_properties(feature) for _, feature in known]
-    instead = _other_property(properties, region_property)
-    taken = {name for each in properties if (name := _text(each.get(instead or region_property)))}
+    names = _Names([_properties(feature) for _, feature in known], region_property, faults)
     named = []
     for number, feature in known:
-        name = _name(number, _properties(feature), (region_property, instead), taken, faults)
+        name = names.of(number, _properties(feature))
         named.append((f"feature {number} ({name!r})", name, feature.get("geometry")))
     return named
 
@@ -180,35 +179,46 @@ def _other_property(properties: list[dict[str, Any]], wanted: str) -> str | None
     return min(fitting, key=lambda key: ("name" not in key.lower(), keys.index(key)), default=None)
 
 
-def _name(
-    number: int,
-    properties: dict[str, Any],
-    keys: tuple[str, str | None],
-    taken: set[str],
-    faults: Faults,
-) -> str:
-    """The name of a feature: its property, one that stands in for it, or its number."""
-    wanted, instead = keys
-    found = _text(properties.get(wanted if instead is None else instead))
-    place = f"feature {number}"
-    if instead is not None:
-        remedy = f"took the property '{instead}' as the name of", "feature"
-        faults.add(f"{place}: {_no_property(properties, wanted)}", *remedy)
-    elif wanted not in properties:
-        faults.add(f"{place}: {_no_property(properties, wanted)}", "numbered", "feature")
-    elif not found:
-        text = f"property '{wanted}' must be a name, not {json.dumps(properties[wanted])[:40]}"
-        faults.add(f"{place}: {text}", "numbered", "feature")
-    if found:
-        with faults.noted("renamed", "feature"), located(place):
+class _Names:
+    """Names for features: a property, one that stands in for it, or the feature's number."""
+
+    def __init__(self, properties: list[dict[str, Any]], wanted: str, faults: Faults) -> None:
+        self.wanted, self.faults = wanted, faults
+        self.instead = _other_property(properties, wanted)
+        self.key = self.instead or wanted
+        self.taken = {_text(each.get(self.key)) for each in properties}
+        self.renamed: dict[str, str] = {}
+
+    def of(self, number: int, properties: dict[str, Any]) -> str:
+        """The name of a feature; features with one name in the file have one name."""
+        found, place = _text(properties.get(self.key)), f"feature {number}"
+        if self.wanted not in properties:
+            verb = "numbered"
+            if self.instead is not None:
+                verb = f"took the property '{self.instead}' as the name of"
+            text = f"{place}: {_no_property(properties, self.wanted)}"
+            self.faults.add(text, verb, "feature")
+        elif not found:
+            value = json.dumps(properties[self.wanted])[:40]
+            text = f"{place}: property '{self.wanted}' must be a name, not {value}"
+            self.faults.add(text, "numbered", "feature")
+        if not found:
+            return self._free(f"S{number}")
+        with self.faults.noted("renamed", "feature"), located(place):
             check_names([found])
             return found
-    shown = "".join(letter if letter.isprintable() else " " for letter in found)
-    name = " ".join(shown.replace('"', "'").split()) or f"S{number}"
-    while name in taken:
-        name += "*"
-    taken.add(name)
-    return name
+        if found not in self.renamed:
+            shown = "".join(letter if letter.isprintable() else " " for letter in found)
+            cleaned = " ".join(shown.replace('"', "'").split())
+            self.renamed[found] = self._free(cleaned or f"S{number}")
+        return self.renamed[found]
+
+    def _free(self, name: str) -> str:
+        """The name, with a number behind it if another feature has it."""
+        tries = itertools.chain([name], (f"{name} ({count})" for count in itertools.count(2)))
+        free = next(each for each in tries if each not in self.taken)
+        self.taken.add(free)
+        return free
 
 
 def _no_property(properties: dict[str, Any], wanted: str) -> str:
