@@ -72,7 +72,7 @@ def test_a_run_folder_holds_what_those_of_maps_hold(run: Path) -> None:
 
 def test_its_curves_can_be_drawn(run: Path) -> None:
     figure = scrl.plot(scrl.resume(run))
-    assert [axes.get_ylabel() for axes in figure.axes] == ["return", "violated by, steps", "kappa"]
+    assert [axes.get_ylabel() for axes in figure.axes] == ["return", "violated by, units", "kappa"]
 
 
 def test_a_map_is_asked_for_in_vain(run: Path) -> None:
