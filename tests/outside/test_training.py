@@ -95,7 +95,7 @@ def test_every_step_is_counted_and_the_budget_kept(tmp_path: Path) -> None:
 
 def test_its_curves_can_be_drawn(run: Path) -> None:
     figure = scrl.plot(scrl.resume(run))
-    assert [axes.get_ylabel() for axes in figure.axes] == ["return", "violated by, steps", "kappa"]
+    assert [axes.get_ylabel() for axes in figure.axes] == ["return", "violated by, units", "kappa"]
 
 
 def test_a_map_is_asked_for_in_vain(run: Path) -> None:
