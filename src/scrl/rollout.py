@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -191,6 +191,15 @@ def _continue_all(
         return continue_episode(world, policy, now, until_step=until, discount=discount)
 
     return jax.vmap(one)(running)
+
+
+def forget_compiled() -> None:
+    """Give back the memory of what was compiled for whole episodes; it is compiled again if needed.
+
+    Equinox offers no way to do so for one function, so its own jitted function is asked.
+    """
+    for function in (_begin_all, _continue_all):
+        cast(Any, function)._cached.clear_cache()
 
 
 def run_trajectory(

@@ -100,3 +100,17 @@ def test_ctrl_c_is_heard_between_chunks(
     finally:
         signal.signal(signal.SIGINT, before)
     assert len(calls) < whole / 2  # two calls of four plans each would make twice as many
+
+
+def test_compiled_code_is_kept_for_some_sizes_of_worlds_only(
+    driver: PriceDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drive(driver)
+    compiled = drives._drive_on._cache_size()
+    assert compiled > 0
+    PriceDriver(driver.ahead, driver.spec, driver.world)
+    assert drives._drive_on._cache_size() == compiled
+    monkeypatch.setattr(drives, "MOST_SHAPES", 1)
+    other = SweepSpec(from_labels(np.array([[1] * 7 + [2] * 7])))
+    PriceDriver(driver.ahead, other, SweepWorld.from_spec(other))
+    assert drives._drive_on._cache_size() == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from scrl.prices.outlook import Outlook, part_of, window_for
 from scrl.prices.policy import AheadOfFluid, PricePolicy
-from scrl.rollout import Episode, RunningEpisode, begin_episode, one_step
+from scrl.rollout import Episode, RunningEpisode, begin_episode, forget_compiled, one_step
 from scrl.threads import IsStopped, in_threads
 from scrl.worlds.spec import SweepSpec
 from scrl.worlds.sweep import SweepWorld
@@ -22,6 +22,8 @@ PARTS = 64
 """Parts of the path that may have prices of their own, and whose sums are kept apart."""
 AT_ONCE = 4
 """Plans in one call. Calls run in threads of their own, which is what fills the cores."""
+MOST_SHAPES = 8
+"""Sizes of worlds whose compiled code is kept at a time."""
 CHUNK_STEPS = 50_000
 """Steps of all episodes together in one call: after each, Ctrl-C is heard."""
 
@@ -63,6 +65,7 @@ class PriceDriver:
     """Drives one world by any prices."""
 
     def __init__(self, ahead: AheadOfFluid, spec: SweepSpec, world: SweepWorld) -> None:
+        _make_room(world)
         self.ahead, self.spec, self.world = ahead, spec, world
         self.watch: Callable[[float], None] | None = None
         """Told now and then how much of the path the slowest of some plans has behind it."""
@@ -133,6 +136,21 @@ class PriceDriver:
             for plan, steps in enumerate(sums.steps[:, 0])
         ]
         return sums, of_part, [each.copy() for each in throttles]
+
+
+_shapes: set[Any] = set()
+"""Of worlds for which something is compiled."""
+
+
+def _make_room(world: SweepWorld) -> None:
+    """Forget what was compiled for other worlds, once there are many: each takes some 20 MB."""
+    shape = jax.tree.structure(world), tuple(leaf.shape for leaf in jax.tree.leaves(world))
+    if shape not in _shapes and len(_shapes) >= MOST_SHAPES:
+        _shapes.clear()
+        _begin_all.clear_cache()
+        _drive_on.clear_cache()
+        forget_compiled()
+    _shapes.add(shape)
 
 
 @partial(jax.jit, static_argnames=("window", "room"))
