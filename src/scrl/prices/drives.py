@@ -147,8 +147,8 @@ def _make_room(world: SweepWorld) -> None:
     shape = jax.tree.structure(world), tuple(leaf.shape for leaf in jax.tree.leaves(world))
     if shape not in _shapes and len(_shapes) >= MOST_SHAPES:
         _shapes.clear()
-        _begin_all.clear_cache()
-        _drive_on.clear_cache()
+        for compiled in (_begin_all, _drive_on):
+            cast(Any, compiled).clear_cache()
         forget_compiled()
     _shapes.add(shape)
 
