@@ -96,7 +96,8 @@ class TrainingConfig:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> TrainingConfig:
         """The same again from what `to_json` wrote."""
-        names = {key: document.get(key) for key in ("method", "learner", "penalty", "told")}
+        parts = ("method", "learner", "penalty", "told")
+        names: dict[str, Any] = {key: document.get(key) for key in parts}
         return configure(**names, settings=document.get("settings", {}))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -147,8 +147,8 @@ def _make_room(world: SweepWorld) -> None:
     shape = jax.tree.structure(world), tuple(leaf.shape for leaf in jax.tree.leaves(world))
     if shape not in _shapes and len(_shapes) >= MOST_SHAPES:
         _shapes.clear()
-        _begin_all.clear_cache()
-        _drive_on.clear_cache()
+        for function in (_begin_all, _drive_on):
+            cast(Any, function).clear_cache()
         forget_compiled()
     _shapes.add(shape)
 

@@ -12,14 +12,16 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from scrl.policies import Policy
+from scrl.policies import PlacedPolicy, Policy
 from scrl.problems import Problem
 from scrl.route import Route, drive
 from scrl.worlds.regions import RegionMap
 from scrl.worlds.spec import SweepSpec
 
 
-def allocation(problem: Problem, policy: Policy, *, seed: int = 0) -> Float[np.ndarray, "row col"]:
+def allocation(
+    problem: Problem, policy: Policy | PlacedPolicy, *, seed: int = 0
+) -> Float[np.ndarray, "row col"]:
     """Units given out over each cell in one episode; cells off the path have none (NaN).
 
     A step gives out its amount evenly over the stretch it drives, not in the one cell it lands in:
@@ -77,7 +79,7 @@ def allocation_figure(problem: Problem, policies: Mapping[str, Policy]) -> Figur
     return figure
 
 
-def draw_allocation(axes: Axes, problem: Problem, policy: Policy) -> None:
+def draw_allocation(axes: Axes, problem: Problem, policy: Policy | PlacedPolicy) -> None:
     """The heat map of one policy, with a scale of its own."""
     amounts = allocation(problem, policy)
     drawn = axes.imshow(
@@ -87,7 +89,7 @@ def draw_allocation(axes: Axes, problem: Problem, policy: Policy) -> None:
     _draw_edges(axes, problem.world_spec.regions)
     axes.set_axis_off()
     label = f"{problem.world_spec.units.unit} per cell"
-    axes.get_figure(root=True).colorbar(drawn, ax=axes, label=label, shrink=0.8)
+    axes.figure.colorbar(drawn, ax=axes, label=label, shrink=0.8)
 
 
 def _draw_edges(axes: Axes, regions: RegionMap) -> None:
