@@ -50,7 +50,11 @@ def test_below_the_least_price_the_fluid_hurries(world: SweepWorld) -> None:
     assert float(above) > 1.0 / 3.0
 
 
-def test_sums_on_the_way_are_those_of_the_cells(world: SweepWorld) -> None:
+@pytest.mark.parametrize("long_path", [1_000_000, 0])
+def test_sums_on_the_way_are_those_of_the_cells(
+    world: SweepWorld, long_path: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scrl.prices.outlook.LONG_PATH", long_path)
     found = outlook(world)
     kinds = np.asarray(world.kind_of_cell)
     for cell in (0, 777, world.length - 3):
@@ -93,4 +97,4 @@ def test_a_moment_knows_neither_rate_nor_effort(rate: float, effort: float) -> N
 def test_the_window_holds_whatever_is_looked_at(world: SweepWorld) -> None:
     furthest = 3.0 * 2.0 + 2.0 * float(reach(world.numbers))
     assert window_for(3.0, 0.6) > furthest
-    assert jax.eval_shape(lambda: outlook(world)).block == window_for(3.0, 0.6)
+    assert jax.eval_shape(lambda: outlook(world)).reach == window_for(3.0, 0.6)

@@ -20,6 +20,8 @@ from scrl.worlds.sweep import SweepWorld, VehicleNumbers
 
 EDGES = np.array([0, 1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1, 1.5, 2], np.float32)
 """Where the stretches begin and end that are summarised, in lengths of `reach`."""
+LONG_PATH, LONG_BLOCK = 1_000_000, 8
+"""On a path of so many cells blocks are so many times as long: the sums take half the memory."""
 FULL_PRICE = 1.0 - 1e-6
 """At a price of 1 the fluid stands still for ever."""
 
@@ -63,8 +65,8 @@ where it hurries, how much it dislikes the place."""
 class Outlook(eqx.Module):
     """A world at given prices: what its cells are worth. Nothing past the path's end is.
 
-    Sums along the path are kept in blocks that overlap by half. So a view reads every sum from one
-    block, and long paths lose no precision.
+    Sums along the path are kept in blocks that overlap by what a view reaches. So a view reads
+    every sum from one block, and long paths lose no precision.
     """
 
     price: Float[Array, " cell"]
@@ -72,7 +74,9 @@ class Outlook(eqx.Module):
     sums: Float[Array, "entry 3"]
     """Sums of the cells before each cell, counted from the block's first one."""
     block: int = eqx.field(static=True)
-    """Cells from one block to the next, and the most that a view reaches."""
+    """Cells from one block to the next."""
+    reach: int = eqx.field(static=True)
+    """Cells that a view reaches, at most."""
 
     @classmethod
     def of(cls, world: SweepWorld, price: Float[Array, "part region"], window: int) -> Outlook:
@@ -88,24 +92,25 @@ class Outlook(eqx.Module):
         slowness = jnp.log(time * numbers.max_speed)
         dislike = jnp.tanh(jnp.minimum(of_cell - least_price(numbers), 0.0))
         worth = jnp.stack([gain, slowness, dislike], axis=-1).at[-1].set(0.0)
-        blocks = math.ceil(len(worth) / window)
-        cells = window * jnp.arange(blocks)[:, None] + jnp.arange(2 * window)
+        block = window if world.length < LONG_PATH else LONG_BLOCK * window
+        blocks = math.ceil(len(worth) / block)
+        cells = block * jnp.arange(blocks)[:, None] + jnp.arange(block + window)
         within = jnp.cumsum(worth[jnp.minimum(cells, world.length)], axis=1)
         sums = jnp.pad(within, ((0, 0), (1, 0), (0, 0)))
-        return cls(jnp.pad(of_cell, (0, window), mode="edge"), sums.reshape(-1, 3), window)
+        return cls(jnp.pad(of_cell, (0, window), mode="edge"), sums.reshape(-1, 3), block, window)
 
     @property
     def cells(self) -> int:
         """Of the path."""
-        return self.price.shape[-1] - 1 - self.block
+        return self.price.shape[-1] - 1 - self.reach
 
     def view(self, cell: Int[Array, ""]) -> View:
         """The cells from this one on."""
         block, past = jnp.divmod(cell, self.block)
-        entry = block * (2 * self.block + 1) + past
+        entry = block * (self.block + self.reach + 1) + past
         # The tables are as long as the path. Only these two look-ups touch them in a step: XLA
         # shares out what may read a large table among threads, which costs more than the reading.
-        found = rows_from(self.price, cell, self.block), rows_from(self.sums, entry, self.block + 1)
+        found = rows_from(self.price, cell, self.reach), rows_from(self.sums, entry, self.reach + 1)
         return View(*jax.lax.optimization_barrier(found))
 
 
