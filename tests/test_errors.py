@@ -16,7 +16,7 @@ from scrl.labels import Labels
 from scrl.problems import ProblemOptions, load
 from scrl.rules import Rule, RuleSet, parse
 from scrl.runfiles.files import read_json, write_json
-from scrl.worlds.maps import load_map
+from scrl.worlds.maps import MapOptions, load_map
 from scrl.worlds.regions import from_labels
 from scrl.worlds.units import Units
 
@@ -108,7 +108,10 @@ def test_problem_files_with_them_are_refused(tmp_path: Path, line: str) -> None:
 
 def test_maps_and_run_folders_with_them_are_refused(tmp_path: Path) -> None:
     with pytest.raises(MapError, match=r"map.geojson: .*the control character U\+001B"):
-        load_map(_map_of(CLIPBOARD, tmp_path))
+        load_map(_map_of(CLIPBOARD, tmp_path), MapOptions(strict=True))
+    repaired = load_map(_map_of(CLIPBOARD, tmp_path))
+    for text in (*repaired.names, *repaired.warnings):
+        assert text.isprintable()
     write_json(tmp_path / "result.json", {"rules": [{"name": CLIPBOARD}]})
     with pytest.raises(ScrlError, match=r"rules, 0, name: the control character U\+001B"):
         read_json(tmp_path / "result.json", {})

@@ -124,7 +124,7 @@ def test_what_notebooks_and_shells_show_is_short_and_safe(strip: SweepSpec) -> N
     assert repr(problem) == "<Problem problem: 2 regions on 1 x 12 cells, 1 rule>"
     assert "&lt;least&gt;" in problem._repr_html_()
     result = scrl.evaluate(problem, "full-speed")
-    assert repr(result) == f"<Evaluation {result.summary}>"
+    assert repr(result) == f"<Evaluation {result.headline}>"
     assert len(repr(result)) < 100
     assert "<td>&lt;least&gt;</td><td>holds</td>" in result._repr_html_()
 

@@ -22,13 +22,15 @@ _EVALUATION: Mapping[str, Any] = {
     "density": Each(_NUMBER), "density_se": Each(_NUMBER), "cons_vio": Range(_NUMBER, 0.0),
     "satisfied": bool, "episodes": Range(int, 1), "episodes_satisfied": Range(int, 0),
     "episodes_truncated": Range(int, 0), "steps": Range(_NUMBER, 0.0),
-    "horizon_is_an_end?": bool,
+    "horizon_is_an_end?": bool, "given_out?": _NUMBER | None, "outside?": _NUMBER | None,
+    "units?": Each(str),
     "rules": [{"name": str, "text": str, "satisfied": bool, "margin": _NUMBER}],
 }  # fmt: skip
 RESULT: Mapping[str, Any] = {
     "problem": str, "method": str, "reference": _NUMBER | None, "env_steps": Range(int, 0),
     "wall_s": Range(_NUMBER, 0.0),
-    "seeds": [{**_EVALUATION, "seed": Range(int, 0, 2**32), "gap": _NUMBER | None}],
+    "seeds": [{**_EVALUATION, "seed": Range(int, 0, 2**32), "gap": _NUMBER | None,
+               "warnings?": [str]}],
 }  # fmt: skip
 """What a result holds in result.json."""
 

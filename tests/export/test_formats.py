@@ -159,11 +159,11 @@ def test_what_falls_outside_all_regions_is_in_the_books(strip: SweepSpec) -> Non
     assert route.outside.tolist() == [0.0, 0.0, 2.25, 0.0, 0.0, 0.0]
     lines = find_format("regions").write(route, ExportOptions()).decode().splitlines()
     assert lines == [
-        "region,cells,received,unit,steps,share",
-        "S1,4,4.5,units,2,0.4",
-        "S2,4,4.5,units,2,0.4",
-        f"{OUTSIDE},4,2.25,units,1,0.2",
-        f"{TOTAL},12,11.25,units,5,1.0",
+        "region,cells,received,unit,steps,share,warnings",
+        "S1,4,4.5,units,2,0.4,",
+        "S2,4,4.5,units,2,0.4,",
+        f"{OUTSIDE},4,2.25,units,1,0.2,",
+        f"{TOTAL},12,11.25,units,5,1.0,",
     ]
 
 

@@ -198,7 +198,7 @@ def test_names_that_spreadsheets_would_run_are_defused(tmp_path: Path) -> None:
     problem = Problem.create(SweepSpec(regions, units=Units(unit="=unit()")))
     route = drive(problem, fixed_policy("constant:1", problem))
     rows = rows_of(route, "regions")
-    assert [row["region"] for row in rows] == ["'=1+1", "'+a", "'-b", "'@c", "plain"]
+    assert [row["region"] for row in rows[:5]] == ["'=1+1", "'+a", "'-b", "'@c", "plain"]
     assert {row["unit"] for row in rows} == {"'=unit()"}
     for row in rows_of(route, "csv"):
         for each in row.values():

@@ -210,7 +210,7 @@ def test_an_answer_of_old_has_a_page_too(impossible: Answer, tmp_path: Path) -> 
         found = document["answer"] if name == PLAN else document["result"]["seeds"][0]
         for key in ("alternatives", "vehicle_hints", "given_out", "outside"):
             found.pop(key, None)
-        (run / name).write_text(json.dumps(document), encoding="utf-8")
+        rewrite(run / name, **document)
     text = page_of(run).text
     assert "The least loosening that helps" in text
     assert "Given out:" not in text

@@ -271,6 +271,7 @@ def _checksum(document: Mapping[str, Any]) -> str:
 _KIND_TEXTS: dict[Any, str] = {
     str: "a text",
     str | None: "a text or null",
+    str | dict: "a text or a table",
     int: "a whole number",
     int | float: "a number",
     int | float | None: "a number or null",
