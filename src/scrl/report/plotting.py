@@ -41,14 +41,16 @@ def _(shown: Problem) -> Figure:
     left, right = figure.subplots(1, 2, width_ratios=[1.0, 1.25])
     draw_map(left, shown.world_spec.regions)
     draw_bounds(right, shown)
+    low, high = right.get_xlim()
+    right.set_xlim(min(0.0, low), high)
     figure.suptitle(shown.name)
     return figure
 
 
 @plot.register
 def _(shown: Answer) -> Figure:
-    figure = Figure(figsize=(13.0, 4.0), layout="constrained")
-    left, middle, right = figure.subplots(1, 3, width_ratios=[1.0, 1.1, 1.25])
+    figure = Figure(figsize=(15.0, 4.0), layout="constrained")
+    left, middle, right = figure.subplots(1, 3, width_ratios=[1.0, 1.2, 1.7])
     draw_map(left, shown.problem.world_spec.regions)
     most_driven = max(shown.plans, key=lambda plan: plan.weight)
     draw_allocation(figure, middle, shown.problem, most_driven.policy)
