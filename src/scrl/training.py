@@ -69,7 +69,7 @@ def train(  # noqa: PLR0913 (one for each thing that a user may want to say)
         with _room().waiting():
             record = RunRecord.now(outside.name, config.method, config.to_json(), chosen)
             folder = RunFolder.create(path, None, record, environment=outside.kept)
-            with shown(watch, "train") as screen:
+            with shown(watch, "train") as screen, keeping_account(folder, is_new=True):
                 return _room().run_outside(outside, config, folder, screen)
     loaded = problem if isinstance(problem, Problem) else load_problem(problem)
     spec = loaded.world_spec
@@ -125,7 +125,11 @@ def resume(
     outside = environment_again(folder, env, environment)
     _room().check_lanes(outside, folder)
     config = trained.config_of(folder)
-    with _room().waiting(), shown(watch, "train") as screen:
+    with (
+        _room().waiting(),
+        shown(watch, "train") as screen,
+        keeping_account(folder, is_new=False),
+    ):
         return _room().run_outside(outside, config, folder, screen)
 
 

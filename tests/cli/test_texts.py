@@ -60,7 +60,7 @@ def test_a_return_is_explained_once_where_it_is_printed(
     said = shell(command, problem(tmp_path), *more[command])
     # A step at the top speed of 3 costs 0.1 / 4.
     made_of = "return: the sum over all steps of -0.1 / (1 + speed in cells per step); "
-    assert said.count(f"{made_of}1 more saves as much as 40 steps at top speed cost\n") == 1
+    assert said.count(f"{made_of}1 more saves what 40 steps at top speed cost\n") == 1
 
 
 def test_rules_that_hold_on_average_are_said_to_with_the_share_of_single_episodes(

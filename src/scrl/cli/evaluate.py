@@ -92,6 +92,7 @@ def _drive(
     from scrl.problems import load
 
     loaded = load(problem)
+    warn(loaded.world_spec.regions.warnings)
     if policy is None:
         if not (Path(problem) / "run.json").is_file():
             raise PolicyError(

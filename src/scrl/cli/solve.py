@@ -18,6 +18,7 @@ from scrl.cli.output import (
     file_stem,
     print_json,
     table,
+    warn,
     working,
 )
 from scrl.errors import ScrlError
@@ -59,6 +60,7 @@ def solve(
     from scrl.reference.solve import DEFAULT_DRIVES
 
     loaded = load(problem)
+    warn(loaded.world_spec.regions.warnings)
     if sweep is not None:
         _sweep(loaded, sweep, points, span, plot, as_json)
         return
@@ -66,7 +68,7 @@ def solve(
         rounds = DEFAULT_DRIVES if drives is None else drives
         found = find(loaded, time_limit_s=time_limit, drives=rounds, method=_method(method))
     if as_json:
-        print_json(found.to_json())
+        print_json({**found.to_json(), "warnings": list(loaded.world_spec.regions.warnings)})
     else:
         print_answer(loaded, found, console())
         if found.return_ is not None:

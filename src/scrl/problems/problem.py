@@ -80,7 +80,7 @@ class Problem(Terms):
         mean = ", on average over episodes" if self.is_random else ""
         return (
             f"the sum over all steps{weighed} of -{vehicle.effort:g} / (1 + speed in cells per "
-            f"step){mean}; 1 more saves as much as {saved} at top speed cost"
+            f"step){mean}; 1 more saves what {saved} at top speed cost"
         )
 
     @property
