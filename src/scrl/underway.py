@@ -230,7 +230,7 @@ class Underway:
             reference=reference,
             seeds=tuple(results),
             env_steps=self.env_steps,
-            wall_s=self.wall_s,
+            wall_s=round(self.wall_s, 3),
             run=self.folder.path,
         )
         self.folder.save_result(result.to_json())
