@@ -195,7 +195,8 @@ def rule_noise(rng: np.random.Generator, folder: Path) -> list[str]:
 
 
 def geojson_numbers(rng: np.random.Generator, folder: Path) -> list[str]:
-    ring = (np.array(SQUARE) * pick(rng, 1e-300, 1e308, 1e-12, 1e15, 180.0, 1e9)).tolist()
+    size = pick(rng, 1e-300, 1e307, 1e-12, 1e15, 180.0, 1e9)
+    ring = (np.array(SQUARE) * size).tolist()
     if rng.random() < 0.5:
         ring[rng.integers(5)] = pick(rng, float("nan"), None, "x", 10**400)
     write_map(folder, ({"name": "a"}, polygon(ring)), ({"name": "b"}, polygon(SQUARE)))

@@ -201,6 +201,15 @@ def test_no_grid_is_fine_enough_for_a_speck(tmp_path):
     assert warning.endswith("no grid that may be used has one in every region: set an extent")
 
 
+@pytest.mark.parametrize("size", [1e-150, 1e-300])
+def test_a_speck_of_which_no_intersection_is_left_has_a_cell(tmp_path, size):
+    """The one of its first point, in the lower left corner of the field."""
+    speck = polygon(ring(0, 0, size, size))
+    path = write(tmp_path, feature(FIELD, name="field"), feature(speck, name="speck"))
+    region_map, _ = read(path, grid=(10, 10))
+    assert np.argwhere(region_map.masks[1]).tolist() == [[9, 0]]
+
+
 def test_shapes_outside_the_extent_are_left_out(tmp_path):
     path = write(
         tmp_path, feature(polygon(SQUARE), name="a"), feature(polygon(ring(9, 0, 10, 1)), name="b")

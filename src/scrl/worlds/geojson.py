@@ -237,9 +237,13 @@ def _cell_of(polygons: list[Polygon], where: Georeference) -> tuple[int, int]:
     import shapely
 
     inside = shapely.intersection(polygons, shapely.box(*where.extent))
-    place = shapely.point_on_surface(inside[np.argmax(shapely.area(inside))])
-    row = math.floor((where.top - place.y) / where.cell_height)
-    column = math.floor((place.x - where.left) / where.cell_width)
+    largest = int(np.argmax(shapely.area(inside)))
+    found = shapely.get_coordinates(shapely.point_on_surface(inside[largest]))
+    if not len(found):  # a polygon so small that nothing is left of its intersection
+        found = shapely.get_coordinates(polygons[largest])
+    x, y = found[0].tolist()
+    row = math.floor((where.top - y) / where.cell_height)
+    column = math.floor((x - where.left) / where.cell_width)
     rows, columns = where.shape
     return min(max(row, 0), rows - 1), min(max(column, 0), columns - 1)
 
