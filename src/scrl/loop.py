@@ -68,6 +68,19 @@ def begin(plan: LearningPlan, task: Task, *, key: PRNGKeyArray) -> LoopState:
     learner_key, drive_key, worlds_key, loop_key, settle_key = jax.random.split(key, 5)
     throttle = Constant(jnp.asarray(plan.settings.first_mean, float))
     first = measure(task, throttle, 1, key=drive_key)
+    worlds = begin_worlds(cast(SweepWorld, task.world), plan.loop.worlds, key=worlds_key)
+    keys = (learner_key, loop_key, settle_key)
+    return begin_after(plan, task, first, keys=keys)._replace(worlds=worlds)
+
+
+def begin_after(
+    plan: LearningPlan,
+    task: Task,
+    first: Measurement,
+    *,
+    keys: tuple[PRNGKeyArray, PRNGKeyArray, PRNGKeyArray],
+) -> LoopState:
+    """The state before the first round, with units read off the first drive."""
     step_cost = jnp.abs(first.return_) / first.steps
     given_out = task.world.rate * first.steps
     served = jnp.maximum(first.density / task.world.rate, 1.0)
@@ -79,9 +92,7 @@ def begin(plan: LearningPlan, task: Task, *, key: PRNGKeyArray) -> LoopState:
     beta = (
         AUTOMATIC_KAPPA_RATE * step_cost / given_out if rate is None else jnp.asarray(rate, float)
     )
-    worlds = begin_worlds(cast(SweepWorld, task.world), plan.loop.worlds, key=worlds_key)
-    keys = (learner_key, loop_key, settle_key)
-    return untrained(plan, task, eyes, beta, keys=keys)._replace(worlds=worlds)
+    return untrained(plan, task, eyes, beta, keys=keys)
 
 
 def untrained(

@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import jax
+from jaxtyping import PRNGKeyArray
 
 from scrl.errors import PolicyError
 from scrl.evaluation import Evaluation, evaluate
 from scrl.learners import SeeingPolicy
+from scrl.loop import begin_after
+from scrl.measuring import Measurement
 from scrl.methods import TrainingConfig
 from scrl.outcome import SeedResult, TrainingResult
 from scrl.problems import Problem
-from scrl.rounds import Rounds, task_of
+from scrl.rounds import task_of
 from scrl.runfiles.files import damage_in
 from scrl.runs import RunError, RunFolder
 
@@ -86,8 +89,23 @@ def config_of(folder: RunFolder) -> TrainingConfig:
 def _policies_like(folder: RunFolder) -> SeeingPolicy:
     """The shapes of the policies of all seeds, without training."""
     config = config_of(folder)
-    rounds = Rounds(config.plan, [task_of(folder.problem(), config)], folder.record.seeds)
-    return jax.eval_shape(lambda: rounds.part(rounds.begin(), 0)).best.policy
+    task = task_of(folder.problem(), config)
+    number = jax.ShapeDtypeStruct((), float)
+    amounts, errors = (
+        jax.ShapeDtypeStruct((count,), float)
+        for count in (task.world.regions, len(task.told.bounds))
+    )
+    whole = jax.ShapeDtypeStruct((), bool)
+    first = Measurement._make([number, amounts, number, number, number, whole, errors])
+
+    def policy(first: Measurement, key: PRNGKeyArray) -> SeeingPolicy:
+        return begin_after(config.plan, task, first, keys=(key, key, key)).best.policy
+
+    seeds = len(folder.record.seeds)
+    return jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((seeds, *leaf.shape), leaf.dtype),
+        jax.eval_shape(policy, first, jax.random.key(0)),
+    )
 
 
 def report(problem: Problem, policy: SeeingPolicy, seed: int, name: str) -> Evaluation:
