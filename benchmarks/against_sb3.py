@@ -39,8 +39,8 @@ def our_worker(learner: str, seeds: int, told: Connection) -> None:
     import jax
 
     import scrl
-    from scrl.methods import configure
-    from scrl.rounds import Rounds, task_of
+    from scrl.training.config import configure
+    from scrl.training.devices import Rounds, task_of
 
     settings: dict[str, Any] = {"sees_prices": False, "wobble": 0.0, "worlds": WORLDS}
     if learner == "ddpg":
@@ -138,7 +138,7 @@ def operations_per_step(learner: str) -> float:
     PPO: acting A, two values 2 C, and in each pass 3 A + 3 C.
     """
     import scrl
-    from scrl.worlds.observation import observation_size
+    from scrl.worlds.sweep.observation import observation_size
 
     inputs = observation_size(len(scrl.load(PROBLEM).world_spec.regions.names))
     if learner == "ddpg":

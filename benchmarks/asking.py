@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import matmul_gflops
-from scrl.prices.planner import Planner, planner
+from scrl.planning.planner import Planner, planner
 from scrl.problems import Problem, ProblemOptions, find_world
 from scrl.reference import Status
-from scrl.reference.question import Question
+from scrl.reference.answer import Question
 from scrl.reference.sweep import best_fluid
-from scrl.worlds.regions import from_masks
-from scrl.worlds.spec import SweepSpec
+from scrl.worlds.sweep.regions import from_masks
+from scrl.worlds.sweep.spec import SweepSpec
 
 SLACK = 0.02
 GRID = 50

@@ -14,10 +14,10 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.machine import matmul_gflops
-from scrl.outcome import TrainingResult
-from scrl.prices.planner import planner
+from scrl.api import train
+from scrl.planning.planner import planner
 from scrl.problems import Problem, builtin_names, load
-from scrl.training import train
+from scrl.training.result import TrainingResult
 
 SEEDS = range(5)
 TRAINED = Path(__file__).parents[1] / "docs" / "results"

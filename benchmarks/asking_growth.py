@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from scrl.prices.planner import Planner, planner
+from scrl.planning.planner import Planner, planner
 from scrl.problems import Problem, ProblemOptions
 from scrl.problems.load import with_room
 from scrl.report.figures import save_figure
-from scrl.worlds.regions import from_labels
-from scrl.worlds.spec import SweepSpec
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import SweepSpec
 
 REGIONS = (3, 10, 30, 100)
 SIDES = (50, 100, 200, 500)

@@ -25,12 +25,12 @@ def tell(return_: float, violation: float, is_whole: bool, steps: int) -> None:
 def by_scrl() -> None:
     """`scrl train` with its defaults."""
     import scrl
-    from scrl.underway import Progress
+    from scrl.training.progress import TrainingProgress
 
     problem = scrl.load(PROBLEM)
     horizon = problem.world_spec.route.horizon_steps
 
-    def watch(progress: Progress) -> None:
+    def watch(progress: TrainingProgress) -> None:
         seen = progress.metrics
         is_whole = float(seen.steps[0]) < horizon
         tell(float(seen.return_[0]), float(seen.violation[0]), is_whole, progress.env_steps)
@@ -198,7 +198,7 @@ def by_masa() -> None:
         RewardMonitor,
     )
 
-    from scrl.worlds.observation import OBSERVED_SCALARS
+    from scrl.worlds.sweep.observation import OBSERVED_SCALARS
 
     world = OneCost(is_rescaled=True)
     third = OBSERVED_SCALARS + world.problem.rules.regions.index("S3")

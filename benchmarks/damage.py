@@ -22,15 +22,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.outside.small import HORIZON, REGIONS, RULES, make_walk
+from tests.environments.small import HORIZON, REGIONS, RULES, make_walk
 from tests.runs.mutations import mutated, scrambled, text_of
 from typer.testing import CliRunner
 
 import scrl
 from scrl.cli.app import app
 from scrl.problems import Problem, ProblemOptions
-from scrl.worlds.regions import from_labels
-from scrl.worlds.spec import SweepSpec
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import SweepSpec
 
 LOOP = {
     "worlds": 2, "steps": 32, "iterations": 2, "settle": 1, "width": 4, "depth": 1, "epochs": 1,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import scrl
-from scrl.runs import RunFolder
+from scrl.runs.folder import RunFolder
 
 
 def cart_pole(by: int, rules: str) -> Any:

@@ -30,7 +30,7 @@ def main(file: Path) -> int:
     with tempfile.TemporaryDirectory() as folder:
         found = dict(all_runs(Path(folder)))
     if not file.exists():
-        np.savez(file, **found)
+        np.savez(file, allow_pickle=False, **found)
         print(f"{file}: {len(found)} arrays")
         return 0
     kept = np.load(file)

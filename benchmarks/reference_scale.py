@@ -16,8 +16,8 @@ import numpy as np
 import scrl
 from benchmarks.machine import matmul_gflops
 from scrl.problems import Problem, builtin_names
-from scrl.worlds.regions import RegionMap, from_masks
-from scrl.worlds.spec import Route, SweepSpec
+from scrl.worlds.sweep.regions import RegionMap, from_masks
+from scrl.worlds.sweep.spec import Route, SweepSpec
 
 
 def many_clauses(clauses: int = 200, seed: int = 0) -> Problem:

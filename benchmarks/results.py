@@ -17,11 +17,10 @@ from typing import Any
 
 from benchmarks.marks import write
 from scrl.bench import TABLES, Cell, Row, cells_of, run_bench
-from scrl.bench.published import PAPER_SCALE, PUBLISHED
-from scrl.bench.writing import as_csv, latex, markdown
-from scrl.outcome import TrainingResult
-from scrl.runs import RunFolder
-from scrl.trained import read_result
+from scrl.bench.rows import as_csv, latex, markdown
+from scrl.bench.tables import PAPER_SCALE, PUBLISHED
+from scrl.runs.folder import RunFolder
+from scrl.training.result import TrainingResult, read_result
 
 DOCS = Path(__file__).parents[1] / "docs"
 OURS = ("all", "wind", "preset")

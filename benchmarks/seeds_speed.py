@@ -15,9 +15,9 @@ from typing import Any
 
 import jax
 
-from scrl.methods import configure
 from scrl.problems import Problem, load
-from scrl.rounds import Rounds, task_of
+from scrl.training.config import configure
+from scrl.training.devices import Rounds, task_of
 
 SEEDS = (1, 3, 10, 30, 100, 300, 1_000)
 FEWEST_ROUNDS, LEAST_SECONDS = 3, 4.0

@@ -25,10 +25,10 @@ from matplotlib.figure import Figure
 
 from benchmarks.asking_growth import patchwork
 from benchmarks.machine import matmul_gflops
-from scrl.methods import configure
 from scrl.problems import Problem
 from scrl.report.figures import save_figure
-from scrl.rounds import Rounds, learn_round, task_of
+from scrl.training.config import configure
+from scrl.training.devices import Rounds, learn_round, task_of
 
 DOCS = Path(__file__).parents[1] / "docs"
 RESULTS, PICTURE = DOCS / "results", DOCS / "images" / "training-growth.png"

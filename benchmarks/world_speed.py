@@ -15,7 +15,7 @@ import numpy as np
 
 import scrl
 from benchmarks.machine import matmul_gflops
-from scrl.worlds.sweep import SweepState, SweepWorld
+from scrl.worlds.sweep.world import SweepState, SweepWorld
 
 BATCH = 4096
 JAX_STEPS = 800

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from scrl.worlds.regions import from_labels
-from scrl.worlds.spec import SweepSpec
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import SweepSpec
 
 from .quick import XLA_FLAGS
 

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 import scrl
+from scrl.environments.labels import Labels
 from scrl.errors import MapError, ProblemError, RuleError, ScrlError, check_text, check_texts
-from scrl.labels import Labels
 from scrl.problems import ProblemOptions, load
 from scrl.rules import Rule, RuleSet, parse
-from scrl.runfiles.files import read_json, write_json
-from scrl.worlds.maps import MapOptions, load_map
-from scrl.worlds.regions import from_labels
-from scrl.worlds.units import Units
+from scrl.runs.files import read_json, write_json
+from scrl.worlds.sweep.maps import MapOptions, load_map
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.vehicle import Units
 
-from .outside.small import REGIONS, make_walk
+from .environments.small import REGIONS, make_walk
 
 CLIPBOARD = "\x1b]52;c;ZXZpbA==\x07"
 """Makes many terminals fill the clipboard."""

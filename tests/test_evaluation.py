@@ -15,9 +15,9 @@ from scrl.evaluation import Evaluation, evaluate_mdp, evaluate_mixture
 from scrl.policies import Schedule
 from scrl.problems import Problem, ProblemOptions
 from scrl.reference import FiniteMDP, solve_mdp
-from scrl.worlds.regions import from_masks
-from scrl.worlds.spec import Route, SweepSpec
-from scrl.worlds.vehicle import Vehicle, Wind
+from scrl.worlds.sweep.regions import from_masks
+from scrl.worlds.sweep.spec import Route, SweepSpec
+from scrl.worlds.sweep.vehicle import Vehicle, Wind
 
 
 @pytest.mark.parametrize(

@@ -1,50 +1,218 @@
-"""Violations by hand, and the same in numpy and JAX."""
+"""The punitive mechanism against numbers worked by hand, and against the paper's own examples."""
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scrl.penalty import cons_vio, rule_margins, signed_violation
+from scrl.penalty import (
+    MECHANISMS,
+    Atoms,
+    draw_shares,
+    drawn_sigma,
+    netted,
+    netting,
+    next_kappa,
+    sigmas,
+    smallest_sigma,
+)
 from scrl.rules import AtomTable, RuleSet
 
-RULES = RuleSet.from_texts(
-    {"situational": "if A > 3 then B >= 8", "cap": "A + B <= 10"}, ("A", "B")
-)
-TABLE = AtomTable.of(RULES)
+
+def atoms_of(*rules: str, regions: tuple[str, ...] = ("A", "B")) -> Atoms:
+    return Atoms.of(AtomTable.of(RuleSet.of(list(rules), regions)))
+
+
+def lucks(count: int, clauses: int) -> jax.Array:
+    """The chances of as many transitions."""
+    return jax.random.uniform(jax.random.key(0), (count, clauses))
+
+
+def test_kappa_by_hand() -> None:
+    # 0.5 + 0.1 * 3 = 0.8; 0.2 - 0.1 * 5 < 0 becomes 0.
+    kappa = next_kappa(jnp.array([0.5, 0.2]), jnp.array([3.0, -5.0]), 0.1)
+    assert np.allclose(kappa, [0.8, 0.0])
+
+
+def test_the_papers_example_1() -> None:
+    """rho(i) - rho(j) <= 0: a step in i weighs 1/2, in j -1/2, in both or neither 0."""
+    atoms = atoms_of("A - B <= 0")
+    for labels, expected in [((1, 0), 0.5), ((0, 1), -0.5), ((1, 1), 0.0), ((0, 0), 0.0)]:
+        assert float(
+            sigmas(atoms, jnp.ones((1, 1)), jnp.array(labels, float))[0, 0]
+        ) == pytest.approx(expected)
+    charge = MECHANISMS["scrl"]().charge
+    kappa, luck = jnp.array([4.0]), jnp.array([0.5])
+    # kappa 4: sigma is 2 in i (a punishment), -2 in j (a reward).
+    assert float(charge(atoms, kappa, jnp.array([1.0, 0.0]), luck)) == pytest.approx(2.0)
+    assert float(charge(atoms, kappa, jnp.array([0.0, 1.0]), luck)) == pytest.approx(-2.0)
+
+
+def test_the_papers_tree_has_the_value_4() -> None:
+    """min(5, 1) + min(3, 4) + min(0, 2) = 4, all kappa above 0."""
+    sigma = jnp.array([[5.0, 1.0], [3.0, 4.0], [0.0, 2.0]])
+    assert float(smallest_sigma(jnp.ones((3, 2)), sigma)) == 4.0
+
+
+def test_a_clause_with_a_kappa_of_0_charges_nothing() -> None:
+    kappa, sigma = jnp.array([[0.0, 3.0]]), jnp.array([[0.0, -9.0]])
+    # Without the guard the smallest would be -9: a gift for an atom that need not be kept.
+    assert float(smallest_sigma(kappa, sigma)) == 0.0
+    assert not draw_shares(kappa).any()
+    assert float(drawn_sigma(draw_shares(kappa), sigma, jnp.array([0.5]))) == 0.0
+
+
+def test_the_draw_has_the_papers_probabilities() -> None:
+    """kappa 1, 2, 4: p proportional to 1, 1/2, 1/4, so 4/7, 2/7, 1/7."""
+    kappa = jnp.array([[1.0, 2.0, 4.0]])
+    sigma = jnp.array([[1.0, 10.0, 100.0]])
+    shares = draw_shares(kappa)
+    assert np.allclose(shares, [[4 / 7, 2 / 7, 1 / 7]])
+    drawn = jax.vmap(lambda luck: drawn_sigma(shares, sigma, luck))(lucks(70_000, 1))
+    counts = [int((drawn == value).sum()) for value in (1.0, 10.0, 100.0)]
+    # Standard deviations of the counts: sqrt(70,000 p (1 - p)) = 131, 120, 93; four of them.
+    assert counts[0] == pytest.approx(40_000, abs=524)
+    assert counts[1] == pytest.approx(20_000, abs=480)
+    assert counts[2] == pytest.approx(10_000, abs=372)
+
+
+def test_luck_falls_into_one_piece_of_each_clause() -> None:
+    """Shares 1/4, 3/4 and 1/2, 1/2: each piece holds its lower end, and 1 is never reached."""
+    shares = jnp.array([[0.25, 0.75, 0.0], [0.0, 0.5, 0.5]])
+    sigma = jnp.array([[1.0, 10.0, 100.0]] * 2)
+    for luck, expected in [
+        ((0.0, 0.0), 1.0 + 10.0),
+        ((0.249, 0.5), 1.0 + 100.0),
+        ((0.25, 0.499), 10.0 + 10.0),
+        ((0.9999999, 0.9999999), 10.0 + 100.0),
+    ]:
+        assert float(drawn_sigma(shares, sigma, jnp.array(luck))) == expected
+
+
+def test_clauses_draw_on_their_own_and_add_up() -> None:
+    atoms = atoms_of("A <= 1 or B <= 1", "A + B <= 3")
+    kappa = jnp.array([1.0, 1.0, 6.0])
+    labels = jnp.array([1.0, 0.0])
+    charge = MECHANISMS["scrl"]().charge
+    seen = np.asarray(jax.vmap(lambda luck: charge(atoms, kappa, labels, luck))(lucks(4000, 2)))
+    # The first clause charges 1 (A) or 0 (B), evenly; the second always 6 * 1/2 = 3.
+    assert set(np.round(seen, 6)) == {3.0, 4.0}
+    assert (seen == 4.0).mean() == pytest.approx(0.5, abs=0.04)
+
+
+def test_an_atom_shared_by_two_clauses_has_one_kappa() -> None:
+    atoms = atoms_of("A <= 1 or B <= 1", "A <= 1 or A + B <= 3")
+    assert atoms.listed.tolist() == [[0, 1], [0, 2]]
+    assert atoms.shape == (3, 2, 2)
+
+
+def test_clauses_of_different_lengths_leave_places_empty() -> None:
+    """`A <= 1` alone charges 4 * 1 whatever the luck; the other draws among its two atoms."""
+    atoms = atoms_of("A <= 1", "A + B <= 3 or B <= 1")
+    assert atoms.listed.tolist() == [[0, -1], [1, 2]]
+    kappa, labels = jnp.array([4.0, 2.0, 2.0]), jnp.array([1.0, 0.0])
+    by_clause = atoms.kappa_in_clauses(kappa)
+    assert np.allclose(draw_shares(by_clause, 0.0), [[1.0, 0.0], [0.5, 0.5]])
+    charge = MECHANISMS["scrl"]().charge
+    assert float(charge(atoms, kappa, labels, jnp.array([0.999, 0.0]))) == pytest.approx(5.0)
+    assert float(charge(atoms, kappa, labels, jnp.array([0.0, 0.999]))) == pytest.approx(4.0)
+    least = MECHANISMS["scrl-min"]().charge
+    assert float(least(atoms, kappa, labels, jnp.zeros(2))) == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("rule", ["2*A - 3*B <= 4", "A >= 7", "A + B <= 5"])
+def test_with_one_atom_scrl_is_the_lagrangian_method(rule: str) -> None:
+    """The proposition: lambda = kappa / d with rate beta / d; the same charges, step for step."""
+    atoms, beta = atoms_of(rule), 0.05
+    scrl, lagrangian = MECHANISMS["scrl"](), MECHANISMS["lagrangian"]()
+    kappa = multiplier = jnp.zeros(1)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        density = jnp.asarray(rng.uniform(0, 10, 2), float)
+        kappa = scrl.update(atoms, kappa, density, beta)
+        multiplier = lagrangian.update(atoms, multiplier, density, beta)
+        labels = jnp.asarray(rng.integers(0, 2, 2), float)
+        luck = jnp.asarray(rng.uniform(0, 1, 1), float)
+        ours = float(scrl.charge(atoms, kappa, labels, luck))
+        theirs = float(lagrangian.charge(atoms, multiplier, labels, luck))
+        assert ours == pytest.approx(theirs, abs=1e-6)
+        assert float(multiplier[0]) == pytest.approx(float(kappa[0] / atoms.size[0]), abs=1e-6)
+
+
+def test_no_penalty_charges_nothing_and_learns_nothing() -> None:
+    atoms, none = atoms_of("A <= 1"), MECHANISMS["none"]()
+    assert float(none.update(atoms, jnp.zeros(1), jnp.array([9.0, 9.0]), 1.0)[0]) == 0.0
+    assert float(none.charge(atoms, jnp.ones(1), jnp.ones(2), jnp.zeros(1))) == 0.0
+
+
+def test_no_rules_no_charge() -> None:
+    atoms = Atoms.of(AtomTable.of(RuleSet((), ("A", "B"))))
+    for make in MECHANISMS.values():
+        mechanism = make()
+        kappa = mechanism.update(atoms, jnp.zeros(0), jnp.ones(2), 0.1)
+        assert float(mechanism.charge(atoms, kappa, jnp.ones(2), jnp.zeros(0))) == 0.0
+        assert np.allclose(mechanism.price(atoms, kappa), 0.0)
+
+
+def test_a_sharper_draw_prefers_the_smaller_kappa() -> None:
+    """kappa 1 and 3, sharpness 2: p proportional to 1 and 1/9, so 9/10 and 1/10."""
+    kappa = jnp.array([[1.0, 3.0]])
+    # Expected charges per unit of weight: 1 * 9/10 and 3 * 1/10; the paper's draw: 3/4 each.
+    assert np.allclose(draw_shares(kappa, 2.0) * kappa, [[0.9, 0.3]])
+    assert np.allclose(draw_shares(kappa) * kappa, [[0.75, 0.75]])
+
+
+@pytest.mark.parametrize("name", ["scrl", "lagrangian", "none"])
+def test_the_price_is_what_a_step_earns_on_average(name: str) -> None:
+    atoms = atoms_of("A <= 1 or B <= 1", "A + B <= 3 or 2*A - B >= 1")
+    kappa, mechanism = jnp.array([1.0, 2.0, 6.0, 3.0]), MECHANISMS[name]()
+    price = mechanism.price(atoms, kappa)
+    for labels in jnp.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]):
+        charges = jax.vmap(lambda luck, at=labels: mechanism.charge(atoms, kappa, at, luck))(
+            lucks(40_000, 2)
+        )
+        spread = float(charges.std()) / 200.0
+        assert float(-charges.mean()) == pytest.approx(float(price @ labels), abs=4 * spread + 1e-5)
+
+
+def test_the_price_of_the_smallest_sigma_by_hand() -> None:
+    """A step in A alone: sigma 2 for `A <= 1`, 0 for `B <= 1`: the least is 0; the guard holds."""
+    atoms, mechanism = atoms_of("A <= 1 or B <= 1", "A >= 9"), MECHANISMS["scrl-min"]()
+    assert np.allclose(mechanism.price(atoms, jnp.array([2.0, 3.0, 0.5])), [0.5, 0.0])
+    assert np.allclose(mechanism.price(atoms, jnp.array([2.0, 0.0, 0.5])), [0.5, 0.0])
+
+
+def test_opposite_atoms_are_found_and_netted() -> None:
+    """`A == B within 6` has two halves; what both kappas have in common pulls nowhere."""
+    atoms = atoms_of("A == B within 6", "A >= 3")
+    assert atoms.opposite.tolist() == [1, 0, 2]
+    assert np.allclose(netted(jnp.array([5.0, 2.0, 4.0]), atoms.opposite), [3.0, 0.0, 4.0])
+    assert np.allclose(netted(jnp.array([1.0, 2.0, 0.0]), atoms.opposite), [0.0, 1.0, 0.0])
 
 
 @pytest.mark.parametrize(
-    ("density", "violation", "margins"),
+    "rules",
     [
-        # A 5 > 3 and B 4 < 8: min(5 - 3, 8 - 4) = 2; 9 <= 10.
-        ((5.0, 4.0), 2.0, (-2.0, 1.0)),
-        # A 3 is not above 3; 3 + 8 = 11 is one over.
-        ((3.0, 8.0), 1.0, (0.0, -1.0)),
-        ((2.0, 1.0), 0.0, (1.0, 7.0)),
-        # B 9 keeps the first rule by 1; 13 is three over.
-        ((4.0, 9.0), 3.0, (1.0, -3.0)),
+        ("A <= 1 or B <= 1", "A >= 3"),  # both broken at A = 2
+        ("A <= 5", "A >= 3", "A >= 4"),  # which of the two is the opposite?
+        ("A - B <= 5", "2*B - 2*A <= 3"),  # the same sum, but in another unit
     ],
 )
-def test_violation_and_margins_by_hand(density, violation, margins) -> None:
-    assert cons_vio(TABLE, np.array(density)) == pytest.approx(violation)
-    assert np.allclose(rule_margins(TABLE, np.array(density), 2), margins)
-    assert float(cons_vio(TABLE, jnp.array(density))) == pytest.approx(violation)
+def test_atoms_that_can_be_broken_together_keep_their_own_kappas(rules: tuple[str, ...]) -> None:
+    atoms = atoms_of(*rules)
+    assert atoms.opposite.tolist() == list(range(len(atoms.bounds)))
 
 
-def test_batches_of_densities() -> None:
-    densities = np.array([[5.0, 4.0], [2.0, 1.0]])
-    assert np.allclose(cons_vio(TABLE, densities), [2.0, 0.0])
-
-
-def test_no_rules_no_violation() -> None:
-    table = AtomTable.of(RuleSet((), ("A", "B")))
-    assert cons_vio(table, np.zeros(2)) == 0.0
-    assert rule_margins(table, np.zeros(2), 0).shape == (0,)
-
-
-def test_the_sign_of_a_violation() -> None:
-    table = AtomTable.of(RuleSet.from_texts({"least": "A >= 300"}, ("A",)))
-    assert signed_violation(table.coefficients, table.bounds, np.array([243.0])) == [57.0]
-    assert signed_violation(table.coefficients, table.bounds, np.array([301.0])) == [-1.0]
+def test_netting_does_not_touch_what_an_equality_charges() -> None:
+    """In a conjunction only the difference of the two kappas counts, with netting and without."""
+    atoms = atoms_of("A == B within 6", "B >= 3")
+    plain, net = MECHANISMS["lagrangian"](), netting(MECHANISMS["lagrangian"]())
+    kappa = jnp.array([0.5, 0.2, 0.1])
+    density = jnp.array([9.0, 9.0])
+    moved, less = (each.update(atoms, kappa, density, 0.01) for each in (plain, net))
+    # Both halves hold by 6: 0.5 - 0.01 * 6 / 2 = 0.47 and 0.17; B >= 3 by 6: 0.1 - 0.06.
+    assert np.allclose(moved, [0.47, 0.17, 0.04])
+    assert np.allclose(less, [0.3, 0.0, 0.04])
+    assert np.allclose(plain.price(atoms, moved), net.price(atoms, less), atol=1e-6)

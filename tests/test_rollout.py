@@ -13,9 +13,9 @@ from scrl.density import count_density
 from scrl.policies import Constant
 from scrl.problems import load
 from scrl.rollout import run_episode, run_episodes, run_trajectory
-from scrl.worlds.spec import Route, SweepSpec
-from scrl.worlds.sweep import SweepWorld
-from scrl.worlds.vehicle import Wind
+from scrl.worlds.sweep.spec import Route, SweepSpec
+from scrl.worlds.sweep.vehicle import Wind
+from scrl.worlds.sweep.world import SweepWorld
 
 FULL = Constant(jnp.ones(()))
 

@@ -10,12 +10,11 @@ from scrl.evaluation import evaluate
 from scrl.policies import Constant, Schedule, fixed_policy
 from scrl.problems import Problem, load
 from scrl.route import drive
-from scrl.worlds.georeference import Georeference
-from scrl.worlds.places import ends_of_stretches, places_at, stretch_at, turns_of
-from scrl.worlds.regions import from_masks
-from scrl.worlds.spec import Route, SweepSpec
-from scrl.worlds.units import Units
-from scrl.worlds.vehicle import Vehicle, Wind
+from scrl.worlds.sweep.georeference import Georeference
+from scrl.worlds.sweep.places import ends_of_stretches, places_at, stretch_at, turns_of
+from scrl.worlds.sweep.regions import from_masks
+from scrl.worlds.sweep.spec import Route, SweepSpec
+from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 
 def problem(shape: tuple[int, int] = (2, 3), **parts: object) -> Problem:

@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from scrl.learners import LEARNERS
-from scrl.methods import PenaltyConfig
-from scrl.plan import LoopConfig
 from scrl.problems import ProblemOptions
-from scrl.problems.toml_text import value_text
-from scrl.worlds.maps import MapOptions
-from scrl.worlds.settings import Setting, settings_of
-from scrl.worlds.spec import Route
-from scrl.worlds.units import Units
-from scrl.worlds.vehicle import Vehicle, Wind
+from scrl.problems.save import value_text
+from scrl.settings import Setting, settings_of
+from scrl.training.config import LoopConfig, PenaltyConfig
+from scrl.worlds.sweep.maps import MapOptions
+from scrl.worlds.sweep.spec import Route
+from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = (DOCS / "problems.md", DOCS / "training.md")

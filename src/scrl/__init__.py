@@ -21,42 +21,42 @@ if TYPE_CHECKING:
     from scrl import gym as gym
     from scrl import reference as reference
     from scrl import sb3 as sb3
-    from scrl.anew import evaluate_run as evaluate_run
+    from scrl.api import load_policy as load_policy
+    from scrl.api import resume as resume
+    from scrl.api import train as train
+    from scrl.environments import environment as environment
     from scrl.errors import ScrlError as ScrlError
     from scrl.evaluation import Evaluation as Evaluation
     from scrl.evaluation import evaluate as evaluate
-    from scrl.outside import environment as environment
-    from scrl.prices import learn as learn
-    from scrl.prices import planner as planner
+    from scrl.opening import evaluate_run as evaluate_run
+    from scrl.planning import learn as learn
+    from scrl.planning import planner
     from scrl.problems import Problem as Problem
     from scrl.problems import load as load
-    from scrl.problems import save as save
+    from scrl.problems import save
     from scrl.reference import solve as solve
-    from scrl.report.plotting import plot as plot
+    from scrl.report.figures import plot as plot
     from scrl.rules import d as d
     from scrl.rules import implies as implies
-    from scrl.training import load_policy as load_policy
-    from scrl.training import resume as resume
-    from scrl.training import train as train
 
 _HOMES = {
     "Evaluation": "scrl.evaluation",
     "Problem": "scrl.problems",
     "ScrlError": "scrl.errors",
     "d": "scrl.rules",
-    "environment": "scrl.outside",
+    "environment": "scrl.environments",
     "evaluate": "scrl.evaluation",
-    "evaluate_run": "scrl.anew",
+    "evaluate_run": "scrl.opening",
     "implies": "scrl.rules",
-    "learn": "scrl.prices",
-    "planner": "scrl.prices",
+    "learn": "scrl.planning",
+    "planner": "scrl.planning",
     "load": "scrl.problems",
     "save": "scrl.problems",
     "solve": "scrl.reference",
-    "train": "scrl.training",
-    "resume": "scrl.training",
-    "load_policy": "scrl.training",
-    "plot": "scrl.report.plotting",
+    "train": "scrl.api",
+    "resume": "scrl.api",
+    "load_policy": "scrl.api",
+    "plot": "scrl.report.figures",
 }
 _ROOMS = ("gym", "reference", "sb3")
 

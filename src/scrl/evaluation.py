@@ -14,13 +14,13 @@ from jaxtyping import Float
 
 from scrl import density as densities
 from scrl.errors import PolicyError
-from scrl.penalty import cons_vio, rule_margins
 from scrl.policies import Action, PlacedPolicy, Policy, fixed_policy
 from scrl.problems import Problem, Terms
-from scrl.problems.terms import MOST_SHOWN, html_table
+from scrl.problems.problem import MOST_SHOWN, html_table
 from scrl.rollout import run_episodes
 from scrl.rules import AtomTable, RuleSet
 from scrl.rules.ruleset import Source
+from scrl.violation import cons_vio, rule_margins
 
 if TYPE_CHECKING:  # the solvers behind it take a while to import
     from scrl.reference import FiniteMDP

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scrl.problems import Problem, load
-from scrl.worlds.gym import SweepEnv
+from scrl.worlds.sweep.gym import SweepEnv
 
 __all__ = ["SweepEnv", "make"]
 

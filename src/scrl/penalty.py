@@ -1,83 +1,273 @@
-"""How far densities are from the rules: violations of atoms, clauses and the whole rule set.
+"""The punitive mechanism of Sec. 4: from violations to what each step is charged.
 
-Written for numpy and for JAX alike: the arrays bring their namespace with them. What a learner is
-made to pay for violations is the business of `punish`.
+    kappa(phi) <- max(0, kappa(phi) + beta Vio(phi))           the penalty factor of an atom
+    w(phi, s)   = sum_i a_i 1{i in L(s)} / sum_i |a_i|         how much a step in s bears on it
+    sigma(phi, s) = kappa(phi) w(phi, s)                       what the step is charged for it
+
+A clause (a disjunction) charges for one of its atoms, and only while every kappa in it is above 0:
+for an atom drawn with probability proportional to 1 / kappa (SCRL, Algorithm 3), or for the one
+that charges least (SCRL-min). A rule set charges for all its clauses: r' = r - sigma(Psi, s).
+
+In expectation the draw charges every atom of a clause alike, kappa_j p_j = 1 / sum(1 / kappa), also
+those that will never hold. A sharpness s above 1 draws with p_j proportional to kappa_j^-s: the
+larger kappa has grown, the less its atom is still pushed.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import NamedTuple
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from scrl.rules import AtomTable
+from scrl.violation import signed_violation
 
-AUTOMATIC_KAPPA_RATE = 9.0
-"""Beta without a setting: this many times (mean reward of a step) / (all that was given out)."""
-
-
-def signed_violation(coefficients: Any, bounds: Any, density: Any) -> Any:
-    """Vio(phi) = a . rho - b for every atom; at most 0 means satisfied (Sec. 4.2)."""
-    return density @ coefficients.T - bounds
+OUT_OF_REACH = 1e30
+"""A bound that nothing ever comes near; finite, so that 0 times it is 0."""
 
 
-def largest_step(coefficients: Any, rate: Any) -> Any:
-    """What one step of service can do to a . rho of every atom."""
-    xp = coefficients.__array_namespace__()
-    return rate * xp.max(xp.abs(coefficients), axis=1, initial=0.0)
+class Atoms(eqx.Module):
+    """The atoms of a rule set on the device."""
+
+    coefficients: Float[Array, "atom region"]
+    bounds: Float[Array, " atom"]
+    listed: Int[Array, "clause place"]
+    """The atoms of each clause; -1 in a place that is empty."""
+    opposite: Int[Array, " atom"]
+    """The atom that bounds the same sum from the other side; itself where there is none."""
+
+    @classmethod
+    def of(cls, table: AtomTable) -> Atoms:
+        return cls(
+            jnp.asarray(table.coefficients, float),
+            jnp.asarray(table.bounds, float),
+            jnp.asarray(table.listed, int),
+            jnp.asarray(table.opposites, int),
+        )
+
+    @property
+    def size(self) -> Float[Array, " atom"]:
+        """d = sum_i |a_i|."""
+        return jnp.abs(self.coefficients).sum(axis=1)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """How many atoms there are, how many clauses, and how many atoms in the longest."""
+        clauses, places = self.listed.shape
+        return len(self.bounds), clauses, places
+
+    def padded(self, atoms: int, clauses: int, places: int) -> Atoms:
+        """With atoms and clauses added that always hold, so that several tasks have one shape.
+
+        Their bound is out of reach: their kappa stays 0, and no clause with them ever charges.
+        """
+        more, rows, wider = np.subtract((atoms, clauses, places), self.shape)
+        listed = jnp.pad(self.listed, ((0, rows), (0, wider)), constant_values=-1)
+        return Atoms(
+            jnp.pad(self.coefficients, ((0, more), (0, 0)), constant_values=1.0),
+            jnp.pad(self.bounds, (0, more), constant_values=OUT_OF_REACH),
+            listed.at[len(self.listed) :, 0].set(atoms - 1),
+            jnp.concatenate([self.opposite, jnp.arange(len(self.bounds), atoms)]),
+        )
+
+    def in_clauses(self, values: Shaped[Array, "atom ..."]) -> Shaped[Array, "clause place ..."]:
+        """A row per atom, laid out by clause; what stands in empty places means nothing."""
+        if not self.listed.size or not len(self.bounds):
+            return jnp.zeros((*self.listed.shape, *values.shape[1:]), values.dtype)
+        return values[self.listed]
+
+    def kappa_in_clauses(self, kappa: Float[Array, " atom"]) -> Float[Array, "clause place"]:
+        """Infinite in empty places: those are never drawn, and no clause waits for them."""
+        return jnp.where(self.listed >= 0, self.in_clauses(kappa), jnp.inf)
 
 
-def automatic_kappa_rate(price_unit: Any, given_out: Any, bounds: Any) -> Any:
-    """Beta of every atom: beta = 9 price_unit / max(given_out, |b|).
+def next_kappa(
+    kappa: Float[Array, " atom"], signed: Float[Array, " atom"], rate: float | Float[Array, ""]
+) -> Float[Array, " atom"]:
+    """kappa <- max(0, kappa + beta Vio)."""
+    return jnp.maximum(kappa + rate * signed, 0.0)
 
-    `given_out` is what an episode of the present policy could give if every step gave something, so
-    beta times a violation is 9 price units times a share of that. Episodes of random actions would
-    not do: in CartPole they have 22 steps and trained ones 500, a violation of 150 would count as
-    7 episodes, and ending the episode would soon pay better than keeping the rule. |b| bounds the
-    share where episodes are still too short to give what a rule asks for. So one move is about 9
-    price units at most, whatever the rule.
+
+def netted(kappa: Float[Array, " atom"], opposite: Int[Array, " atom"]) -> Float[Array, " atom"]:
+    """What two opposite atoms both have is taken off both: at most one of them can be broken."""
+    is_pair = opposite != jnp.arange(len(kappa))
+    return jnp.where(is_pair, kappa - jnp.minimum(kappa, kappa[opposite]), kappa)
+
+
+def weights(atoms: Atoms) -> Float[Array, "atom region"]:
+    """w(phi, s) = a . labels / sum |a|, of a step that serves one region alone."""
+    return atoms.coefficients / atoms.size[:, None]
+
+
+def sigmas(
+    atoms: Atoms, kappa: Float[Array, "clause place"], labels: Float[Array, " region"]
+) -> Float[Array, "clause place"]:
+    """sigma(phi, s) = kappa(phi) w(phi, s); infinite in empty places."""
+    # Weights are laid out by clause before they meet the labels: that is done once for all steps.
+    weighed = atoms.in_clauses(weights(atoms)) @ labels
+    return jnp.where(jnp.isinf(kappa), jnp.inf, kappa * weighed)
+
+
+def is_charged(kappa: Float[Array, "clause place"]) -> Bool[Array, " clause"]:
+    """A clause charges only while every kappa in it is above 0: else a disjunct holds already."""
+    return jnp.all(kappa > 0, axis=1)
+
+
+def draw_shares(
+    kappa: Float[Array, "clause place"], sharpness: float = 1.0
+) -> Float[Array, "clause place"]:
+    """p_j = kappa_j^-s / sum; all 0 in a clause that charges nothing."""
+    is_live = is_charged(kappa)[:, None]
+    log_odds = jnp.where(jnp.isinf(kappa), -jnp.inf, -sharpness * jnp.log(kappa))
+    return jnp.where(is_live, jax.nn.softmax(jnp.where(is_live, log_odds, 0.0), axis=1), 0.0)
+
+
+def drawn_sigma(
+    shares: Float[Array, "clause place"],
+    sigma: Float[Array, "clause place"],
+    luck: Float[Array, " clause"],
+) -> Float[Array, ""]:
+    """Algorithm 3, summed over clauses: sigma of the atom drawn with these shares.
+
+    `luck` is a number from [0, 1) for each clause: the shares cut [0, 1) into pieces, and the one
+    in which it falls is drawn.
     """
-    xp = bounds.__array_namespace__()
-    return AUTOMATIC_KAPPA_RATE * price_unit / xp.maximum(given_out, xp.abs(bounds))
+    above = jnp.cumsum(shares, axis=1)
+    place = (luck * above[:, -1])[:, None]
+    is_drawn = (above - shares <= place) & (place < above)
+    return jnp.sum(jnp.where(is_drawn, sigma, 0.0))
 
 
-def clause_violation(listed: Any, signed: Any) -> Any:
-    """The smallest max(0, Vio) among the listed atoms of each clause."""
-    xp = signed.__array_namespace__()
-    if not listed.size or not signed.shape[-1]:
-        return xp.full((*signed.shape[:-1], len(listed)), xp.inf)
-    positive = xp.maximum(signed, 0.0)[..., listed]
-    return xp.min(xp.where(listed >= 0, positive, xp.inf), axis=-1)
+def smallest_sigma(
+    kappa: Float[Array, "clause place"], sigma: Float[Array, "clause place"]
+) -> Float[Array, ""]:
+    """SCRL-min, summed over clauses: the smallest sigma, under the same guard."""
+    return jnp.sum(jnp.where(is_charged(kappa), jnp.min(sigma, axis=1), 0.0))
 
 
-def cons_vio(table: AtomTable, density: Any) -> Any:
-    """Cons.Vio: the sum of the clauses' violations; the last axis of `density` is the region."""
-    signed = signed_violation(table.coefficients, table.bounds, density)
-    return clause_violation(table.listed, signed).sum(axis=-1)
+class Mechanism(NamedTuple):
+    """How violations become charges: what is kept per atom, how it moves, what a step pays."""
+
+    update: Callable[..., Float[Array, " atom"]]
+    """(atoms, kappa, density, rate) -> kappa."""
+    charge: Callable[..., Float[Array, ""]]
+    """(atoms, kappa, labels, luck) -> sigma(Psi, s); luck: from [0, 1), one for each clause."""
+    price: Callable[..., Float[Array, " region"]]
+    """(atoms, kappa) -> what a step that serves one region alone earns in expectation: -E sigma."""
 
 
-def rule_margins(table: AtomTable, density: Any, rules: int) -> np.ndarray:
-    """How far inside each rule the densities lie, in units; negative: by how much it is broken.
+def scrl(sharpness: float = 1.0) -> Mechanism:
+    """Algorithm 3: one atom of each clause is drawn for every transition."""
 
-    The margin of an atom is b - a . rho; of a clause the largest, of a rule the smallest.
+    def charge(
+        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], luck: Array
+    ) -> Float[Array, ""]:
+        by_clause = atoms.kappa_in_clauses(kappa)
+        shares = draw_shares(by_clause, sharpness)
+        return drawn_sigma(shares, sigmas(atoms, by_clause, labels), luck)
+
+    def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
+        shares = draw_shares(atoms.kappa_in_clauses(kappa), sharpness)
+        expected = shares * atoms.in_clauses(kappa)
+        return -jnp.tensordot(expected, atoms.in_clauses(weights(atoms)), axes=2)
+
+    return Mechanism(_kappa_by_violation, charge, price)
+
+
+def scrl_min() -> Mechanism:
+    """SCRL-min: the smallest sigma of each clause."""
+
+    def least(
+        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"]
+    ) -> Float[Array, ""]:
+        by_clause = atoms.kappa_in_clauses(kappa)
+        return smallest_sigma(by_clause, sigmas(atoms, by_clause, labels))
+
+    def charge(
+        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], luck: Array
+    ) -> Float[Array, ""]:
+        del luck
+        return least(atoms, kappa, labels)
+
+    def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
+        alone = jnp.eye(atoms.coefficients.shape[1])
+        return -jax.vmap(lambda labels: least(atoms, kappa, labels))(alone)
+
+    return Mechanism(_kappa_by_violation, charge, price)
+
+
+def lagrangian() -> Mechanism:
+    """sum_j lambda_j a_j . labels: every atom charges, disjunctions unheeded.
+
+    Its rate is beta / d, so that for one atom it and SCRL take the same steps.
     """
-    slack = table.bounds - np.asarray(density, float) @ table.coefficients.T
-    listed = table.listed
-    of_clause = np.full(len(listed), -np.inf)
-    if len(slack):
-        of_clause = np.where(listed >= 0, slack[listed], -np.inf).max(axis=-1, initial=-np.inf)
-    margins = np.full(rules, np.inf)
-    np.minimum.at(margins, table.clause_rule, of_clause)
-    return margins
+
+    def update(
+        atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"], rate: float
+    ) -> Float[Array, " atom"]:
+        signed = signed_violation(atoms.coefficients, atoms.bounds, density)
+        return next_kappa(kappa, signed, rate / atoms.size)
+
+    def charge(
+        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], luck: Array
+    ) -> Float[Array, ""]:
+        del luck
+        return kappa @ (atoms.coefficients @ labels)
+
+    def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
+        return -kappa @ atoms.coefficients
+
+    return Mechanism(update, charge, price)
 
 
-FAR = 0.5
-"""A bound is far away if the densities leave this share of it unused."""
+def no_penalty() -> Mechanism:
+    """Nothing is charged: the learner on its own."""
+
+    def update(
+        atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"], rate: float
+    ) -> Float[Array, " atom"]:
+        del atoms, density, rate
+        return kappa
+
+    def charge(
+        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], luck: Array
+    ) -> Float[Array, ""]:
+        del atoms, kappa, labels, luck
+        return jnp.zeros(())
+
+    def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
+        del kappa
+        return jnp.zeros(atoms.coefficients.shape[1])
+
+    return Mechanism(update, charge, price)
 
 
-def is_kept_by_far(table: AtomTable, density: Any) -> bool:
-    """Whether every clause has an atom with b - a . rho above half of max(|b|, |a| . |rho|)."""
-    density = np.asarray(density, float)
-    slack = -signed_violation(table.coefficients, table.bounds, density)
-    size = np.maximum(np.abs(table.bounds), np.abs(table.coefficients) @ np.abs(density))
-    return bool((table.members & (slack > FAR * size)).any(axis=1).all())
+def _kappa_by_violation(
+    atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"], rate: float
+) -> Float[Array, " atom"]:
+    return next_kappa(kappa, signed_violation(atoms.coefficients, atoms.bounds, density), rate)
+
+
+def netting(mechanism: Mechanism) -> Mechanism:
+    """The same, but the kappas of opposite atoms are netted after every move."""
+
+    def update(
+        atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"], rate: float
+    ) -> Float[Array, " atom"]:
+        return netted(mechanism.update(atoms, kappa, density, rate), atoms.opposite)
+
+    return mechanism._replace(update=update)
+
+
+MECHANISMS: dict[str, Callable[[], Mechanism]] = {
+    "scrl": scrl,
+    "scrl-min": scrl_min,
+    "lagrangian": lagrangian,
+    "none": no_penalty,
+}
+"""The penalties by name."""

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from scrl.errors import PolicyError, did_you_mean
 from scrl.problems import Problem
-from scrl.worlds.sweep import SweepState, SweepWorld
+from scrl.worlds.sweep.world import SweepState, SweepWorld
 
 NAMES = ("full-speed", "constant:V")
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from scrl.policies import Action, PlacedPolicy
 from scrl.threads import IsStopped, in_threads
-from scrl.worlds.sweep import SweepState, SweepWorld
+from scrl.worlds.sweep.world import SweepState, SweepWorld
 
 ActInLane = Callable[..., tuple[Float[Array, ""], Float[Array, ""]]]
 """(observation, lane, noise) -> an action and its log probability."""

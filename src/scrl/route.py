@@ -15,11 +15,11 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from scrl.policies import Action, PlacedPolicy, Policy
 from scrl.problems import Problem
 from scrl.rollout import CHUNK_STEPS, RunningEpisode, begin_episode, one_step
-from scrl.worlds.dynamics import ground_speed
-from scrl.worlds.georeference import Georeference
-from scrl.worlds.places import places_at, stretch_at
-from scrl.worlds.sweep import SweepWorld
-from scrl.worlds.transits import Transit
+from scrl.worlds.sweep.dynamics import ground_speed
+from scrl.worlds.sweep.georeference import Georeference
+from scrl.worlds.sweep.places import places_at, stretch_at
+from scrl.worlds.sweep.transits import Transit
+from scrl.worlds.sweep.world import SweepWorld
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-import scrl.together
+import scrl.training.loop
 from scrl.bench import TABLES, BenchProgress, cells_of, run_bench
 from scrl.errors import ScrlError
-from scrl.runs import RunFolder
+from scrl.runs.folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("quick_compiling")
 
@@ -53,7 +53,7 @@ def test_a_bench_that_was_stopped_ends_with_the_same_table(
 def test_finished_runs_are_read_and_not_trained_again(
     whole: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scrl.together, "Rounds", None)
+    monkeypatch.setattr(scrl.training.loop, "Rounds", None)
     out, written = whole
     seen: list[BenchProgress] = []
     assert bench(out, seen.append) == written

@@ -11,12 +11,11 @@ import numpy as np
 
 from scrl.bench import TABLES, Cell, Row
 from scrl.bench.bench import QUICK_NOTE
-from scrl.bench.rows import rows_of
-from scrl.bench.writing import as_csv, latex, markdown
+from scrl.bench.rows import as_csv, latex, markdown, rows_of
 from scrl.evaluation import Evaluation
-from scrl.outcome import SeedResult, TrainingResult
-from scrl.penalty import cons_vio
 from scrl.problems import load
+from scrl.training.result import SeedResult, TrainingResult
+from scrl.violation import cons_vio
 
 
 def run(method: str, returns: list[float], densities: list[list[float]]) -> TrainingResult:

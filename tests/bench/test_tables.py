@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scrl.bench import TABLES, cells_of, find_table
-from scrl.bench.published import PUBLISHED, PUBLISHED_SPLIT
+from scrl.bench.tables import PUBLISHED, PUBLISHED_SPLIT
 from scrl.errors import ScrlError
 from scrl.problems import builtin_names
 

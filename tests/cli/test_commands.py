@@ -229,7 +229,7 @@ def test_a_demo_says_why_nothing_could_be_asked(monkeypatch: pytest.MonkeyPatch)
     def broken() -> None:
         raise ScrlError("the shipped policy is damaged")
 
-    monkeypatch.setattr("scrl.prices.planner", broken)
+    monkeypatch.setattr("scrl.planning.planner", broken)
     answers, warnings = ask_untrained(load("agri-joint"))
     assert answers == []
     assert warnings == ["not asked without training: the shipped policy is damaged"]

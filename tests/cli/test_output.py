@@ -9,10 +9,11 @@ import sys
 import pytest
 
 from scrl.cli import demo, listing
-from scrl.cli.output import console, distance_from_best, table
+from scrl.cli.output import console, distance_from_best
 from scrl.evaluation import RuleResult
 from scrl.problems import load
-from scrl.roster import METHODS
+from scrl.terminal import table
+from scrl.training.methods import METHODS
 
 
 class Terminal(io.StringIO):

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from scrl.evaluation import evaluate
-from scrl.outcome import SeedResult, TrainingResult
 from scrl.problems import Problem, ProblemOptions
-from scrl.runs import RunFolder, RunRecord
-from scrl.worlds.regions import from_labels
-from scrl.worlds.spec import SweepSpec
+from scrl.runs.folder import RunFolder, RunRecord
+from scrl.training.result import SeedResult, TrainingResult
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import SweepSpec
 
 SCRL = [sys.executable, "-m", "scrl"]
 

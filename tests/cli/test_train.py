@@ -277,7 +277,7 @@ def test_eval_of_a_seed_that_was_not_trained_ends_with_2(
 
 def test_list_names_the_methods_and_learners_that_can_be_asked_for(place: Place) -> None:
     from scrl.learners import LEARNERS
-    from scrl.methods import METHODS
+    from scrl.training.config import METHODS
 
     listed = json.loads(place.run("list", "--json").stdout)
     assert [each["name"] for each in listed["methods"]] == list(METHODS)

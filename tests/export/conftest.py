@@ -11,7 +11,7 @@ import pytest
 import shapely
 
 import scrl
-from scrl.driver import Driver
+from scrl.opening import Driver
 from scrl.policies import Schedule
 from scrl.problems import Problem, load
 from scrl.route import Route, drive

@@ -19,7 +19,7 @@ from scrl.export.tables import OUTSIDE, TOTAL
 from scrl.policies import fixed_policy
 from scrl.problems import Problem, load
 from scrl.route import Route, drive
-from scrl.worlds.spec import SweepSpec
+from scrl.worlds.sweep.spec import SweepSpec
 
 from .conftest import ON_EARTH, write_problem
 

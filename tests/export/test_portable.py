@@ -16,9 +16,9 @@ import onnxruntime
 import pytest
 
 from scrl.export import ExportError, find_format
-from scrl.export.sweep_policy import SweepPolicy, throttle_function
+from scrl.export.policies import SweepPolicy, throttle_function
 from scrl.learners import LEARNERS, SeeingPolicy
-from scrl.learners.eyes import SweepEyes
+from scrl.learners.encoders import SweepEyes
 from scrl.policies import Constant
 from scrl.problems import Problem, load
 
@@ -113,7 +113,7 @@ def test_stablehlo_agrees_on_a_thousand_states_without_this_package(
 
 def test_the_original_is_what_an_episode_asks(problem: Problem) -> None:
     """The function of states and the policy on the world's own observations are one."""
-    from scrl.worlds.sweep import SweepState
+    from scrl.worlds.sweep.world import SweepState
 
     policy, states = lively_policy("ppo", problem, sees_prices=True), some_states(problem)
     whole = original(problem, policy, states)

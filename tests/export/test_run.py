@@ -20,8 +20,8 @@ from scrl.errors import PolicyError
 from scrl.evaluation import evaluate
 from scrl.export import FORMATS, ExportError, export, run_driver
 from scrl.problems import load
-from scrl.runs import RunFolder
-from scrl.trained import read_result
+from scrl.runs.folder import RunFolder
+from scrl.training.result import read_result
 
 from ..quick import COMPILING
 
@@ -147,7 +147,7 @@ def test_what_makes_a_file_other_than_it_looks_is_said(run: Path, tmp_path: Path
         assert said in (tmp_path / "a").read_text()
     from scrl.export import Driver
     from scrl.policies import fixed_policy
-    from scrl.worlds.vehicle import Wind
+    from scrl.worlds.sweep.vehicle import Wind
 
     agri = load("agri-joint")
     windy = replace(agri, world_spec=replace(agri.world_spec, wind=Wind(strength=0.1)))

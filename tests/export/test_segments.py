@@ -12,10 +12,10 @@ from scrl.export import ExportError, segments
 from scrl.policies import Constant, Schedule
 from scrl.problems import Problem
 from scrl.route import Route, drive
-from scrl.worlds.regions import from_labels
-from scrl.worlds.spec import Route as RouteSettings
-from scrl.worlds.spec import SweepSpec
-from scrl.worlds.vehicle import Vehicle
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import Route as RouteSettings
+from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.vehicle import Vehicle
 
 
 def drive_over(labels: list[list[int]], *throttles: float, **settings: int) -> Route:

@@ -23,10 +23,10 @@ from scrl.policies import fixed_policy
 from scrl.problems import Problem
 from scrl.report.page.plan import _plan
 from scrl.route import Route, drive
-from scrl.worlds.georeference import Georeference
-from scrl.worlds.regions import from_labels
-from scrl.worlds.spec import SweepSpec
-from scrl.worlds.units import Units
+from scrl.worlds.sweep.georeference import Georeference
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.vehicle import Units
 
 from .conftest import FARM_DEGREES, farm_polygons
 

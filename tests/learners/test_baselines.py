@@ -10,8 +10,8 @@ import pytest
 
 import scrl
 from scrl.problems import Problem, ProblemOptions
-from scrl.worlds.regions import from_labels
-from scrl.worlds.spec import Route, SweepSpec
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import Route, SweepSpec
 
 SMALL = {"worlds": 8, "steps": 64, "width": 16, "settle": 20}
 REPLAYED = {"memory": 8192, "batch": 64, "updates": 128, "target_rate": 0.03}

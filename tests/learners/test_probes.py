@@ -9,15 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scrl.loop import LearningPlan, Metrics, begin, iterate
-from scrl.measuring import Task, measure
-from scrl.methods import configure
+from scrl.penalty import Atoms, Mechanism, lagrangian, scrl, scrl_min
 from scrl.policies import Constant
 from scrl.problems import Problem
-from scrl.punish import Atoms, Mechanism, lagrangian, scrl, scrl_min
-from scrl.worlds.regions import from_labels
-from scrl.worlds.spec import Route, SweepSpec
-from scrl.worlds.vehicle import Vehicle
+from scrl.training.algorithm import LearningPlan, Metrics, Task, begin, iterate, measure
+from scrl.training.config import configure
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import Route, SweepSpec
+from scrl.worlds.sweep.vehicle import Vehicle
 
 SEEDS = (0, 1, 2)
 

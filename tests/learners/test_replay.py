@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from scrl.learners.replay import Memory, Replay, draw, empty, remember
+from scrl.learners.offpolicy import Memory, Replay, draw, empty, remember
 from scrl.rollout import Stretch
 
 

@@ -13,7 +13,7 @@ import pytest
 from scrl.errors import ProblemError, ScrlError
 from scrl.problems import builtin_names, find_world, load, load_world, save
 from scrl.problems.load import BUILTIN_FOLDER
-from scrl.worlds.spec import cell_on_map
+from scrl.worlds.sweep.spec import cell_on_map
 
 GOOD = """
 [problem]

@@ -11,10 +11,9 @@ import pytest
 import scrl
 from scrl.errors import ProblemError
 from scrl.problems import Problem, ProblemOptions, builtin_names, load, start_problem
-from scrl.worlds.regions import RegionMap
-from scrl.worlds.spec import Route, SweepSpec
-from scrl.worlds.units import Units
-from scrl.worlds.vehicle import Vehicle, Wind
+from scrl.worlds.sweep.regions import RegionMap
+from scrl.worlds.sweep.spec import Route, SweepSpec
+from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 
 def same(one: Problem, two: Problem) -> bool:

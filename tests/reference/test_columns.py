@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from scrl.reference import columns
 from scrl.reference.certificate import certify, require
-from scrl.reference.columns import solve_columns
+from scrl.reference.columns import best_mixture, least_violation, solve_columns
 from scrl.reference.finite import FiniteMDP
 from scrl.reference.linear import NumericalTroubleError, Status
-from scrl.reference.master import best_mixture, least_violation
 from scrl.reference.occupancy import occupancy_of
 from scrl.reference.solve_finite import atoms_of, solve_mdp
 from scrl.rules import AtomTable, RuleSet

@@ -10,9 +10,8 @@ from scipy import sparse
 
 from scrl.reference import disjunctive
 from scrl.reference.disjunctive import Atoms, choose_branch
-from scrl.reference.linear import NumericalTroubleError, Status
+from scrl.reference.linear import NumericalTroubleError, Status, stdout_closed_to_c
 from scrl.reference.model import LinearModel
-from scrl.reference.quiet import stdout_closed_to_c
 
 MODEL = LinearModel(
     reward=np.array([3.0, 2.0]),

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import scrl
-from scrl.reference.dual import BranchDual
-from scrl.reference.question import Question
+from scrl.reference.answer import Question
+from scrl.reference.fluid import BranchDual
 
 QUESTION = Question.of(scrl.load("med-joint"))
 FLUID, ATOMS = QUESTION.fluid, QUESTION.atoms

@@ -15,8 +15,8 @@ import scrl
 from scrl.problems import Problem
 from scrl.reference import Status
 from scrl.reference.conflict import smallest_conflict
-from scrl.worlds.regions import from_labels
-from scrl.worlds.spec import Route, SweepSpec
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import Route, SweepSpec
 
 AGRI = scrl.load("agri-joint")
 

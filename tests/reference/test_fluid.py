@@ -14,12 +14,12 @@ import scrl
 from scrl.errors import ScrlError
 from scrl.problems import Problem, builtin_names
 from scrl.reference import Status
+from scrl.reference.answer import Question
 from scrl.reference.fluid import FluidSweep
-from scrl.reference.question import Question
 from scrl.reference.sweep import best_fluid
-from scrl.worlds.regions import from_labels, from_masks
-from scrl.worlds.spec import Route, SweepSpec
-from scrl.worlds.vehicle import Vehicle
+from scrl.worlds.sweep.regions import from_labels, from_masks
+from scrl.worlds.sweep.spec import Route, SweepSpec
+from scrl.worlds.sweep.vehicle import Vehicle
 
 
 def test_full_speed_costs_what_the_formula_says(strip: SweepSpec) -> None:
@@ -112,7 +112,7 @@ def test_the_seven_builtin_problems(name: str) -> None:
 
 
 def _nearly_holds(problem: Problem, density: dict[str, float]) -> bool:
-    from scrl.penalty import cons_vio
+    from scrl.violation import cons_vio
 
     return cons_vio(problem.atoms, np.array(list(density.values()))) < 1e-3
 

@@ -10,13 +10,13 @@ import pytest
 
 import scrl
 from scrl.errors import ScrlError
-from scrl.penalty import rule_margins
 from scrl.problems import Problem, ProblemOptions
 from scrl.reference import Status
-from scrl.reference.master import elastic_mixture, least_violation
+from scrl.reference.columns import elastic_mixture, least_violation
 from scrl.reference.priced import price_rules
-from scrl.worlds.spec import Route, SweepSpec
-from scrl.worlds.vehicle import Vehicle
+from scrl.violation import rule_margins
+from scrl.worlds.sweep.spec import Route, SweepSpec
+from scrl.worlds.sweep.vehicle import Vehicle
 
 
 @pytest.mark.parametrize(

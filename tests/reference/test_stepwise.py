@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import scrl
-from scrl.penalty import cons_vio
 from scrl.problems import Problem
 from scrl.reference.lattice import SpeedLattice, drive
-from scrl.worlds.regions import from_labels
-from scrl.worlds.spec import SweepSpec
+from scrl.violation import cons_vio
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import SweepSpec
 
 
 def test_the_reach_of_a_speed_by_hand(strip: SweepSpec) -> None:

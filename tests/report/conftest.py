@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from scrl.methods import configure
-from scrl.outcome import SeedResult, TrainingResult
-from scrl.rounds import Rounds, task_of
-from scrl.runs import RunFolder
-from scrl.trained import report, seed_policy
+from scrl.runs.folder import RunFolder
+from scrl.training.config import configure
+from scrl.training.devices import Rounds, task_of
+from scrl.training.result import SeedResult, TrainingResult, report, seed_policy
 
 from .made import make_run, small_problem
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from scrl.evaluation import evaluate
-from scrl.outcome import SeedResult, TrainingResult
 from scrl.problems import Problem, ProblemOptions
-from scrl.runs import RunFolder, RunRecord
-from scrl.worlds.regions import from_labels
-from scrl.worlds.spec import SweepSpec
+from scrl.runs.folder import RunFolder, RunRecord
+from scrl.training.result import SeedResult, TrainingResult
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import SweepSpec
 
 RULES = {
     "situational": "if S2 > 10 then S1 >= 18",

@@ -12,8 +12,8 @@ import pytest
 from scrl.problems import Problem, ProblemOptions
 from scrl.report.page import page_text
 from scrl.report.reading import read_runs
-from scrl.worlds.regions import from_labels
-from scrl.worlds.spec import SweepSpec
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import SweepSpec
 
 from .browser import CHROMIUM, NARROW, browse
 from .made import make_run, small_problem

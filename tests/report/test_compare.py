@@ -10,11 +10,10 @@ import pytest
 
 from scrl.errors import ScrlError
 from scrl.problems import difference_between
-from scrl.report.compare import compare
-from scrl.report.compared import CHANCE, Comparison, fewest_seeds
-from scrl.report.contrast import contrast_figure
-from scrl.report.numbers import amount
+from scrl.report.compare import CHANCE, Comparison, compare, fewest_seeds
+from scrl.report.figures import contrast_figure
 from scrl.report.reading import read_runs
+from scrl.report.words import amount
 from scrl.statistics import holm, paired_difference
 
 from .made import make_run, small_problem

@@ -18,15 +18,14 @@ from scrl.policies import Constant
 from scrl.problems import Problem, ProblemOptions
 from scrl.report.allocation import given_over_cells
 from scrl.report.page.charts import Sketch, draw_chart, nice
-from scrl.report.page.maps import draw_map, heat_pictures
-from scrl.report.page.outlines import edges_in, outline
+from scrl.report.page.maps import draw_map, edges_in, heat_pictures, outline
 from scrl.report.page.ways import SPEED_COLOURS, draw_route
-from scrl.report.series import band_of, by_seed
+from scrl.report.reading import band_of, by_seed
 from scrl.route import Route, drive
-from scrl.worlds.regions import from_labels
-from scrl.worlds.spec import Route as RouteSettings
-from scrl.worlds.spec import SweepSpec
-from scrl.worlds.vehicle import Vehicle
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import Route as RouteSettings
+from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.vehicle import Vehicle
 
 MOVE = re.compile(r"([Mhvz])(-?\d+)?(?: (-?\d+))?")
 

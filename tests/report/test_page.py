@@ -13,21 +13,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scrl.driver import run_driver
 from scrl.errors import ScrlError
+from scrl.opening import run_driver
 from scrl.policies import Constant
 from scrl.problems import Problem, ProblemOptions
 from scrl.report.page import page_text, write_page
-from scrl.report.page.learning import learning_charts
+from scrl.report.page.charts import learning_charts
 from scrl.report.page.origin import origin_of
 from scrl.report.page.spread import spread_of
-from scrl.report.page.story import stories_of
-from scrl.report.page.writing import LARGEST_PAGE_BYTES
+from scrl.report.page.story import LARGEST_PAGE_BYTES, stories_of
 from scrl.report.reading import MOST_RUNS, read_runs
-from scrl.runs import RunFolder, RunRecord
-from scrl.worlds.regions import from_labels
-from scrl.worlds.spec import SweepSpec
-from scrl.worlds.vehicle import Wind
+from scrl.runs.folder import RunFolder, RunRecord
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.vehicle import Wind
 
 from ..runs.small import rewrite
 from .made import make_run, small_problem
@@ -170,7 +169,7 @@ def test_every_colour_of_the_plan_is_explained(tmp_path: Path, monkeypatch) -> N
     regions.forbidden[2:4, 3:5] = True
     problem = Problem.create(SweepSpec(regions), {"one": "S1 >= 1"}, ProblemOptions(name="hole"))
     run = make_run(tmp_path / "run", problem, speeds=[3.0])
-    monkeypatch.setattr("scrl.driver.load_policy", lambda *_: Constant(jnp.ones(())))
+    monkeypatch.setattr("scrl.opening.load_policy", lambda *_: Constant(jnp.ones(())))
     text = page_of(run).text
     assert "must not be entered" in text
     assert "no region" not in text
@@ -264,7 +263,7 @@ def test_a_page_stays_small_however_large_the_map(
     regions = from_labels(np.random.default_rng(0).integers(0, 13, (1000, 1000)))
     problem = Problem.create(SweepSpec(regions), {"one": "S1 >= 5"}, ProblemOptions(name="large"))
     run = make_run(tmp_path / "run", problem, speeds=[3.0], rounds=2_000)
-    monkeypatch.setattr("scrl.driver.load_policy", lambda *_: Constant(jnp.ones(())))
+    monkeypatch.setattr("scrl.opening.load_policy", lambda *_: Constant(jnp.ones(())))
     size = len(page_text(read_runs([run])).encode())
     assert size < LARGEST_PAGE_BYTES
     assert size > 20_000

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrl.penalty import rule_margins
 from scrl.report.words import Said, Teller
 from scrl.rules import AtomTable, Conventions, RuleSet, parse
+from scrl.violation import rule_margins
 
 REGIONS = ("S1", "S2", "S3", "S4")
 

@@ -36,8 +36,7 @@ from scrl.rules import (
     regions_of,
     show,
 )
-from scrl.rules.groups import _expand
-from scrl.rules.normal import AnyOf, Positive
+from scrl.rules.normal import AnyOf, Positive, _expand
 
 from .strategies import (
     REGIONS,

@@ -21,7 +21,7 @@ from scrl.rules import (
     negation_normal,
     parse,
 )
-from scrl.rules.groups import readable
+from scrl.rules.normal import readable
 
 # text, margin, S1, holds: the edge of each comparison and of its closed negation.
 EDGES = [

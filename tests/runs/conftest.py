@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from scrl.problems import Problem, ProblemOptions
-from scrl.runs import RunFolder
-from scrl.worlds.spec import SweepSpec
+from scrl.runs.folder import RunFolder
+from scrl.worlds.sweep.spec import SweepSpec
 
 from .small import RECORD
 

@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from scrl.prices import store
+from scrl.planning import store
 from scrl.report.reading import read_runs
-from scrl.runfiles.files import SCHEMA, checksums_of, sha256, write_json
-from scrl.runs import RunFolder, RunRecord
+from scrl.runs.files import SCHEMA, checksums_of, sha256, write_json
+from scrl.runs.folder import RunFolder, RunRecord
 
 OLD = Path(__file__).parent / "before_checksums"
 """Folders written by commit ed22d28: a trained run, an asked plan, one in an environment."""

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from scrl.api import resume
 from scrl.cli.app import app
 from scrl.report.page import page_text
 from scrl.report.reading import read_runs
-from scrl.runs import RunFolder
-from scrl.training import resume
+from scrl.runs.folder import RunFolder
 
 from .small import KINDS, OLD, answer
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scrl.runs import RunFolder
+from scrl.runs.folder import RunFolder
 
 from .small import mark_of, rows
 
@@ -99,7 +99,7 @@ def test_a_stop_before_any_step_of_saving_leaves_one_of_the_two_checkpoints(
 KILLED_WRITER = """
 import itertools, os, random, signal, sys, time
 import jax, numpy as np
-from scrl.runs import RunFolder
+from scrl.runs.folder import RunFolder
 
 try:
     import tensorboardX  # now, so that the writers do not spend their short lives on it

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scrl.runs import RunError, RunFolder
+from scrl.runs.folder import RunError, RunFolder
 
 from .small import mark_of, rewrite, rows
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scrl.api import load_policy
 from scrl.errors import ScrlError
-from scrl.prices import store
-from scrl.runs import RunError, RunFolder
-from scrl.training import load_policy
+from scrl.planning import store
+from scrl.runs.folder import RunError, RunFolder
 
 from .small import KINDS, OLD, answer, flip, mark_of, renewed, rewrite, rows
 

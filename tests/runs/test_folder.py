@@ -12,7 +12,7 @@ import pytest
 
 import scrl
 from scrl.problems import MapSource, Problem
-from scrl.runs import RunError, RunFolder, RunRecord
+from scrl.runs.folder import RunError, RunFolder, RunRecord
 
 from .small import RECORD
 

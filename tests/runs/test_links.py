@@ -16,7 +16,7 @@ from scrl.cli.app import app
 from scrl.files import LinkError, replacing
 from scrl.problems import Problem, save
 from scrl.report.figures import save_figure
-from scrl.runs import RunFolder
+from scrl.runs.folder import RunFolder
 
 from .small import OLD, rows
 

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from scrl.prices.school import resume_learning
-from scrl.runfiles.lock import LOCK
-from scrl.runs import RunError, RunFolder
-from scrl.training import resume
+from scrl.api import resume
+from scrl.planning.learn import resume_learning
+from scrl.runs.folder import RunError, RunFolder
+from scrl.runs.lock import LOCK
 
 from .small import OLD, RECORD, renewed
 
 HOLDER = """
 import os, sys, time
-from scrl.runs import RunFolder
+from scrl.runs.folder import RunFolder
 with RunFolder.open(sys.argv[1]).writing():
     if sys.argv[2] == "forks" and os.fork() == 0:
         print("held", flush=True)

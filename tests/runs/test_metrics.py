@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scrl.runs import RunError, RunFolder
+from scrl.runs.folder import RunError, RunFolder
 
 from .small import rows
 

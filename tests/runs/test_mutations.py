@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from scrl.cli.evaluate_kept import show_kept
-from scrl.driver import run_plans
+from scrl.api import resume
+from scrl.cli.evaluate import show_kept
 from scrl.errors import ScrlError
+from scrl.opening import run_plans
 from scrl.report.compare import compare
 from scrl.report.page import page_text
 from scrl.report.reading import read_runs
-from scrl.runs import RunFolder
-from scrl.training import resume
-from scrl.underway import Underway
+from scrl.runs.folder import RunFolder
+from scrl.training.run import Underway
 
 from .mutations import mutated, scrambled, text_of
 from .small import OLD, answer

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scrl.runs import git_commit, new_run_path
+from scrl.runs.folder import git_commit, new_run_path
 
 
 def test_new_runs_get_paths_of_their_own(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tensorboardX.proto.event_pb2 import Event
 from tensorboardX.record_writer import masked_crc32c
 
-from scrl.runs import RunFolder
+from scrl.runs.folder import RunFolder
 
 from .small import rows
 

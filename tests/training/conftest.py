@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scrl import together
-from scrl.outcome import TrainingResult
 from scrl.problems import Problem, ProblemOptions
-from scrl.worlds.regions import from_labels
-from scrl.worlds.spec import SweepSpec
+from scrl.training import loop
+from scrl.training.result import TrainingResult
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import SweepSpec
 
 from .small import train
 
@@ -52,4 +52,4 @@ def copied(whole: Callable[[str], TrainingResult], tmp_path: Path) -> Path:
 
 @pytest.fixture
 def saves_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(together, "CHECKPOINT_EVERY_S", -1.0)
+    monkeypatch.setattr(loop, "CHECKPOINT_EVERY_S", -1.0)

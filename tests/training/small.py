@@ -11,9 +11,9 @@ import jax
 import numpy as np
 
 import scrl
-from scrl.outcome import TrainingResult
 from scrl.problems import Problem
-from scrl.underway import Progress
+from scrl.training.progress import TrainingProgress
+from scrl.training.result import TrainingResult
 
 LOOP = {"worlds": 2, "steps": 32, "iterations": 4, "settle": 6, "width": 8, "depth": 1}
 ROUNDS = LOOP["iterations"] + LOOP["settle"]
@@ -42,8 +42,8 @@ def train(problem: Problem, name: str, out: Path, **options: Any) -> TrainingRes
     )  # fmt: skip
 
 
-def stop_after(round_: int) -> Callable[[Progress], None]:
-    def watch(now: Progress) -> None:
+def stop_after(round_: int) -> Callable[[TrainingProgress], None]:
+    def watch(now: TrainingProgress) -> None:
         if now.rounds == round_:
             raise Stopped
 

@@ -13,10 +13,9 @@ from typer.testing import CliRunner
 import scrl
 from scrl.cli.app import app
 from scrl.errors import PolicyError
-from scrl.outcome import TrainingResult
 from scrl.problems import Problem
-from scrl.runs import RunError
-from scrl.trained import report
+from scrl.runs.folder import RunError
+from scrl.training.result import TrainingResult, report
 
 from ..runs.small import flip, rewrite
 from .small import (

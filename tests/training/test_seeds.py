@@ -10,9 +10,9 @@ import pytest
 
 import scrl
 from scrl.errors import ScrlError
-from scrl.outcome import TrainingResult
 from scrl.problems import Problem
-from scrl.runs import RunError, RunFolder
+from scrl.runs.folder import RunError, RunFolder
+from scrl.training.result import TrainingResult
 
 from .small import (
     assert_same_bits,

@@ -10,9 +10,9 @@ import pytest
 
 import scrl
 from scrl.problems import Problem, ProblemOptions
-from scrl.runs import RunFolder
-from scrl.worlds.regions import from_labels
-from scrl.worlds.spec import SweepSpec
+from scrl.runs.folder import RunFolder
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import SweepSpec
 
 from .small import LOOP
 

@@ -14,18 +14,16 @@ from typing import Any
 
 from scrl.bench.engines import Workers, find_engine
 from scrl.bench.packing import Job
-from scrl.bench.progress import BenchWatcher, Teller
-from scrl.bench.rows import Row, rows_of
+from scrl.bench.progress import BenchProgressBar, BenchWatcher, Teller
+from scrl.bench.rows import Row, as_csv, latex, markdown, rows_of
 from scrl.bench.tables import VARIANTS, Cell, Table
-from scrl.bench.writing import as_csv, latex, markdown
 from scrl.errors import ScrlError
 from scrl.files import replacing
-from scrl.methods import TrainingConfig, configure
-from scrl.outcome import TrainingResult
 from scrl.problems import Problem, load
-from scrl.runs import RunFolder
-from scrl.trained import read_result
-from scrl.underway import Auto, shown
+from scrl.runs.folder import RunFolder
+from scrl.terminal import Auto, watching
+from scrl.training.config import TrainingConfig, configure
+from scrl.training.result import TrainingResult, read_result
 
 QUICK: Mapping[str, Any] = MappingProxyType(
     {"iterations": 4, "settle": 4, "worlds": 4, "steps": 256, "updates": 16}
@@ -69,7 +67,7 @@ def run_bench(  # noqa: PLR0913 (one for each thing that a user may want to say)
     """
     train_jobs = find_engine(engine)
     problems = {name: _problem(name, table.variant) for name in {cell.problem for cell in cells}}
-    with shown(watch, "bench") as screen:
+    with watching(watch, BenchProgressBar) as screen:
         teller = Teller(len(cells), screen)
         jobs = []
         for cell in cells:

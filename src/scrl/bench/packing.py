@@ -10,13 +10,13 @@ from typing import Any
 
 import jax
 
+from scrl.api import begin_run
 from scrl.bench.tables import Cell
-from scrl.methods import TrainingConfig
 from scrl.problems import Problem
-from scrl.rounds import Rounds, shape_of, task_of
-from scrl.runs import RunFolder
-from scrl.training import begin_run
-from scrl.underway import Underway
+from scrl.runs.folder import RunFolder
+from scrl.training.config import TrainingConfig
+from scrl.training.devices import Rounds, shape_of, task_of
+from scrl.training.run import Underway
 
 MEMORY_SHARE = 0.5
 """Of a device's memory, for what one call needs."""

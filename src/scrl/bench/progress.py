@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from scrl.bench.packing import Job
 from scrl.bench.tables import Cell
-from scrl.outcome import TrainingResult
-from scrl.underway import Progress, tell
+from scrl.terminal import ProgressBar, tell
+from scrl.training.progress import TrainingProgress
+from scrl.training.result import TrainingResult
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class BenchProgress:
     in_all: int
     share: float
     """How much of everything is done, from 0 to 1."""
-    run: Progress | None
+    run: TrainingProgress | None
     """A run under way; none where runs have just been finished or read."""
     left_s: float | None
     """Seconds left, as far as can be told."""
@@ -57,7 +59,7 @@ class Teller:
             self._cells[job.path] = job.cell
             self._shares[job.path] = 0.0
 
-    def __call__(self, now: Progress) -> None:
+    def __call__(self, now: TrainingProgress) -> None:
         """A round of a run is done."""
         self._shares[now.run] = now.rounds / now.rounds_in_all
         self._tell(tuple(self._cells[path] for path in self._shares), now)
@@ -82,7 +84,7 @@ class Teller:
         """Something that whoever watches should know."""
         tell(self.watch, "say", text)
 
-    def _tell(self, cells: tuple[Cell, ...], run: Progress | None) -> None:
+    def _tell(self, cells: tuple[Cell, ...], run: TrainingProgress | None) -> None:
         if self.watch is not None:
             done = len(self.found)
             share = (done + sum(self._shares.values())) / self.cells
@@ -95,3 +97,16 @@ class Teller:
         if trained < 0.1:
             return None
         return (time.monotonic() - self._started) / trained * (self.cells - done)
+
+
+class BenchProgressBar(ProgressBar):
+    """How many runs are done, and which are under way."""
+
+    def __call__(self, now: BenchProgress) -> None:
+        left = "" if now.left_s is None else f"{timedelta(seconds=round(now.left_s))} left"
+        one, *others = now.cells
+        names = f"{one.problem} {one.label}"
+        if others:
+            names += f" and {len(others)} more at once"
+        text = f"{names} ({now.done} of {now.in_all} runs done)"
+        self.show(now.share, text, left, is_due=now.run is None)

@@ -21,16 +21,16 @@ from scrl.cli.output import (
     explain_return,
     messages,
     print_json,
-    table,
     warn,
     working,
 )
 from scrl.cli.solve import print_conflict
 from scrl.errors import ScrlError
+from scrl.terminal import table
 
 if TYPE_CHECKING:
-    from scrl.prices import Answer
-    from scrl.prices.answer import Plan
+    from scrl.planning import Answer
+    from scrl.planning.answer import Plan
     from scrl.problems import Problem
 
 MOST_RULE_SETS = 10_000
@@ -74,7 +74,7 @@ def ask(
     Exit 1: some rules cannot be, or are not, kept.
     """
     from scrl.problems import find_world
-    from scrl.runs import check_free
+    from scrl.runs.folder import check_free
 
     sets = rule_sets(rules or [], file)
     found = find_world(world, strict=strict)
@@ -85,7 +85,7 @@ def ask(
         check_free(out, can_resume=False)
     answers = []
     with working("planning ...") as say:
-        from scrl.prices import planner
+        from scrl.planning import planner
 
         asking = planner(policy)
         for number, each in enumerate(asked or [None], start=1):

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from scrl.cli.output import JsonFlag, console, messages, print_json, table, working
+from scrl.cli.output import JsonFlag, console, messages, print_json, working
 from scrl.cli.train import ending_well
+from scrl.terminal import table
 
 if TYPE_CHECKING:
     from scrl.bench import BenchResult
@@ -65,15 +66,15 @@ def bench(
     The same command again goes on where it stopped.
     """
     from scrl.bench import Workers, cells_of, find_table, run_bench
-    from scrl.cli.bench_watching import BenchWatching
-    from scrl.methods import parse_settings, parse_sweep
+    from scrl.bench.progress import BenchProgressBar
+    from scrl.training.config import parse_settings, parse_sweep
 
     chosen = find_table(name)
     cells = cells_of(
         chosen, methods=_names(methods), problems=_names(tasks), sweep=parse_sweep(sweep or [])
     )
     folder = out or (DEFAULT_OUT.with_name("bench-quick") if quick else DEFAULT_OUT)
-    with ending_well("the same command again"), BenchWatching(messages()) as watching:
+    with ending_well("the same command again"), BenchProgressBar(messages()) as watching:
         result = run_bench(
             chosen, cells, folder, seeds=seeds, settings=parse_settings(settings or []),
             is_quick=quick, engine=engine, workers=Workers(workers, worker_cores, ray_address),

@@ -6,27 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from scrl.cli.output import (
-    JsonFlag,
-    ProblemArgument,
-    StrictFlag,
-    console,
-    print_json,
-    table,
-    warn,
-)
+from scrl.cli.output import JsonFlag, ProblemArgument, StrictFlag, console, print_json, warn
 from scrl.errors import ScrlError
+from scrl.terminal import table
 
 if TYPE_CHECKING:
     from scrl.problems import Problem
-    from scrl.worlds.regions import RegionMap
-    from scrl.worlds.spec import SweepSpec
+    from scrl.worlds.sweep.regions import RegionMap
+    from scrl.worlds.sweep.spec import SweepSpec
 
 
 def check(problem: ProblemArgument, strict: StrictFlag = False, as_json: JsonFlag = False) -> None:
     """Read a problem; print regions, rules, clauses and atoms."""
     from scrl.problems import find_world, load
-    from scrl.worlds.maps import is_map_name
+    from scrl.worlds.sweep.maps import is_map_name
 
     read = find_world if is_map_name(problem) else load
     loaded = read(problem, strict=strict)
@@ -40,7 +33,7 @@ def check(problem: ProblemArgument, strict: StrictFlag = False, as_json: JsonFla
 
 def _impossible(problem: Problem) -> list[str]:
     """A warning where no policy can keep the rules; nothing where the reference cannot tell."""
-    from scrl.reference.question import Question
+    from scrl.reference.answer import Question
 
     try:
         is_possible = Question.of(problem).is_possible()

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from scrl.cli.output import JsonFlag, console, print_json, table, working
+from scrl.cli.output import JsonFlag, console, print_json, working
+from scrl.terminal import table
 
 if TYPE_CHECKING:
-    from scrl.report.compared import Comparison
+    from scrl.report.compare import Comparison
     from scrl.statistics import Mean
 
 
@@ -38,8 +39,7 @@ def compare(
 
 
 def _draw(found: Comparison, path: Path) -> Path:
-    from scrl.report.contrast import contrast_figure
-    from scrl.report.figures import save_figure
+    from scrl.report.figures import contrast_figure, save_figure
 
     return save_figure(contrast_figure(found), path)
 

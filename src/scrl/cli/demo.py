@@ -10,15 +10,16 @@ import typer
 from rich.markup import escape
 
 from scrl.cli.check import heading
-from scrl.cli.output import JsonFlag, console, explain_return, print_json, table, warn, working
+from scrl.cli.output import JsonFlag, console, explain_return, print_json, warn, working
 from scrl.errors import ScrlError
+from scrl.terminal import table
 
 if TYPE_CHECKING:
     from scrl.evaluation import Evaluation
-    from scrl.outcome import TrainingResult
-    from scrl.prices import Answer
+    from scrl.planning import Answer
     from scrl.problems import Problem
     from scrl.reference import Reference
+    from scrl.training.result import TrainingResult
 
 DEMO_PROBLEM = "agri-joint"
 
@@ -38,7 +39,7 @@ def demo(
 
     loaded = load(problem)
     if out_dir is not None:  # a story that cannot be kept is not begun
-        from scrl.runs import check_free
+        from scrl.runs.folder import check_free
 
         check_free(out_dir)
         out_dir.mkdir(parents=True, exist_ok=True)
@@ -80,19 +81,19 @@ def _reference(problem: Problem) -> tuple[Reference | None, list[str]]:
 
 
 def _train(problem: Problem, steps: int | None, out_dir: Path | None) -> TrainingResult:
+    from scrl.api import train
     from scrl.cli.output import messages
     from scrl.cli.train import ending_well
-    from scrl.cli.watching import Watching
-    from scrl.training import train
+    from scrl.training.progress import TrainingProgressBar
 
-    with ending_well(), Watching(messages()) as watching:
+    with ending_well(), TrainingProgressBar(messages()) as watching:
         return train(problem, steps=steps, out=out_dir, watch=watching)
 
 
 def ask_untrained(problem: Problem) -> tuple[list[Answer], list[str]]:
     """Plans without training, for the rules as they are and with one more; and what went wrong."""
-    from scrl.prices import planner
-    from scrl.rules.words import show_name
+    from scrl.planning import planner
+    from scrl.rules.show import show_name
 
     answers: list[Answer] = []
     with working("asking the shipped policy ..."):
@@ -130,8 +131,7 @@ def _tell_asked(answers: Sequence[Answer]) -> None:
 def _draw(problem: Problem, result: TrainingResult) -> tuple[Path, Path]:
     """A picture, and the page."""
     from scrl.cli.report import PAGE
-    from scrl.report.curves import plot
-    from scrl.report.figures import overview, save_figure
+    from scrl.report.figures import overview, plot, save_figure
     from scrl.report.page import write_page
     from scrl.report.reading import read_runs
 

@@ -16,16 +16,50 @@ from scrl.cli.output import (
     console,
     explain_return,
     print_json,
-    table,
     verdict,
     warn,
     working,
 )
 from scrl.errors import PolicyError
+from scrl.terminal import table
 
 if TYPE_CHECKING:
     from scrl.evaluation import Evaluation
     from scrl.problems import Problem, Terms
+
+
+MEASURED = "when the run ended"
+
+
+def show_kept(run: Path, seed: int | None, *, as_json: bool) -> Evaluation:
+    """Print what the result says of a seed, or of the best one, and how to judge it anew."""
+    from scrl.cli.evaluate import print_evaluation
+    from scrl.report.page.origin import evaluate_call
+    from scrl.runs.folder import RunFolder
+    from scrl.training.result import read_seed
+
+    folder = RunFolder.open(run)
+    kept = folder.environment()
+    assert kept is not None  # noqa: S101 (for the type checker; the command has looked)
+    found = read_seed(folder, seed)
+    anew = evaluate_call(kept, run)
+    if as_json:
+        more = {"run": str(run), "seed": found.seed, "measured": MEASURED, "anew": anew}
+        print_json({**found.evaluation.to_json(), **more})
+        return found.evaluation
+    out = console()
+    which = f"seed {found.seed}" if seed is not None else f"seed {found.seed}, the best"
+    out.print(
+        f"measured {MEASURED} ({which}), in {found.evaluation.episodes:,} episodes that had no "
+        "part in choosing the policy",
+        markup=False,
+        soft_wrap=True,
+    )
+    print_evaluation(kept, found.evaluation, out)
+    explain_return(kept, out)
+    out.print(f"anew, in Python: {anew}", markup=False, soft_wrap=True)
+    return found.evaluation
+
 
 WORLD = ("map", "vehicle", "wind", "route")
 """What a policy is made for, besides rules."""
@@ -62,7 +96,7 @@ def evaluate(
     Exit 1: a rule is broken.
     """
     if (Path(problem) / "environment.json").is_file():
-        from scrl.cli.evaluate_kept import show_kept
+        from scrl.cli.evaluate import show_kept
 
         if (policy, episodes, seed) != (None, None, None):
             raise PolicyError(
@@ -101,11 +135,11 @@ def _drive(
             )
         policy = problem
     with working("driving ..."):
-        from scrl.anew import evaluate_plans
+        from scrl.opening import evaluate_plans
 
         plans: list[tuple[float, Any]] = [(1.0, policy)]
         if Path(policy).is_dir():
-            from scrl.driver import run_plans
+            from scrl.opening import run_plans
 
             plans = run_plans(policy, policy_seed)
             warn(_foreign(policy, loaded))

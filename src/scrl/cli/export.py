@@ -41,7 +41,7 @@ def export(
     with working("driving ..."):
         from scrl.export import ExportOptions, find_format, run_driver
         from scrl.export import export as write
-        from scrl.export.numbers import neat
+        from scrl.export.frame import neat
 
         known = find_format(format_name)
         options = ExportOptions(tolerance=tolerance, altitude=altitude)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from scrl.cli.bar import Bar
 from scrl.cli.output import JsonFlag, command_line, console, messages, print_json
 from scrl.cli.train import ending_well
 from scrl.errors import ScrlError
 
 if TYPE_CHECKING:
-    from scrl.prices import LearningProgress
+    pass
 
 
 def learn(
@@ -41,14 +39,15 @@ def learn(
     """
     if resume is not None and (worlds or settings or out):
         raise ScrlError("a run that is resumed keeps its worlds, settings and folder")
-    from scrl import prices
-    from scrl.methods import parse_settings
+    from scrl import planning
+    from scrl.planning.learn import LearningProgressBar
+    from scrl.training.config import parse_settings
 
-    with ending_well("scrl learn --resume {run}"), LearnWatching(messages()) as watching:
+    with ending_well("scrl learn --resume {run}"), LearningProgressBar(messages()) as watching:
         if resume is not None:
-            learned = prices.resume_learning(resume, watch=watching)
+            learned = planning.resume_learning(resume, watch=watching)
         else:
-            learned = prices.learn(
+            learned = planning.learn(
                 worlds or [], seed=seed, settings=parse_settings(settings or []), out=out,
                 watch=watching,
             )  # fmt: skip
@@ -59,16 +58,3 @@ def learn(
         console().print(f"run folder: {escape(run)}", soft_wrap=True)
         asking = command_line("ask", "WORLD", "RULES", "--policy", run)
         console().print(f"ask with it: {asking}", soft_wrap=True, markup=False)
-
-
-class LearnWatching(Bar):
-    """How many updates are done, and how far off the last ones were."""
-
-    run: Path | None = None
-
-    def __call__(self, now: LearningProgress) -> None:
-        self.run = now.run
-        share = now.updates / now.updates_in_all
-        left = timedelta(seconds=round(now.wall_s / share * (1.0 - share)))
-        text = f"{now.updates:,} of {now.updates_in_all:,} updates, error {now.error:.4f}"
-        self.show(share, text, f"{left} left")

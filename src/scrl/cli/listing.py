@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from scrl.cli.output import JsonFlag, console, print_json, table
+from scrl.cli.output import JsonFlag, console, print_json
+from scrl.terminal import table
 
 
 def list_all(as_json: JsonFlag = False) -> None:
     """Show the built-in problems, policies, methods and learners."""
     from scrl.problems import builtin_names, load
-    from scrl.roster import LEARNERS, METHODS
+    from scrl.training.methods import LEARNERS, METHODS
 
     problems = [load(name) for name in builtin_names()]
     if as_json:

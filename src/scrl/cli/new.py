@@ -14,7 +14,7 @@ from scrl.cli.output import JsonFlag, StrictFlag, command_line, console, print_j
 from scrl.errors import ScrlError, set_by
 
 if TYPE_CHECKING:
-    from scrl.worlds.regions import RegionMap
+    from scrl.worlds.sweep.regions import RegionMap
 
 NEARLY_SQUARE = 1.05
 _GRID = re.compile(r"\s*(\d{1,9})\s*[x×X*,;: ]\s*(\d{1,9})\s*")

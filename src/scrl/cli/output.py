@@ -12,10 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.segment import Segment
-from rich.table import Table
+from rich.console import Console
 
 if TYPE_CHECKING:
     from scrl.problems import Terms
@@ -85,43 +82,6 @@ def print_json(document: Any) -> None:
 def file_stem(text: str) -> str:
     """A name as part of a file name: it cannot lead to another folder."""
     return re.sub(r"[^\w-]+", "-", text).strip("-") or "problem"
-
-
-class _Ragged(Table):
-    """A table whose lines end where their text ends."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        drawn = super().__rich_console__(console, options)
-        for line in Segment.split_lines(each for each in drawn if isinstance(each, Segment)):
-            while line and not line[-1].text.strip(" "):
-                line.pop()
-            if line:
-                line[-1] = Segment(line[-1].text.rstrip(" "), line[-1].style)
-            yield from line
-            yield Segment.line()
-
-
-def table(*columns: str, title: str | None = None) -> Table:
-    """A table in the house style, in which nothing is ever cut off.
-
-    Columns whose name starts with '>' are set right. What is in those that start with '!' is to
-    be typed again, and stays in one piece; the other columns are wrapped first.
-    """
-    made = _Ragged(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD if sys.stdout.isatty() else None,
-        pad_edge=False,
-    )
-    for column in columns:
-        made.add_column(
-            column.lstrip(">!"),
-            justify="right" if column.startswith(">") else "left",
-            no_wrap=column.startswith("!"),
-            overflow="fold",
-        )
-    return made
 
 
 def verdict(is_satisfied: bool, held: str = "holds") -> str:

@@ -17,11 +17,11 @@ from scrl.cli.output import (
     explain_return,
     file_stem,
     print_json,
-    table,
     warn,
     working,
 )
 from scrl.errors import ScrlError
+from scrl.terminal import table
 
 if TYPE_CHECKING:
     from scrl.problems import Problem

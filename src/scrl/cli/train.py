@@ -19,16 +19,16 @@ from scrl.cli.output import (
     explain_return,
     messages,
     print_json,
-    table,
     verdict,
     warn,
 )
 from scrl.errors import ScrlError
+from scrl.terminal import table
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from scrl.outcome import TrainingResult
+    from scrl.training.result import TrainingResult
 
 
 def train(
@@ -72,20 +72,20 @@ def train(
         raise ScrlError("say which problem to train, or which run to `--resume`, and not both")
     if resume is not None and (method or learner or penalty or preset or steps or settings or out):
         raise ScrlError("a run that is resumed keeps its method, settings and folder")
-    from scrl import training
-    from scrl.cli.watching import Watching
-    from scrl.methods import parse_settings
+    from scrl import api
     from scrl.problems import load
-    from scrl.runs import RunFolder
+    from scrl.runs.folder import RunFolder
+    from scrl.training.config import parse_settings
+    from scrl.training.progress import TrainingProgressBar
 
     loaded = None if problem is None else load(problem)
     if loaded is not None:
         warn(loaded.warnings())
-    with ending_well(), Watching(messages()) as watching:
+    with ending_well(), TrainingProgressBar(messages()) as watching:
         if loaded is None:
-            result = training.resume(resume or "", watch=watching)
+            result = api.resume(resume or "", watch=watching)
         else:
-            result = training.train(
+            result = api.train(
                 loaded, method=method, learner=learner, penalty=penalty, preset=preset,
                 steps=steps, settings=parse_settings(settings or []), seeds=seeds, seed=seed,
                 out=out, watch=watching,
@@ -103,7 +103,7 @@ def train(
 @contextmanager
 def ending_well(how: str = "scrl train --resume {run}") -> Iterator[None]:
     """Say what is saved of training that was interrupted, and how to go on with it."""
-    from scrl.together import InterruptedTrainingError, StoppedTrainingError
+    from scrl.training.loop import InterruptedTrainingError, StoppedTrainingError
 
     def go_on(run: Path) -> str:
         return f"Go on with: {how.format(run=shlex.quote(str(run)))}"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from scrl.driver import Driver, run_driver
 from scrl.export.formats import FORMATS, PolicyFormat, RouteFormat, find_format
-from scrl.export.options import ExportOptions
-from scrl.export.segments import ExportError, Segment, segments
+from scrl.export.segments import ExportError, ExportOptions, Segment, segments
 from scrl.export.writing import Exported, export
+from scrl.opening import Driver, run_driver
 
 __all__ = [
     "FORMATS",

@@ -9,10 +9,9 @@ from scrl.errors import did_you_mean
 from scrl.export.geojson import write_geojson
 from scrl.export.kml import write_kml
 from scrl.export.onnx import write_onnx
-from scrl.export.options import ExportOptions
-from scrl.export.plan import write_plan
 from scrl.export.portable import Portable
-from scrl.export.segments import ExportError
+from scrl.export.qgroundcontrol import write_plan
+from scrl.export.segments import ExportError, ExportOptions
 from scrl.export.stablehlo import write_stablehlo
 from scrl.export.tables import write_regions, write_steps
 from scrl.route import Route

@@ -1,4 +1,4 @@
-"""The coordinates of an exported route: degrees if the map has them, else the best there is."""
+"""The coordinates of an exported route, in degrees if the map has them; and rounded numbers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,21 @@ import numpy as np
 from jaxtyping import Float
 
 from scrl.export.segments import ExportError
-from scrl.worlds.georeference import Georeference
-from scrl.worlds.spec import SweepSpec
+from scrl.worlds.sweep.georeference import Georeference
+from scrl.worlds.sweep.spec import SweepSpec
+
+DECIMALS, DIGITS, SMALL = 6, 4, 1e-3
+
+
+def neat(value: float) -> float:
+    """Without the noise of the arithmetic: 6 decimals, and of a small number 4 digits."""
+    return round(value, DECIMALS) if abs(value) >= SMALL else float(f"{value:.{DIGITS}g}")
+
+
+def single(value: float) -> float:
+    """The shortest number that is the same in single precision, in which the world is driven."""
+    return float(str(np.float32(value)))
+
 
 FrameKind = Literal["WGS84", "map", "metres", "cells"]
 

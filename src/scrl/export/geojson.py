@@ -6,10 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from scrl.export.frame import Frame, frame_of
-from scrl.export.numbers import neat
-from scrl.export.options import ExportOptions
-from scrl.export.segments import Segment, segments
+from scrl.export.frame import Frame, frame_of, neat
+from scrl.export.segments import ExportOptions, Segment, segments
 from scrl.route import Route
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree import ElementTree as Xml
 
-from scrl.export.frame import Frame, degrees
+from scrl.export.frame import Frame, degrees, neat
 from scrl.export.geojson import properties
-from scrl.export.numbers import neat
-from scrl.export.options import ExportOptions
-from scrl.export.segments import Segment, segments
+from scrl.export.segments import ExportOptions, Segment, segments
 from scrl.route import Route
 
 NAMESPACE = "http://www.opengis.net/kml/2.2"

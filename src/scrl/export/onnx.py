@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from scrl.export.onnx_graph import Graph
-from scrl.export.portable import Port, Portable, sidecar
+from scrl.export.portable import Graph, Port, Portable, sidecar
 from scrl.export.segments import ExportError
 
 OPSET, IR_VERSION = 18, 9

@@ -1,15 +1,19 @@
-"""A trained policy as one function of arrays, with everything else baked in; whatever its world."""
+"""A trained policy as one function of arrays, with all else baked in; and as nodes of ONNX."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, assert_never
 
+import numpy as np
 from jaxtyping import Array
 
 from scrl._version import __version__
-from scrl.export.onnx_graph import Graph
+from scrl.learners.actors import Favourite, Mean
+from scrl.learners.ddpg import Throttle
+from scrl.learners.networks import Mlp
+from scrl.learners.sac import SoftThrottle
 
 
 class Port(NamedTuple):
@@ -72,3 +76,70 @@ def sidecar(policy: Portable, kind: str, how_to_run: str, warnings: Sequence[str
 
 def _shape(port: Port) -> str:
     return f"{port.name} {['n', *port.shape]}".replace("'", "")
+
+
+class Graph:
+    """Nodes and constants under fresh names; every call adds a node and gives its output's name."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, value: Any, dtype: Any = np.float32) -> str:
+        """A constant tensor."""
+        from onnx import numpy_helper
+
+        name = f"constant{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(value, dtype), name))
+        return name
+
+    def node(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """An operation of the standard set."""
+        from onnx import helper
+
+        name = f"value{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
+        return name
+
+    def rows(self, table: Any, index: str, dtype: Any = np.float32) -> str:
+        """Rows of a constant table by an index."""
+        return self.node("Gather", self.constant(table, dtype), index, axis=0)
+
+    def column(self, value: str) -> str:
+        """[n] as [n, 1]."""
+        return self.node("Unsqueeze", value, self.constant([1], np.int64))
+
+
+def draw_numbers(graph: Graph, network: Any, inputs: str, shape: tuple[int, ...]) -> str:
+    """Numbers before they are cut to 0 and 1, [n, *shape]."""
+    known: Mean | Throttle | SoftThrottle = network
+    wanted = int(np.prod(shape))
+    raw = _mlp(graph, known.network, inputs, wanted)  # of its outputs, the first: then come spreads
+    raw = graph.node("Reshape", raw, graph.constant([-1, *shape], np.int64))
+    match known:
+        case Throttle(is_squashed=True):
+            shift = np.log(known.first / (1.0 - known.first))
+            return graph.node("Sigmoid", graph.node("Add", raw, graph.constant(shift)))
+        case Mean() | Throttle() | SoftThrottle():
+            return graph.node("Add", raw, graph.constant(known.first))
+        case _:
+            assert_never(known)
+
+
+def draw_choice(graph: Graph, network: Favourite, inputs: str) -> str:
+    """The number of the choice that is liked best, int64 [n]."""
+    likes = _mlp(graph, network.network, inputs, None)
+    return graph.node("ArgMax", likes, axis=1, keepdims=0)
+
+
+def _mlp(graph: Graph, network: Mlp, inputs: str, outputs: int | None) -> str:
+    """Layers of tanh and a linear one, [n, output]; of its outputs so many, or all."""
+    *hidden, last = network.layers
+    for layer in hidden:
+        inputs = graph.node("Tanh", _linear(graph, layer.weight, layer.bias, inputs))
+    assert last.bias is not None  # noqa: S101  all our layers have one
+    return _linear(graph, last.weight[:outputs], last.bias[:outputs], inputs)
+
+
+def _linear(graph: Graph, weight: Any, bias: Any, inputs: str) -> str:
+    return graph.node("Gemm", inputs, graph.constant(weight), graph.constant(bias), transB=1)

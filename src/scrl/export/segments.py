@@ -15,8 +15,8 @@ from jaxtyping import Bool, Float, Int
 
 from scrl.errors import ScrlError
 from scrl.route import Route
-from scrl.worlds.path import SweepPath
-from scrl.worlds.places import ends_of_stretches, places_at, stretch_at, turns_of
+from scrl.worlds.sweep.path import SweepPath
+from scrl.worlds.sweep.places import ends_of_stretches, places_at, stretch_at, turns_of
 
 DEFAULT_TOLERANCE = 0.02
 """Steps go into one segment while their speeds differ by at most this share of the top speed."""
@@ -192,3 +192,19 @@ def _transit(route: Route, index: int, step: int) -> list[Segment]:
         Segment(np.stack(ends), step, length, length / top_speed, top_speed, 0.0, nothing, True)
         for ends, length in zip(pairwise(transit.places), transit.lengths, strict=True)
     ]
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """Settings of the formats; each takes what concerns it."""
+
+    tolerance: float = DEFAULT_TOLERANCE
+    """Share of the top speed by which speeds in one segment may differ."""
+    altitude: float = 30.0
+    """Metres: above the start for a plan's flight, above the ground for a KML line."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.tolerance <= 1.0:
+            raise ExportError(f"tolerance = {self.tolerance:g} must lie between 0 and 1")
+        if not 0.0 < self.altitude <= 10_000.0:
+            raise ExportError(f"altitude = {self.altitude:g} must be above 0 and at most 10,000 m")

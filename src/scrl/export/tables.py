@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from scrl.export.frame import frame_of
-from scrl.export.numbers import neat, single
-from scrl.export.options import ExportOptions
+from scrl.export.frame import frame_of, neat, single
+from scrl.export.segments import ExportOptions
 from scrl.route import Route
-from scrl.worlds.places import ends_of_stretches, stretch_at
+from scrl.worlds.sweep.places import ends_of_stretches, stretch_at
 
 FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
 """A spreadsheet takes a cell that begins with one of these for a formula."""

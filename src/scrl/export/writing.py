@@ -7,22 +7,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scrl.density import from_episodes
-from scrl.driver import Driver
 from scrl.evaluation import RuleResult, verdict
 from scrl.export.formats import FORMATS, RouteFormat, find_format
 from scrl.export.frame import frame_of
 from scrl.export.geojson import totals
-from scrl.export.options import ExportOptions
-from scrl.export.outside_policy import EnvironmentPolicy
-from scrl.export.plan import MANY_FENCE_POINTS, MANY_ITEMS, count_fence_points, count_items
+from scrl.export.policies import EnvironmentPolicy, SweepPolicy
 from scrl.export.portable import Portable
-from scrl.export.segments import ExportError
-from scrl.export.sweep_policy import SweepPolicy
+from scrl.export.qgroundcontrol import (
+    MANY_FENCE_POINTS,
+    MANY_ITEMS,
+    count_fence_points,
+    count_items,
+)
+from scrl.export.segments import ExportError, ExportOptions
 from scrl.files import replacing
+from scrl.opening import Driver
 from scrl.problems import Problem
 from scrl.route import Route
-from scrl.runs import KeptEnvironment
-from scrl.worlds.transits import Transit
+from scrl.runs.folder import KeptEnvironment
+from scrl.worlds.sweep.transits import Transit
 
 
 @dataclass(frozen=True)

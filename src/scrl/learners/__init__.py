@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from scrl.learners import cal, ddpg, ppo, sac
 from scrl.learners.config import CalConfig, DdpgConfig, NetworkConfig, PpoConfig, SacConfig
-from scrl.learners.eyes import Eyes, SweepEyes
-from scrl.learners.learner import Learner, SeeingPolicy
-from scrl.learners.pricing import Pricing
+from scrl.learners.encoders import Eyes, SweepEyes
+from scrl.learners.learner import Learner, Pricing, SeeingPolicy
 
 
 class LearnerEntry(NamedTuple):

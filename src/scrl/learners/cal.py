@@ -20,16 +20,13 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from scrl.learners.adam import adam_memory, adam_step
 from scrl.learners.config import CalConfig
-from scrl.learners.eyes import Eyes
-from scrl.learners.learner import Learner
-from scrl.learners.networks import ValueNet, flat
-from scrl.learners.offpolicy import PricedBatch, follow, replaying
-from scrl.learners.pricing import Pricing
-from scrl.learners.replay import Replay
+from scrl.learners.encoders import Eyes
+from scrl.learners.learner import Learner, Pricing
+from scrl.learners.networks import ValueNet, adam_memory, adam_step, flat
+from scrl.learners.offpolicy import PricedBatch, Replay, follow, replaying
 from scrl.learners.sac import SacState, first_state, soft_step
-from scrl.punish import weights
+from scrl.penalty import weights
 from scrl.rollout import Stretch
 
 COST_UNIT = 0.2

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from jaxtyping import Array, Float
 
-from scrl.worlds.settings import check_settings, setting
+from scrl.settings import check_settings, setting
 
 _POSITIVE = {"low": 0.0, "is_low_open": True}
 

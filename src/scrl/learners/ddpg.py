@@ -10,20 +10,20 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from scrl.learners.adam import adam_memory, adam_step
 from scrl.learners.config import DdpgConfig
-from scrl.learners.eyes import Eyes
+from scrl.learners.encoders import Eyes
 from scrl.learners.learner import Learner
-from scrl.learners.networks import Mlp, flat, outside
+from scrl.learners.networks import Mlp, adam_memory, adam_step, flat, outside
 from scrl.learners.offpolicy import (
     ActionValue,
     PricedBatch,
+    Replay,
     action_values,
+    empty,
     follow,
     replaying,
     squared_error,
 )
-from scrl.learners.replay import Replay, empty
 
 
 class Throttle(eqx.Module):

@@ -1,13 +1,16 @@
-"""Small networks that all learners share."""
+"""Small networks that all learners share, and Adam to train them."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 
@@ -151,3 +154,30 @@ def orthogonal(inputs: int, outputs: int, *, key: PRNGKeyArray) -> Float[Array, 
 
     found = jax.lax.fori_loop(0, NEWTON_STEPS, closer, start)
     return found if outputs >= inputs else found.T
+
+
+def adam_memory(learned: Any) -> optax.OptState:
+    """What Adam remembers before its first step."""
+    return optax.scale_by_adam().init(learned)
+
+
+def adam_step(
+    loss: Callable[[Any], Float[Array, ""]],
+    learned: Any,
+    memory: optax.OptState,
+    rate: Any,
+    *,
+    largest_gradient: float = math.inf,
+) -> tuple[Any, optax.OptState, Float[Array, ""]]:
+    """One step down a loss; gradients above a norm are cut to it first.
+
+    `rate` is one number, or one for each part of what is learned.
+    """
+    value, gradient = eqx.filter_value_and_grad(loss)(learned)
+    cut = jnp.minimum(1.0, largest_gradient / (optax.tree.norm(gradient) + 1e-8))
+    gradient = jax.tree.map(lambda leaf: cut * leaf, gradient)
+    moves, memory = optax.scale_by_adam().update(gradient, memory)
+    moves = jax.tree.map(
+        lambda each, part: jax.tree.map(lambda leaf: -each * leaf, part), rate, moves
+    )
+    return eqx.apply_updates(learned, moves), memory, value

@@ -1,4 +1,4 @@
-"""What DDPG and SAC share: batches that are priced when sampled, critics of actions, targets."""
+"""What DDPG and SAC share: a replay buffer that is priced when sampled, critics, targets."""
 
 from __future__ import annotations
 
@@ -9,14 +9,70 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from scrl.learners.config import ReplayConfig
-from scrl.learners.eyes import Eyes
+from scrl.learners.encoders import Eyes
+from scrl.learners.learner import Pricing
 from scrl.learners.networks import ValueNet
-from scrl.learners.pricing import Pricing
-from scrl.learners.replay import Memory, Replay, draw, remember
 from scrl.rollout import Stretch
+
+
+class Memory(NamedTuple):
+    """Single transitions side by side, without kappa: what they cost is decided later."""
+
+    observation: Float[Array, "slot feature"]
+    action: Float[Array, "slot ..."]
+    reward: Float[Array, " slot"]
+    labels: Float[Array, "slot region"]
+    is_terminated: Bool[Array, " slot"]
+    next_observation: Float[Array, "slot feature"]
+
+
+class Replay(NamedTuple):
+    """The transitions kept, where the next ones go, and how many there are."""
+
+    memory: Memory
+    head: Int[Array, ""]
+    filled: Int[Array, ""]
+
+
+def empty(slots: int, features: int, regions: int, action: tuple[int, ...] = ()) -> Replay:
+    """Room for as many transitions as there are slots."""
+    memory = Memory(
+        jnp.zeros((slots, features)),
+        jnp.zeros((slots, *action)),
+        jnp.zeros(slots),
+        jnp.zeros((slots, regions)),
+        jnp.zeros(slots, bool),
+        jnp.zeros((slots, features)),
+    )
+    return Replay(memory, jnp.zeros((), int), jnp.zeros((), int))
+
+
+def remember(replay: Replay, stretch: Stretch) -> Replay:
+    """Add the steps of a stretch; when the ring is full they take the place of the oldest."""
+    slots = len(replay.memory.action)
+    rows = Memory(
+        stretch.observation,
+        jnp.clip(stretch.action, 0.0, 1.0),
+        stretch.reward,
+        stretch.labels,
+        stretch.is_terminated,
+        stretch.next_observation,
+    )
+    # Only the newest steps of a stretch that is longer than the ring find room.
+    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[-slots:], rows)
+    added = len(flat.action)
+    place = (replay.head + jnp.arange(added)) % slots
+    memory = jax.tree.map(lambda ring, new: ring.at[place].set(new), replay.memory, flat)
+    return Replay(memory, (replay.head + added) % slots, jnp.minimum(replay.filled + added, slots))
+
+
+def draw(replay: Replay, batch: int, *, key: PRNGKeyArray) -> Memory:
+    """Transitions drawn evenly, with repetition, from those that are kept."""
+    place = jax.random.randint(key, (batch,), 0, replay.filled)
+    return jax.tree.map(lambda ring: ring[place], replay.memory)
 
 
 class PricedBatch(NamedTuple):

@@ -10,13 +10,11 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from scrl.learners.adam import adam_memory, adam_step
-from scrl.learners.choosers import Chooser, chooser
+from scrl.learners.actors import Chooser, chooser
 from scrl.learners.config import PpoConfig
-from scrl.learners.eyes import Eyes
-from scrl.learners.learner import Learner
-from scrl.learners.networks import ValueNet
-from scrl.learners.pricing import Pricing
+from scrl.learners.encoders import Eyes
+from scrl.learners.learner import Learner, Pricing
+from scrl.learners.networks import ValueNet, adam_memory, adam_step
 from scrl.rollout import Stretch
 
 

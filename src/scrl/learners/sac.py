@@ -16,20 +16,20 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from scrl.learners.adam import adam_memory, adam_step
 from scrl.learners.config import SacConfig
-from scrl.learners.eyes import Eyes
+from scrl.learners.encoders import Eyes
 from scrl.learners.learner import Learner
-from scrl.learners.networks import Mlp, flat, outside
+from scrl.learners.networks import Mlp, adam_memory, adam_step, flat, outside
 from scrl.learners.offpolicy import (
     ActionValue,
     PricedBatch,
+    Replay,
     action_values,
+    empty,
     follow,
     replaying,
     squared_error,
 )
-from scrl.learners.replay import Replay, empty
 
 LEAST_LOG_SPREAD, MOST_LOG_SPREAD = math.log(0.01), math.log(1.0)
 

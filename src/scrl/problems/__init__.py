@@ -8,10 +8,9 @@ from scrl.problems.load import (
     load_file,
     load_world,
 )
-from scrl.problems.problem import MapSource, Problem
+from scrl.problems.problem import MapSource, Problem, ProblemOptions, Terms, difference_between
 from scrl.problems.save import save
-from scrl.problems.start import start_problem
-from scrl.problems.terms import ProblemOptions, Terms, difference_between
+from scrl.problems.templates import start_problem
 
 __all__ = [
     "MapSource",

@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from scrl.errors import ProblemError, ScrlError, check_texts, did_you_mean, set_by
-from scrl.problems.problem import MapSource, Problem
-from scrl.problems.terms import ProblemOptions
+from scrl.problems.problem import MapSource, Problem, ProblemOptions
 from scrl.rules import RuleSet
-from scrl.worlds.maps import MapOptions, is_map_name, load_map
-from scrl.worlds.regions import RegionMap
-from scrl.worlds.spec import Route, SweepSpec, cell_on_map
-from scrl.worlds.units import Units
-from scrl.worlds.vehicle import Vehicle, Wind
+from scrl.worlds.sweep.maps import MapOptions, is_map_name, load_map
+from scrl.worlds.sweep.regions import RegionMap
+from scrl.worlds.sweep.spec import Route, SweepSpec, cell_on_map
+from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 BUILTIN_FOLDER = Path(__file__).parent / "builtin"
 LARGEST_FILE_BYTES = 2_000_000

@@ -27,9 +27,9 @@ from scrl.reference.linear import (
     Status,
     best_point,
     rows_of,
+    stdout_closed_to_c,
 )
 from scrl.reference.model import LinearModel
-from scrl.reference.quiet import stdout_closed_to_c
 
 RELATIVE_GAP = 1e-7
 """HiGHS stops when return and bound are this close."""

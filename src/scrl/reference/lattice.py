@@ -21,8 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from scrl.worlds import dynamics
-from scrl.worlds.spec import SweepSpec
+from scrl.worlds.sweep import dynamics
+from scrl.worlds.sweep.spec import SweepSpec
 
 SPEED_LEVELS = 48
 

@@ -13,12 +13,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from scrl.problems import Problem
-from scrl.reference.answer import Reference, Taken
+from scrl.reference.answer import Question, Reference, Taken
+from scrl.reference.conflict import least_loosening
 from scrl.reference.disjunctive import Atoms
 from scrl.reference.fluid import FluidSweep
 from scrl.reference.linear import NumericalTroubleError, Status
-from scrl.reference.loosen import least_loosening
-from scrl.reference.question import Question
 from scrl.reference.solve import solve_question, taken_disjuncts
 from scrl.reference.sweep import BestTimes, best_fluid
 from scrl.rules.readings import disjunct_clauses, disjuncts, with_disjunct

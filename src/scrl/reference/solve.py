@@ -9,10 +9,9 @@ from typing import Literal
 import numpy as np
 
 from scrl.problems import Problem
-from scrl.reference.answer import Dual, Reference, Stepwise, Taken
-from scrl.reference.explain import explain
+from scrl.reference.answer import Dual, Question, Reference, Stepwise, Taken
+from scrl.reference.conflict import explain
 from scrl.reference.linear import NumericalTroubleError, Status
-from scrl.reference.question import Question
 from scrl.reference.sweep import FluidOptimum, best_fluid
 from scrl.reference.tangents import best_fluid_by_tangents
 from scrl.rules import AtomTable

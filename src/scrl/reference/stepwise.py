@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from scrl.reference.columns import Elastic, elastic_mixture
 from scrl.reference.lattice import SpeedLattice, drive
-from scrl.reference.master import Elastic, elastic_mixture
-from scrl.worlds.spec import SweepSpec
+from scrl.worlds.sweep.spec import SweepSpec
 
 LEVELS = 64
 MOST_POSITIONS = 430_000

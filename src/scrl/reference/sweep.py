@@ -18,8 +18,7 @@ from jaxtyping import Bool, Float, Int
 
 from scrl.reference.certificate import Certificate, require
 from scrl.reference.disjunctive import Atoms
-from scrl.reference.dual import BranchDual, DualPoint, atom_size
-from scrl.reference.fluid import FluidSweep
+from scrl.reference.fluid import BranchDual, DualPoint, FluidSweep, atom_size
 from scrl.reference.linear import NumericalTroubleError, Status
 
 TOLERANCE = 1e-9

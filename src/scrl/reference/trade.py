@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from scrl.errors import RuleError, did_you_mean
 from scrl.problems import Problem
-from scrl.reference.question import Question
+from scrl.reference.answer import Question
 from scrl.reference.sweep import best_fluid
 
 WIDEST_SHARE = 0.5

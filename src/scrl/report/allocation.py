@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from scrl.policies import PlacedPolicy, Policy
 from scrl.problems import Problem
 from scrl.route import Route, drive
-from scrl.worlds.regions import RegionMap
-from scrl.worlds.spec import SweepSpec
+from scrl.worlds.sweep.regions import RegionMap
+from scrl.worlds.sweep.spec import SweepSpec
 
 
 def allocation(

@@ -1,19 +1,204 @@
-"""Is the difference between runs real? Seed against seed, with intervals and a plain sentence."""
+"""Is the difference between runs real? Seeds paired, with intervals and a plain sentence."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float
 
 from scrl.errors import ScrlError
-from scrl.outcome import SeedResult, TrainingResult
 from scrl.problems import difference_between
-from scrl.report.compared import Comparison, Contrast, Pair, Quantity, RunFigures
 from scrl.report.reading import RunView
-from scrl.report.verdicts import sentence
-from scrl.statistics import holm, mean_of, paired_difference, unpaired_difference
+from scrl.report.words import amount, chance
+from scrl.statistics import Difference, Mean, holm, mean_of, paired_difference, unpaired_difference
+from scrl.training.result import SeedResult, TrainingResult
+
+Quantity = Literal["return", "violation", "satisfied"]
+CHANCE = 0.05
+"""A p below this is taken as not being chance."""
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """One run: the means over its seeds."""
+
+    label: str
+    seeds: tuple[int, ...]
+    values: dict[Quantity, Float[np.ndarray, " seed"]]
+    means: dict[Quantity, Mean]
+    satisfied: int
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One quantity of the first run less that of another."""
+
+    quantity: Quantity
+    difference: Difference
+    p: float
+    """The difference's own p, or a larger one where several runs are held against the first."""
+    sentence: str
+
+    @property
+    def is_real(self) -> bool:
+        return self.p < CHANCE
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The first run beside another."""
+
+    one: RunFigures
+    other: RunFigures
+    is_paired: bool
+    """Whether the same seeds were used, so that seed is held against seed."""
+    contrasts: tuple[Contrast, ...]
+    p_least: float
+    """The smallest p that so few seeds can give, made larger where there are several pairs."""
+    pairs: int = 1
+    """How many pairs the comparison has."""
+
+    @property
+    def too_few(self) -> str | None:
+        """Where so few seeds cannot show anything: a sentence that says so."""
+        if self.p_least < CHANCE:
+            return None
+        which = "both runs" if self.pairs == 1 else f"all {self.pairs + 1} runs"
+        return (
+            "So few seeds cannot show a difference, however large it is "
+            f"({chance(self.p_least)} is the least they can give): train at least "
+            f"{fewest_seeds(self.pairs)} of the same seeds in {which}."
+        )
+
+
+def fewest_seeds(pairs: int) -> int:
+    """With fewer seeds no difference, however large, gets a p below `CHANCE` in every pair.
+
+    Of the 2^n ways to sign n differences two are the most extreme, and among m pairs Holm's way
+    makes the smallest p m times as large: n is the least with m 2 / 2^n < `CHANCE`.
+    """
+    return math.floor(math.log2(2.0 * pairs / CHANCE)) + 1
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs of one problem; each but the first is held against the first."""
+
+    problem: str
+    unit: str
+    reference: float | None
+    runs: tuple[RunFigures, ...]
+    pairs: tuple[Pair, ...]
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether all runs have the same seeds."""
+        return all(pair.is_paired for pair in self.pairs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "problem": self.problem,
+            "unit": self.unit,
+            "reference": self.reference,
+            "runs": [
+                {
+                    "run": run.label,
+                    "seeds": list(run.seeds),
+                    "satisfied": run.satisfied,
+                    "return": run.means["return"]._asdict(),
+                    "violation": run.means["violation"]._asdict(),
+                }
+                for run in self.runs
+            ],
+            "pairs": [
+                {
+                    "one": pair.one.label,
+                    "other": pair.other.label,
+                    "is_paired": pair.is_paired,
+                    "too_few_seeds": pair.too_few is not None,
+                    **{
+                        each.quantity: {
+                            "difference": each.difference.mean,
+                            "low": each.difference.low,
+                            "high": each.difference.high,
+                            "p": each.p,
+                            "is_real": each.is_real,
+                            "sentence": each.sentence,
+                        }
+                        for each in pair.contrasts
+                    },
+                }
+                for pair in self.pairs
+            ],
+        }
+
+
+def sentence(pair: Pair, contrast: Contrast, unit: str) -> str:
+    """The verdict on one quantity."""
+    match contrast.quantity:
+        case "return":
+            return _return_sentence(pair, contrast)
+        case "violation":
+            return _violation_sentence(pair, contrast, unit)
+        case "satisfied":
+            return _satisfied_sentence(pair, contrast)
+
+
+def _return_sentence(pair: Pair, contrast: Contrast) -> str:
+    one, other, apart = _ordered(pair, contrast.difference)
+    if apart.mean == 0.0 and apart.low == apart.high:
+        return f"{one.label} and {other.label} return the same."
+    is_cost = max(one.values["return"].max(), other.values["return"].max()) <= 0.0
+    more = "is cheaper than" if is_cost else "returns more than"
+    text = f"{one.label} {more} {other.label} by {_interval(apart)}; {_whether(contrast)}."
+    if one.means["violation"].mean > other.means["violation"].mean:
+        text = text[:-1] + f", but {one.label} breaks the rules by more."
+    return text
+
+
+def _violation_sentence(pair: Pair, contrast: Contrast, unit: str) -> str:
+    if all(each.satisfied == len(each.seeds) for each in (pair.one, pair.other)):
+        return "Neither violates any rule, in any seed."
+    more, less, apart = _ordered(pair, contrast.difference)
+    if apart.mean == 0.0 and apart.low == apart.high:
+        return f"{more.label} and {less.label} violate the rules by the same amount."
+    return (
+        f"{less.label} violates the rules less than {more.label}, by {_interval(apart)} {unit}; "
+        f"{_whether(contrast)}."
+    )
+
+
+def _satisfied_sentence(pair: Pair, contrast: Contrast) -> str:
+    kept = [f"{each.satisfied} of {len(each.seeds)}" for each in (pair.one, pair.other)]
+    text = (
+        f"Every rule holds in {kept[0]} seeds of {pair.one.label}, {kept[1]} of {pair.other.label}"
+    )
+    if contrast.difference.mean == 0.0:
+        return f"{text}."
+    return f"{text}; {_whether(contrast)}."
+
+
+def _ordered(pair: Pair, difference: Difference) -> tuple[RunFigures, RunFigures, Difference]:
+    """The one with more first, and the difference turned so that it is positive."""
+    if difference.mean >= 0.0:
+        return pair.one, pair.other, difference
+    turned = difference._replace(mean=-difference.mean, low=-difference.high, high=-difference.low)
+    return pair.other, pair.one, turned
+
+
+def _interval(apart: Difference) -> str:
+    return f"{amount(apart.mean)} (95 %: {amount(apart.low)} to {amount(apart.high)})"
+
+
+def _whether(contrast: Contrast) -> str:
+    verdict = "is not chance" if contrast.is_real else "could be chance"
+    return f"the difference {verdict} ({chance(contrast.p)})"
+
 
 QUANTITIES: dict[Quantity, Callable[[SeedResult], float]] = {
     "return": lambda each: each.evaluation.return_,

@@ -1,20 +1,30 @@
-"""Pictures of problems and results, made with Matplotlib and no window."""
+"""Pictures of problems, runs and comparisons, made with Matplotlib and without a window."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import singledispatch
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from scrl.errors import ScrlError
 from scrl.evaluation import Evaluation
 from scrl.files import replacing
+from scrl.planning import Answer
 from scrl.problems import Problem, Terms
 from scrl.reference import Trade
-from scrl.worlds.palette import colour_of, region_colours
-from scrl.worlds.regions import RegionMap
+from scrl.report.allocation import draw_allocation
+from scrl.report.compare import Comparison
+from scrl.report.reading import by_seed
+from scrl.rules import AtomTable, told
+from scrl.runs.folder import RunFolder
+from scrl.training.result import TrainingResult
+from scrl.worlds.sweep.regions import RegionMap, colour_of, region_colours
 
 MOST_BARS = 40
 PICTURE_SUFFIXES = (".png", ".svg", ".pdf")
@@ -115,4 +125,145 @@ def trade_figure(trade: Trade) -> Figure:
     axes.set_ylabel("best return")
     axes.set_title(f"{trade.problem}, {trade.rule}: {trade.text}", fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+MOST_KAPPAS = 8
+
+
+def training_curves(result: TrainingResult) -> Figure:
+    """The learning curves of a run: the median of its seeds, and the range of all of them."""
+    folder = RunFolder.open(result.run)
+    rows, terms = folder.metrics(), folder.terms()
+    figure = Figure(figsize=(9.0, 7.0), layout="constrained")
+    top, middle, bottom = figure.subplots(3, 1, sharex=True)
+    _draw_return(top, rows, result)
+    _draw_band(middle, by_seed(rows, "violation"), colour_of(3), "violation")
+    middle.set_yscale("symlog", linthresh=1.0)
+    middle.set_ylabel(f"violated by, {terms.unit}")
+    _draw_kappas(bottom, rows, told(terms.rules, folder.record.settings.get("told", "all")))
+    bottom.set_xlabel("round")
+    top.set_title(
+        f"{result.problem}, {result.method}: {result.satisfied} of {len(result.seeds)} seeds keep "
+        "every rule"
+    )
+    for axes in (top, middle, bottom):
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _draw_return(axes: Axes, rows: Sequence[dict[str, Any]], result: TrainingResult) -> None:
+    returns = by_seed(rows, "return")
+    _draw_band(axes, returns, colour_of(0), "return")
+    if result.reference is not None:
+        axes.axhline(result.reference, color="black", ls=":", lw=1, label="best possible")
+        # A policy that stands still costs a hundred times as much: it would hide all the rest.
+        lowest = max(float(np.nanmin(returns)), 3.0 * result.reference)
+        axes.set_ylim(bottom=lowest)
+    axes.set_ylabel("return")
+    axes.legend(frameon=False)
+
+
+def _draw_kappas(axes: Axes, rows: Sequence[dict[str, Any]], heard: AtomTable) -> None:
+    for index, atom in enumerate(heard.atoms[:MOST_KAPPAS]):
+        _draw_band(axes, by_seed(rows, f"kappa/{index}"), colour_of(index), atom.show())
+    axes.set_ylabel("kappa")
+    if heard.atoms:
+        axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def _draw_band(
+    axes: Axes, curves: Float[np.ndarray, "seed round"], colour: str, label: str
+) -> None:
+    rounds = np.arange(1, curves.shape[1] + 1)
+    axes.plot(rounds, np.nanmedian(curves, axis=0), color=colour, label=label)
+    if len(curves) > 1:
+        low, high = np.nanmin(curves, axis=0), np.nanmax(curves, axis=0)
+        axes.fill_between(rounds, low, high, color=colour, alpha=0.2, lw=0)
+
+
+def contrast_figure(found: Comparison) -> Figure:
+    """Left the seeds' returns, right by how much the first run returns more than each other."""
+    figure = Figure(figsize=(10.0, 1.6 + 0.55 * len(found.runs)), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=[1.2, 1.0])
+    _draw_seeds(left, found)
+    _draw_differences(right, found)
+    for axes in (left, right):
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.tick_params(left=False)
+        axes.invert_yaxis()
+    figure.suptitle(found.problem, fontsize=11)
+    return figure
+
+
+def _draw_seeds(axes: Axes, found: Comparison) -> None:
+    for place, run in enumerate(found.runs):
+        colour, values = colour_of(place), run.values["return"]
+        is_kept = run.values["satisfied"] > 0
+        height = np.full(len(values), float(place))
+        axes.scatter(values[is_kept], height[is_kept], s=28, color=colour, alpha=0.6, lw=0)
+        axes.scatter(values[~is_kept], height[~is_kept], s=28, facecolors="none", edgecolors=colour)
+        axes.plot([run.means["return"].mean] * 2, [place - 0.3, place + 0.3], color="black", lw=2)
+    if found.reference is not None:
+        axes.axvline(found.reference, color="black", ls=":", lw=1)
+    axes.set_yticks(range(len(found.runs)), [run.label for run in found.runs])
+    dotted = "" if found.reference is None else "; dotted: the best possible"
+    axes.set_xlabel(f"return of every seed (hollow: breaks rules{dotted})")
+
+
+def _draw_differences(axes: Axes, found: Comparison) -> None:
+    axes.axvline(0.0, color="black", lw=1)
+    for place, pair in enumerate(found.pairs):
+        each = pair.contrasts[0]
+        colour = colour_of(0) if each.is_real else "#999999"
+        apart = each.difference
+        axes.plot([apart.low, apart.high], [place, place], color=colour, lw=3)
+        axes.plot(apart.mean, place, marker="o", color=colour)
+    axes.set_yticks(
+        range(len(found.pairs)), [f"against {pair.other.label}" for pair in found.pairs]
+    )
+    axes.margins(y=0.3)
+    axes.set_xlabel(f"{found.runs[0].label} returns more by\n(95 %; grey: could be chance)")
+
+
+@singledispatch
+def plot(shown: Any) -> Figure:
+    """A Matplotlib figure of a problem, of an answer of `ask`, or of a training.
+
+    A problem is drawn with its map and the bounds that rules set on single regions; an answer with
+    what each region receives and what its most driven plan gives out where; a training with its
+    learning curves.
+    """
+    raise ScrlError(
+        f"nothing to draw for {shown!r:.80}: scrl.plot takes a problem on a map, an answer of "
+        "`ask`, or the result of `scrl.train`"
+    )
+
+
+@plot.register
+def _(shown: TrainingResult) -> Figure:
+    return training_curves(shown)
+
+
+@plot.register
+def _(shown: Problem) -> Figure:
+    figure = Figure(figsize=(9.0, 4.0), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=[1.0, 1.25])
+    draw_map(left, shown.world_spec.regions)
+    draw_bounds(right, shown)
+    low, high = right.get_xlim()
+    right.set_xlim(min(0.0, low), high)
+    figure.suptitle(shown.name)
+    return figure
+
+
+@plot.register
+def _(shown: Answer) -> Figure:
+    figure = Figure(figsize=(15.0, 4.0), layout="constrained")
+    left, middle, right = figure.subplots(1, 3, width_ratios=[1.0, 1.2, 1.7])
+    draw_map(left, shown.problem.world_spec.regions)
+    most_driven = max(shown.plans, key=lambda plan: plan.weight)
+    draw_allocation(figure, middle, shown.problem, most_driven.policy)
+    draw_received(right, shown.problem, shown.evaluation)
+    figure.suptitle(f"{shown.problem.name}: return {shown.evaluation.return_:.2f}, {shown.status}")
     return figure

@@ -12,8 +12,8 @@ from scrl.policies import Policy, fixed_policy
 from scrl.problems import load
 from scrl.report.allocation import allocation_figure
 from scrl.report.figures import draw_map
-from scrl.trained import load_policy
-from scrl.worlds.palette import colour_of
+from scrl.training.result import load_policy
+from scrl.worlds.sweep.regions import colour_of
 
 HEATED = ("situational", "joint")
 """Tasks whose allocation the paper draws."""

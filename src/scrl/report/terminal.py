@@ -7,8 +7,7 @@ import string
 import numpy as np
 from rich.text import Text
 
-from scrl.worlds.palette import colour_of, region_colours
-from scrl.worlds.regions import RegionMap
+from scrl.worlds.sweep.regions import RegionMap, colour_of, region_colours
 
 WIDEST = 60
 SIGNS = string.digits[1:] + string.ascii_letters

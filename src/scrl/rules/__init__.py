@@ -3,12 +3,23 @@
 from scrl.rules.atoms import AtomTable
 from scrl.rules.build import Expression, average, d, implies, total
 from scrl.rules.conventions import Conventions
-from scrl.rules.groups import Size, branches, branches_size, clauses, clauses_size
+from scrl.rules.errors import PlacedRuleError
 from scrl.rules.linear import Linear
 from scrl.rules.meaning import holds
-from scrl.rules.normal import AllOf, AnyOf, Atom, Origin, Positive, negation_normal
+from scrl.rules.normal import (
+    AllOf,
+    AnyOf,
+    Atom,
+    Origin,
+    Positive,
+    Size,
+    branches,
+    branches_size,
+    clauses,
+    clauses_size,
+    negation_normal,
+)
 from scrl.rules.parse import parse
-from scrl.rules.place import PlacedRuleError
 from scrl.rules.readings import disjuncts, told
 from scrl.rules.ruleset import Clause, Rule, RuleSet
 from scrl.rules.show import show

@@ -7,8 +7,7 @@ from fractions import Fraction
 from typing import NoReturn, TypeAlias
 
 from scrl.errors import RuleError
-from scrl.rules.exact import Number
-from scrl.rules.linear import Linear, combine, product, quotient, region
+from scrl.rules.linear import Linear, Number, combine, product, quotient, region
 from scrl.rules.show import show_linear
 from scrl.rules.syntax import Compare, Formula, Implies, Relation
 

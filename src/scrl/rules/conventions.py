@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from scrl.errors import RuleError
-from scrl.rules.exact import Number, exact
+from scrl.rules.linear import Number, exact
 
 
 @dataclass(frozen=True, slots=True, init=False)

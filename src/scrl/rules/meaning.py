@@ -8,8 +8,7 @@ from typing import assert_never
 
 from scrl.errors import RuleError, did_you_mean
 from scrl.rules.conventions import DEFAULT, Conventions
-from scrl.rules.exact import Number, fraction
-from scrl.rules.linear import Linear
+from scrl.rules.linear import Linear, Number, fraction
 from scrl.rules.syntax import And, Compare, Formula, Implies, Not, Or
 
 

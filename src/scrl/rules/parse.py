@@ -11,10 +11,9 @@ from typing import cast
 from lark import Lark, UnexpectedInput
 
 from scrl.errors import control_character, describe_control
-from scrl.rules.actions import Actions, Piece, known_regions
-from scrl.rules.mistakes import mistake, unquoted
-from scrl.rules.place import Misplaced, PlacedRuleError, placed
+from scrl.rules.errors import Misplaced, PlacedRuleError, mistake, placed, unquoted
 from scrl.rules.syntax import Formula, Span
+from scrl.rules.transform import Actions, Piece, known_regions
 
 MAX_TEXT = 200_000
 """A rule's text has at most this many characters."""

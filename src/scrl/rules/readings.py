@@ -10,7 +10,7 @@ import re
 from fractions import Fraction
 
 from scrl.errors import RuleError
-from scrl.rules import groups
+from scrl.rules import normal
 from scrl.rules.atoms import AtomTable
 from scrl.rules.normal import AnyOf, Atom, Origin, Positive
 from scrl.rules.ruleset import Clause, RuleSet
@@ -46,14 +46,14 @@ def with_disjunct(rule_set: RuleSet, rule: int, number: int) -> AtomTable:
     chosen = disjuncts(rule_set.positive[rule])[number]
     of = f"disjunct {number + 1} of rule '{rule_set.rules[rule].name}'"
     clauses = [clause for clause in rule_set.clauses if clause.rule != rule]
-    clauses += [Clause(atoms, rule) for atoms in groups.clauses(chosen, of=of)]
+    clauses += [Clause(atoms, rule) for atoms in normal.clauses(chosen, of=of)]
     return AtomTable.from_clauses(clauses, rule_set)
 
 
 def disjunct_clauses(rule: Positive) -> tuple[tuple[str, ...], ...]:
     """A disjunct in the words of the rule language: of each clause one atom must hold."""
     return tuple(
-        tuple(atom.show() for atom in atoms) for atoms in groups.clauses(rule, of="a rule")
+        tuple(atom.show() for atom in atoms) for atoms in normal.clauses(rule, of="a rule")
     )
 
 
@@ -68,7 +68,7 @@ def _disjunct_of_each(rule_set: RuleSet, number: int) -> tuple[Clause, ...]:
             raise RuleError(f"rule '{rule.name}' has {len(ways)} disjuncts: there is no {number}")
         chosen = ways[0] if len(ways) == 1 else ways[number - 1]
         of = f"disjunct {number} of rule '{rule.name}'"
-        for atoms in groups.clauses(chosen, of=of):
+        for atoms in normal.clauses(chosen, of=of):
             if len(atoms) > 1:
                 raise RuleError(f"{of} leaves a choice of its own: it is no plain conjunction")
             found.append(Clause(atoms, index))

@@ -8,15 +8,14 @@ from functools import cached_property
 from typing import TypeAlias
 
 from scrl.errors import RuleError, check_text, did_you_mean
-from scrl.rules import groups
+from scrl.rules import normal
 from scrl.rules.build import Expression
 from scrl.rules.conventions import DEFAULT, Conventions
-from scrl.rules.exact import Number
-from scrl.rules.linear import checked_name
+from scrl.rules.errors import where
+from scrl.rules.linear import Number, checked_name
 from scrl.rules.meaning import holds
 from scrl.rules.normal import AllOf, Atom, Positive, negation_normal
 from scrl.rules.parse import parse, split_rules
-from scrl.rules.place import where
 from scrl.rules.show import show
 from scrl.rules.syntax import Compare, Formula, comparisons, regions_of
 
@@ -110,21 +109,21 @@ class RuleSet:
     @cached_property
     def clauses(self) -> tuple[Clause, ...]:
         """The clauses of every rule, rule by rule; all must hold."""
-        sizes = [groups.clauses_size(node) for node in self.positive]
+        sizes = [normal.clauses_size(node) for node in self.positive]
         for rule, size in zip(self.rules, sizes, strict=True):
-            groups.check_size(size, "clauses", f"rule '{rule.name}'")
-        whole = groups.Size(*(sum(counts) for counts in zip((0, 0), *sizes, strict=True)))
-        groups.check_size(whole, "clauses", "the rule set")
+            normal.check_size(size, "clauses", f"rule '{rule.name}'")
+        whole = normal.Size(*(sum(counts) for counts in zip((0, 0), *sizes, strict=True)))
+        normal.check_size(whole, "clauses", "the rule set")
         return tuple(
             Clause(atoms, index)
             for index, (rule, node) in enumerate(zip(self.rules, self.positive, strict=True))
-            for atoms in groups.clauses(node, of=f"rule '{rule.name}'")
+            for atoms in normal.clauses(node, of=f"rule '{rule.name}'")
         )
 
     @cached_property
-    def branches(self) -> groups.Groups:
+    def branches(self) -> normal.Groups:
         """The ways to keep all rules: in one of them every atom holds."""
-        return groups.branches(AllOf(self.positive), of="the rule set")
+        return normal.branches(AllOf(self.positive), of="the rule set")
 
     @cached_property
     def positive(self) -> tuple[Positive, ...]:

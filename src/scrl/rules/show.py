@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import assert_never
 
-from scrl.rules.exact import show_number
-from scrl.rules.linear import Linear
+from scrl.rules.linear import Linear, show_number
 from scrl.rules.syntax import And, Compare, Formula, Implies, Not, Or
-from scrl.rules.words import show_name
+
+KEYWORDS = (
+    "if",
+    "then",
+    "implies",
+    "and",
+    "or",
+    "not",
+    "within",
+    "total",
+    "average",
+    "max",
+    "min",
+)
+"""Reserved words; a region with such a name is written in double quotes."""
+
+_BARE_NAME = re.compile(r"[^\W\d]\w*")
+_ESCAPED = re.compile(r"\\(.)")
+
+
+def show_name(name: str) -> str:
+    """The name as the language writes it: bare where possible, else in double quotes."""
+    if _BARE_NAME.fullmatch(name) and name not in KEYWORDS:
+        return name
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def read_quoted(quoted: str) -> str:
+    """The name inside double quotes, with \\" and \\\\ resolved."""
+    return _ESCAPED.sub(r"\1", quoted[1:-1])
 
 
 def show(formula: Formula) -> str:

@@ -8,8 +8,7 @@ from fractions import Fraction
 from typing import ClassVar, Literal, TypeAlias, assert_never, cast, get_args
 
 from scrl.errors import RuleError
-from scrl.rules.exact import Number, exact
-from scrl.rules.linear import Linear
+from scrl.rules.linear import Linear, Number, exact
 
 Relation: TypeAlias = Literal["<=", ">=", "<", ">", "=="]
 

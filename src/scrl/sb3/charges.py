@@ -14,10 +14,10 @@ import numpy as np
 from jaxtyping import Float
 
 from scrl.density import standard_error
-from scrl.methods import configure
-from scrl.penalty import clause_violation, signed_violation
-from scrl.punish import Atoms
+from scrl.penalty import Atoms
 from scrl.rules import AtomTable, RuleSet
+from scrl.training.config import configure
+from scrl.violation import clause_violation, signed_violation
 
 
 class Charges:

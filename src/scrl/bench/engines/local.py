@@ -12,7 +12,7 @@ from scrl.bench.engines import Workers
 from scrl.bench.packing import Job, packs, rounds_of
 from scrl.bench.progress import Teller
 from scrl.errors import ScrlError
-from scrl.together import run_together
+from scrl.training.loop import run_together
 
 
 def train_jobs(

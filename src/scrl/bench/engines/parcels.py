@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from scrl.files import replacing
-from scrl.runfiles.files import RunError
-from scrl.runfiles.lock import LOCK
+from scrl.runs.files import RunError
+from scrl.runs.lock import LOCK
 
 LARGEST_PARCEL_BYTES = 2**32
 """A parcel above this size is neither packed nor unpacked."""

@@ -22,12 +22,12 @@ from scrl.bench.engines.worker import End, Manner, News, Parcelled, RoundNews, W
 from scrl.bench.packing import Job, packs
 from scrl.bench.progress import Teller
 from scrl.errors import ScrlError
-from scrl.loop import Metrics
-from scrl.outcome import TrainingResult
-from scrl.runfiles.files import RunError, parse_json
-from scrl.together import InterruptedTrainingError, finishing_the_round
-from scrl.trained import read_result
-from scrl.underway import DivergedError, Progress, Underway
+from scrl.runs.files import RunError, parse_json
+from scrl.training.algorithm import Metrics
+from scrl.training.loop import InterruptedTrainingError, finishing_the_round
+from scrl.training.progress import TrainingProgress
+from scrl.training.result import TrainingResult, read_result
+from scrl.training.run import DivergedError, Underway
 
 MOST_TRIES = 4
 """Workers that a pack may have: one, and one more for each that was lost."""
@@ -227,8 +227,8 @@ def _result(run: Underway) -> TrainingResult:
     return result
 
 
-def _progress(run: Underway, news: RoundNews) -> Progress:
-    return Progress(
+def _progress(run: Underway, news: RoundNews) -> TrainingProgress:
+    return TrainingProgress(
         run.problem, run.config, run.folder.path, news.rounds, run.rounds_in_all,
         news.env_steps, news.wall_s, Metrics(*news.metrics),
     )  # fmt: skip

@@ -20,13 +20,14 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from scrl import together
 from scrl._version import __version__
 from scrl.bench.engines.parcels import MARK, Parcel, Stamps, is_named, pack, stamps_of, unpack
 from scrl.errors import ScrlError
-from scrl.runfiles.record import PACKAGE_FOLDER
-from scrl.runs import RunFolder
-from scrl.underway import Progress, Underway
+from scrl.runs.folder import RunFolder
+from scrl.runs.record import PACKAGE_FOLDER
+from scrl.training import loop
+from scrl.training.progress import TrainingProgress
+from scrl.training.run import Underway
 
 NEWS_WITHIN_S = 1.0
 """Who asks for news waits at most this long."""
@@ -57,7 +58,7 @@ class Manner(NamedTuple):
         settings = {name: jax.config.values[name] for name in names}
         settings["jax_platforms"] = "cpu"  # workers know nothing of each other's GPU memory
         settings["jax_num_cpu_devices"] = jax.local_device_count("cpu")
-        every_s = together.CHECKPOINT_EVERY_S
+        every_s = loop.CHECKPOINT_EVERY_S
         return cls(settings, cores, every_s, None if folder is None else str(folder))
 
 
@@ -70,7 +71,7 @@ class Parcelled(NamedTuple):
 
 
 class RoundNews(NamedTuple):
-    """The numbers of `Progress`."""
+    """The numbers of `TrainingProgress`."""
 
     rounds: int
     env_steps: int
@@ -123,7 +124,7 @@ class Worker:
         os.environ["NPROC"] = str(manner.cores)
         for name, value in manner.jax.items():
             jax.config.update(name, value)
-        together.CHECKPOINT_EVERY_S = manner.checkpoint_every_s
+        loop.CHECKPOINT_EVERY_S = manner.checkpoint_every_s
 
     def identity(self) -> dict[str, str]:
         """Who this is."""
@@ -169,8 +170,8 @@ class Worker:
         sender = _Sender(self, folders)
         runs = [_opened(folder) for folder in folders]
         try:
-            together.run_together(runs, sender, is_stopped=self._stopped.is_set)
-        except together.InterruptedTrainingError:
+            loop.run_together(runs, sender, is_stopped=self._stopped.is_set)
+        except loop.InterruptedTrainingError:
             return End("stopped"), sender.changed()
         return End("done"), sender.changed()
 
@@ -206,7 +207,7 @@ class _Sender:
         self.sent: list[Stamps] = [stamps_of(folder) for folder in folders]
         self.marks = [_mark(folder) for folder in folders]
 
-    def __call__(self, now: Progress) -> None:
+    def __call__(self, now: TrainingProgress) -> None:
         numbers = tuple(np.asarray(leaf) for leaf in now.metrics)
         news = RoundNews(now.rounds, now.env_steps, now.wall_s, numbers)
         # Saved just before this call, in this thread, or not at all: no file is half-written.

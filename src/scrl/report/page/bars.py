@@ -9,8 +9,8 @@ import numpy as np
 
 from scrl.problems import Terms
 from scrl.report.figures import single_region_bounds
-from scrl.report.numbers import amount
-from scrl.worlds.palette import colour_of
+from scrl.report.words import amount
+from scrl.worlds.sweep.regions import colour_of
 
 MOST_BARS = 40
 

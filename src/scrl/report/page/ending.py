@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scrl.outcome import TrainingResult
-from scrl.prices.kept import PLAN, holds_plan, kept_answer
+from scrl.planning.plan_files import PLAN, holds_plan, kept_answer
 from scrl.problems import Terms
 from scrl.reference.answer import Loosened
-from scrl.report.numbers import amount, percent
 from scrl.report.reading import RunView
-from scrl.runs import RunError
+from scrl.report.words import amount, percent
+from scrl.runs.folder import RunError
+from scrl.training.result import TrainingResult
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scrl.driver import run_driver
 from scrl.errors import ScrlError
+from scrl.opening import run_driver
 from scrl.problems import Problem
 from scrl.report.allocation import given_over_cells
-from scrl.report.numbers import amount
 from scrl.report.page.maps import DrawnMap, draw_map, heat_pictures
 from scrl.report.page.ways import DrawnRoute, draw_route
 from scrl.report.reading import RunView
+from scrl.report.words import amount
 from scrl.route import Route
 
 MOST_ROWS = 60

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scrl.outcome import SeedResult
-from scrl.report.compared import Comparison
-from scrl.report.numbers import amount, percent
+from scrl.report.compare import Comparison
 from scrl.report.page.charts import nice
 from scrl.report.reading import RunView
+from scrl.report.words import amount, percent
+from scrl.training.result import SeedResult
 
 MOST_DOTS = 120
 

@@ -1,17 +1,22 @@
-"""What the page says of the runs of one problem, section by section."""
+"""What the page says of runs, section by section, and the one HTML file it becomes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
 
-from scrl.outcome import SeedResult, TrainingResult
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from scrl._version import __version__
+from scrl.errors import ScrlError
+from scrl.files import replacing
 from scrl.problems import Problem, Terms, difference_between
-from scrl.report.compare import compare
-from scrl.report.compared import Comparison
-from scrl.report.numbers import amount, percent
+from scrl.report.compare import Comparison, compare
 from scrl.report.page.bars import Received, RegionBars, region_bars
-from scrl.report.page.charts import Chart
+from scrl.report.page.charts import Chart, learning_charts
 from scrl.report.page.ending import (
     Figure,
     Impossible,
@@ -21,13 +26,14 @@ from scrl.report.page.ending import (
     unfinished,
     verdict_on,
 )
-from scrl.report.page.learning import learning_charts
 from scrl.report.page.origin import Origin, origin_of
 from scrl.report.page.plan import Plans, plans_of
 from scrl.report.page.spread import Spread, Whiskers, spread_of, whiskers_of
+from scrl.report.page.ways import SPEED_COLOURS
 from scrl.report.reading import RunView
-from scrl.report.words import Said, Teller
+from scrl.report.words import Said, Teller, amount, percent
 from scrl.rules import Rule
+from scrl.training.result import SeedResult, TrainingResult
 
 MOST_RULES = 60
 MOST_SEEDS = 100
@@ -236,3 +242,50 @@ def _card(problem: Terms, rule: Rule, views: Sequence[RunView]) -> RuleCard:
         outcomes.append(Outcome(view.label, index, said, best.rules[place].is_satisfied, kept_by))
     text = rule.text if len(rule.text) <= LONGEST_RULE else rule.text[:LONGEST_RULE] + " …"
     return RuleCard(rule.name, text, tuple(outcomes))
+
+
+LARGEST_PAGE_BYTES = 1_000_000
+"""A page stays below this for each run and each problem on it, whatever the map and the run."""
+
+
+def write_page(views: Sequence[RunView], path: Path) -> Path:
+    """The page as a file, whole or not at all."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ScrlError(f"{path}: a page's name ends in .html")
+    text = page_text(views)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as file:
+        file.write(text.encode("utf-8"))
+    return path
+
+
+def page_text(views: Sequence[RunView]) -> str:
+    """The page."""
+    stories = stories_of(views)
+    template = _environment().get_template("page.html")
+    return template.render(
+        stories=stories,
+        title=", ".join(dict.fromkeys(story.name for story in stories)),
+        speed_colours=SPEED_COLOURS,
+        version=__version__,
+        written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    )
+
+
+@cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=PackageLoader("scrl.report.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    found.filters["minus"] = _with_minus
+    return found
+
+
+def _with_minus(text: str) -> str:
+    """A number with a minus sign instead of a hyphen."""
+    return "\N{MINUS SIGN}" + text[1:] if text.startswith("-") else text

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from scrl.report.allocation import nearest_path_cell, on_map
 from scrl.report.page.maps import Frame, block_means, png
 from scrl.route import Route
-from scrl.worlds.palette import rgb
+from scrl.worlds.sweep.regions import rgb
 
 SPEED_COLOURS = ("#b5432a", "#d4754a", "#d6a56a", "#97aca6", "#5890ad", "#2c6c98")
 """From slow to fast; told apart by the colour-blind too, and on light and dark ground."""

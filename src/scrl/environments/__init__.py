@@ -1,0 +1,28 @@
+"""Anybody's Gymnasium environment with rules of your own."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scrl.environments.contract import EnvironmentFault as EnvironmentFault
+    from scrl.environments.policy import OutsidePolicy as OutsidePolicy
+    from scrl.environments.problem import EnvironmentProblem as EnvironmentProblem
+    from scrl.environments.problem import environment as environment
+
+_HOMES = {
+    "EnvironmentFault": "contract",
+    "EnvironmentProblem": "problem",
+    "OutsidePolicy": "policy",
+    "environment": "problem",
+}
+
+__all__ = ["EnvironmentFault", "EnvironmentProblem", "OutsidePolicy", "environment"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used: processes that only step environments need no JAX."""
+    if name in _HOMES:
+        return getattr(import_module(f"scrl.environments.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'scrl.environments' has no attribute '{name}'")

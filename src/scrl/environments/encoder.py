@@ -1,0 +1,85 @@
+"""What the networks see of somebody's environment: its observation in its own units, and prices."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from scrl.learners.actions import ActionKind
+from scrl.learners.encoders import PricedEyes
+
+FARTHEST = 10.0
+"""Features are cut off this many standard deviations from their mean."""
+
+
+class Usual(eqx.Module):
+    """Mean and variance of all observations so far, feature by feature."""
+
+    count: Float[Array, ""]
+    mean: Float[Array, " feature"]
+    variance: Float[Array, " feature"]
+
+    def with_more(self, seen: Float[Array, "*batch feature"]) -> Usual:
+        """The same over these observations too."""
+        rows = seen.reshape(-1, seen.shape[-1])
+        more = float(len(rows))
+        total = self.count + more
+        shift = rows.mean(axis=0) - self.mean
+        squares = self.count * self.variance + more * rows.var(axis=0)
+        squares = squares + shift**2 * self.count * more / total
+        return Usual(total, self.mean + shift * more / total, squares / total)
+
+
+def spread_of(usual: Usual) -> Float[Array, " feature"]:
+    """What features are divided by."""
+    return jnp.sqrt(usual.variance) + 1e-6
+
+
+class OutsideEyes(PricedEyes, eqx.Module):
+    """How observations and prices become inputs, and the critic's outputs a value."""
+
+    price_unit: Float[Array, ""]
+    """The mean reward of a step, without its sign."""
+    channel_unit: Float[Array, " channel"]
+    """Typical sizes of what the critic predicts."""
+    label_unit: Float[Array, " region"]
+    """What a step gives to a region, when it gives something; below 0 where labels count down."""
+    usual: Usual
+    actions: ActionKind = eqx.field(static=True)
+    features: int = eqx.field(static=True)
+    regions: int = eqx.field(static=True)
+    sees_prices: bool = eqx.field(static=True)
+    atoms: int = eqx.field(static=True)
+
+    @property
+    def actor_size(self) -> int:
+        return self.features + self.regions if self.sees_prices else self.features
+
+    @property
+    def critic_size(self) -> int:
+        return self.actor_size
+
+    @property
+    def blocks(self) -> None:
+        """What of somebody's features belongs to which region, nobody knows."""
+
+    def actor(
+        self, observation: Float[Array, " feature"], price: Float[Array, " region"]
+    ) -> Float[Array, " input"]:
+        """The features in standard deviations, and the prices, large ones on a log scale."""
+        shifted = (observation - self.usual.mean) / spread_of(self.usual)
+        features = jnp.clip(shifted, -FARTHEST, FARTHEST)
+        if not self.sees_prices:
+            return features
+        return jnp.concatenate([features, self.seen_prices(price)])
+
+    def seen_prices(self, price: Float[Array, " region"]) -> Float[Array, " region"]:
+        """Prices as networks see them: what a usual step in a region earns, in usual rewards."""
+        return jnp.arcsinh(price * self.label_unit / self.price_unit)
+
+    def critic(
+        self, observation: Float[Array, " feature"], price: Float[Array, " region"]
+    ) -> Float[Array, " input"]:
+        """The same."""
+        return self.actor(observation, price)

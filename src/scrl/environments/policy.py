@@ -1,0 +1,120 @@
+"""A trained policy for an external environment, and the evaluation of any policy in one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from scrl import density as densities
+from scrl.environments.driver import choose_all
+from scrl.environments.lanes import Lanes
+from scrl.environments.problem import EnvironmentProblem
+from scrl.environments.rollout import Act, run_episodes
+from scrl.environments.spaces import Actions
+from scrl.errors import PolicyError
+from scrl.evaluation import DEFAULT_EPISODES, Evaluation, checked_episodes, verdict
+from scrl.learners import SeeingPolicy
+from scrl.learners.actions import Choice
+
+
+class OutsidePolicy:
+    """What a run learned, without noise: `action = policy(observation)`."""
+
+    def __init__(self, policy: SeeingPolicy, actions: Actions) -> None:
+        self.policy, self.actions = policy, actions
+        self._of_one = jax.tree.map(lambda leaf: np.asarray(leaf)[None], policy)
+
+    @property
+    def is_random(self) -> bool:
+        return False
+
+    @property
+    def features(self) -> int:
+        """Numbers in the observations that it was trained on."""
+        return self.policy.eyes.features
+
+    def __call__(self, observation: Any) -> np.ndarray:
+        """What to do, as the environment wants it; for an observation of plain numbers."""
+        row = np.asarray(observation, np.float32).ravel()
+        if len(row) != self.features:
+            raise PolicyError(
+                f"this policy was trained on observations of {self.features} numbers, and this "
+                f"one has {len(row)}"
+            )
+        action = self.on_rows(row[None])[0]
+        return action if isinstance(self.actions.kind, Choice) else np.asarray(action)
+
+    def on_rows(self, rows: Float[np.ndarray, "lane feature"]) -> np.ndarray:
+        """The same for many observations at once."""
+        return self.actions.to_environment(np.asarray(choose_all(self._of_one, rows[None]))[0])
+
+
+def acting(policy: OutsidePolicy | Callable[[Any], Any]) -> Act:
+    """A policy, or any function of an observation, for all lanes."""
+    if isinstance(policy, OutsidePolicy):
+        return lambda lanes: policy.on_rows(lanes.features)
+
+    def act(lanes: Lanes) -> np.ndarray:
+        return np.stack([np.asarray(policy(each)) for each in lanes.observations()])
+
+    return act
+
+
+LANES = 8
+"""Environments side by side in an evaluation, where there can be as many as one likes."""
+
+
+def evaluate(
+    problem: EnvironmentProblem,
+    policy: Any,
+    *,
+    episodes: int | None = None,
+    seed: int = 0,
+    name: str | None = None,
+) -> Evaluation:
+    """Run whole episodes of a function of an observation, and hold them against the rules."""
+    if not callable(policy):
+        raise PolicyError(
+            f"in somebody's environment a policy is a function of an observation, not {policy!r}"
+        )
+    if isinstance(policy, OutsidePolicy) and policy.features != problem.observations.features:
+        raise PolicyError(
+            f"this policy was trained on observations of {policy.features} numbers, and those of "
+            f"{problem.name} have {problem.observations.features}"
+        )
+    wanted = checked_episodes(DEFAULT_EPISODES if episodes is None else episodes)
+    with problem.open(problem.source.lanes or min(LANES, wanted)) as lanes:
+        label = name or getattr(policy, "__name__", type(policy).__name__)
+        return evaluate_in(lanes, problem, policy, episodes=wanted, seed=seed, name=label)
+
+
+def evaluate_in(
+    lanes: Lanes, problem: EnvironmentProblem, policy: Any, *, episodes: int, seed: int, name: str
+) -> Evaluation:
+    """The same in lanes that are open already."""
+    seeds = np.random.SeedSequence(seed).generate_state(lanes.count) >> 1
+    each = -(-episodes // lanes.count)
+    ran = run_episodes(
+        lanes, acting(policy), each=each, seeds=seeds.tolist(), discount=problem.discount
+    )
+    # The first episodes of all lanes come first: which are left out does not hang on their length.
+    return_, amounts, steps, is_terminated = (
+        np.swapaxes(np.asarray(leaf), 0, 1).reshape(-1, *leaf.shape[2:])[:episodes]
+        for leaf in (ran.return_, ran.service, ran.steps, ran.is_terminated)
+    )
+    return Evaluation(
+        problem=problem.name,
+        policy=name,
+        unit=problem.unit,
+        return_=float(return_.mean()),
+        episodes=episodes,
+        episodes_truncated=int((~is_terminated).sum()),
+        steps=float(steps.mean()),
+        is_horizon_an_end=True,
+        units={} if isinstance(problem.counts, str) else dict(problem.counts),
+        **verdict(problem.rules, densities.from_episodes(amounts), amounts, problem.tolerance),
+    )

@@ -1,0 +1,239 @@
+"""Trained policies as functions of arrays: of a controller on a map, or of observations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from scrl.environments import OutsidePolicy
+from scrl.environments.driver import act_on
+from scrl.environments.encoder import FARTHEST, OutsideEyes, spread_of
+from scrl.export.frame import frame_of
+from scrl.export.portable import Graph, Port, draw_choice, draw_numbers
+from scrl.export.segments import ExportError
+from scrl.learners import SeeingPolicy
+from scrl.learners.actions import Choice
+from scrl.problems import Problem
+from scrl.runs.folder import KeptEnvironment
+from scrl.worlds.sweep.places import turns_of
+from scrl.worlds.sweep.world import SweepState, SweepWorld
+
+Throttle = Callable[..., Float[Array, " state"]]
+
+
+@dataclass(frozen=True)
+class SweepPolicy:
+    """What drives over a map."""
+
+    problem: Problem
+    policy: SeeingPolicy
+
+    inputs = (
+        Port("cell", "int32", (), "the path cell that the vehicle is in, from 0"),
+        Port("offset", "float32", (), "how far it is into that cell, from 0 to below 1"),
+        Port(
+            "speed", "float32", (),
+            "its own speed after the last step, in cells per step; 0 at the start",
+        ),
+        Port("gust", "float32", (), "the gust as a share of the speed; 0 in calm air"),
+    )  # fmt: skip
+    output = Port("throttle", "float32", (), "from 0 to 1, as a share of the top speed")
+
+    @classmethod
+    def of(cls, problem: Problem, policy: Any) -> SweepPolicy:
+        """The policy, if it is one that sees observations of this problem's world."""
+        if not isinstance(policy, SeeingPolicy):
+            raise ExportError(
+                "only a trained policy can be written as a function, and this run holds a plan: "
+                "export it as csv, which has the throttle of every step"
+            )
+        there = len(problem.regions)
+        if policy.regions != there:
+            raise ExportError(
+                f"the policy was trained on a map with {policy.regions} regions, and "
+                f"{problem.name} has {there}"
+            )
+        return cls(problem, policy)
+
+    @property
+    def name(self) -> str:
+        return self.problem.name
+
+    def function(self) -> Throttle:
+        return throttle_function(self.problem, self.policy)
+
+    def draw(self, graph: Graph) -> str:
+        inputs = _inputs(graph, self.problem.world, self.policy)
+        throttle = draw_numbers(graph, self.policy.network, inputs, ())
+        return graph.node("Clip", throttle, graph.constant(0.0), graph.constant(1.0))
+
+    def about(self) -> dict[str, Any]:
+        """The vehicle and the path."""
+        spec = self.problem.world_spec
+        frame = frame_of(spec)
+        path = spec.path
+        bends = np.floor(turns_of(path)).astype(int)
+        starts = np.array(path.stretches)
+        corners = np.unique([*starts, *(starts[1:] - 1), *bends, len(path.cells) - 1])
+        places = frame.places(path.cells[corners] + 0.5)
+        return {
+            "vehicle": {
+                "max_speed_cells_per_step": spec.vehicle.max_speed,
+                "inertia": spec.vehicle.inertia,
+                "crawl": spec.vehicle.crawl,
+                "next_speed": "inertia * speed + (1 - inertia) * max_speed * max(throttle, crawl)",
+            },
+            "metres_per_cell": spec.units.cell,
+            "seconds_per_step": spec.units.step,
+            "path": {
+                "cells": len(path.cells),
+                "legs_start_at_cell": list(path.legs),
+                "transits_before_cell": starts[1:].tolist(),
+                "coordinates_are": frame.sentence,
+                "corners": [
+                    [int(cell), *place]
+                    for cell, place in zip(corners.tolist(), places.tolist(), strict=True)
+                ],
+                "corners_are": "path cell and the x and y of its centre; straight in between",
+            },
+        }
+
+
+def throttle_function(problem: Problem, policy: SeeingPolicy) -> Throttle:
+    """The policy as a function of whole arrays of states."""
+    world = problem.world
+    key = jax.random.key(0)  # the policy is deterministic and does not look at it
+
+    def one(
+        cell: Int[Array, ""],
+        offset: Float[Array, ""],
+        speed: Float[Array, ""],
+        gust: Float[Array, ""],
+    ) -> Float[Array, ""]:
+        state = SweepState(cell, offset, speed, gust, jax.numpy.zeros((), int))
+        return policy(world.observe(state), key=key)
+
+    return jax.vmap(one)
+
+
+def _inputs(graph: Graph, world: SweepWorld, policy: SeeingPolicy) -> str:
+    """What the network is shown, [n, input]: as `SweepWorld.observe` and `Eyes.actor` make it."""
+    scalars = _scalars(graph, world)
+    kinds, kind_of_cell = np.asarray(world.kinds), np.asarray(world.kind_of_cell)
+
+    def seen(table: np.ndarray, ahead: int) -> str:
+        """A row of a table of kinds of cell, for the cell so far ahead."""
+        moved = graph.node("Add", "cell", graph.constant(ahead, np.int32))
+        cell = graph.node("Min", moved, graph.constant(world.length, np.int32))
+        return graph.rows(table, graph.rows(kind_of_cell, cell, np.int32))
+
+    ahead = np.asarray(world.cells_ahead).tolist()
+    if policy.eyes.sees_prices:
+        prices = kinds @ np.asarray(policy.price) / np.asarray(policy.eyes.price_unit)
+        views = [graph.column(seen(prices, each)) for each in ahead]
+        return graph.node("Concat", *scalars, seen(kinds, 0), *views, axis=1)
+    views = [seen(kinds, each) for each in ahead]
+    stretch = graph.node("Div", "cell", graph.constant(world.stride, np.int32))
+    left = graph.rows(np.asarray(world.left), stretch)
+    return graph.node("Concat", *scalars, *views, left, axis=1)
+
+
+def _scalars(graph: Graph, world: SweepWorld) -> list[str]:
+    """Progress, speed, gust, row and column."""
+    cell = graph.node("Cast", "cell", to=1)
+    along = graph.node("Add", cell, "offset")
+    progress = graph.node("Div", along, graph.constant(world.length))
+    progress = graph.node("Min", progress, graph.constant(1.0))
+    speed = graph.node("Div", "speed", graph.constant(world.numbers.max_speed))
+    gust = graph.node("Clip", "gust", graph.constant(-1.0), graph.constant(1.0))
+    place = graph.rows(np.stack(world.place, axis=1), "cell")
+    return [*(graph.column(each) for each in (progress, speed, gust)), place]
+
+
+@dataclass(frozen=True)
+class EnvironmentPolicy:
+    """What acts in somebody's environment."""
+
+    kept: KeptEnvironment
+    policy: OutsidePolicy
+
+    @property
+    def name(self) -> str:
+        return self.kept.name
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        sentence = "the numbers of an observation, as the environment gives them, in one row"
+        return (Port("observation", "float32", (self.policy.features,), sentence),)
+
+    @property
+    def output(self) -> Port:
+        actions = self.policy.actions
+        if isinstance(actions.kind, Choice):
+            first, last = actions.first, actions.first + actions.kind.count - 1
+            return Port("action", "int32", (), f"one of the choices {first} to {last}")
+        return Port("action", "float32", actions.kind.shape, "within the bounds of the actions")
+
+    def function(self) -> Callable[..., Array]:
+        actions, trained = self.policy.actions, self.policy.policy
+
+        def act(rows: Float[Array, "n feature"]) -> Array:
+            chosen = jax.vmap(lambda row: act_on(trained, row))(rows)
+            if isinstance(actions.kind, Choice):
+                return (chosen + actions.first).astype(jnp.int32)
+            low, wide = map(jnp.asarray, self._bounds())
+            return low + jnp.clip(chosen, 0.0, 1.0) * wide
+
+        return act
+
+    def draw(self, graph: Graph) -> str:
+        actions, network = self.policy.actions, cast(Any, self.policy.policy.network)
+        inputs = self._inputs(graph)
+        if isinstance(actions.kind, Choice):
+            chosen = draw_choice(graph, network, inputs)
+            moved = graph.node("Add", chosen, graph.constant(actions.first, np.int64))
+            return graph.node("Cast", moved, to=_INT32)
+        numbers = draw_numbers(graph, network, inputs, actions.kind.shape)
+        cut = graph.node("Clip", numbers, graph.constant(0.0), graph.constant(1.0))
+        low, wide = (graph.constant(each) for each in self._bounds())
+        return graph.node("Add", low, graph.node("Mul", cut, wide))
+
+    def about(self) -> dict[str, Any]:
+        """The environment and its actions."""
+        return {
+            "environment": self.kept.environment,
+            "actions": dict(self.kept.actions),
+            "observations": "what is no Box of numbers goes through gymnasium.spaces.flatten first",
+        }
+
+    def _bounds(self) -> tuple[Float[np.ndarray, "*action"], Float[np.ndarray, "*action"]]:
+        """The lowest actions, and how far it is from there to the highest."""
+        actions = self.policy.actions
+        assert not isinstance(actions.kind, Choice)  # noqa: S101 (for the type checker)
+        low, high = (np.reshape(each, actions.kind.shape) for each in (actions.low, actions.high))
+        return low.astype(np.float32), (high - low).astype(np.float32)
+
+    def _inputs(self, graph: Graph) -> str:
+        """What the network is shown, [n, input]: as `OutsideEyes.actor` makes it."""
+        trained = self.policy.policy
+        eyes = cast(OutsideEyes, trained.eyes)
+        shifted = graph.node("Sub", "observation", graph.constant(eyes.usual.mean))
+        scaled = graph.node("Div", shifted, graph.constant(spread_of(eyes.usual)))
+        cut = graph.node("Clip", scaled, graph.constant(-FARTHEST), graph.constant(FARTHEST))
+        if not eyes.sees_prices:
+            return cut
+        seen = eyes.seen_prices(trained.price)
+        states = graph.node("Shape", "observation", start=0, end=1)
+        width = graph.constant([eyes.regions], np.int64)
+        rows = graph.node("Concat", states, width, axis=0)
+        return graph.node("Concat", cut, graph.node("Expand", graph.constant(seen), rows), axis=1)
+
+
+_INT32 = 6
+"""ONNX's number for that type."""

@@ -1,0 +1,121 @@
+"""Policies with noise, as PPO wants them: numbers around a mean, or one of some choices.
+
+The mean of the Gaussian is not squashed: a sigmoid saturates at full speed before any penalty has
+grown, and then learns nothing. Instead the mean is gently pulled back into [0, 1].
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from scrl.learners.actions import Choice
+from scrl.learners.config import PpoConfig
+from scrl.learners.encoders import Eyes
+from scrl.learners.networks import Mlp, outside
+
+
+class Mean(eqx.Module):
+    """The throttle, or the numbers, that a network chooses."""
+
+    network: Mlp
+    first: float = eqx.field(static=True)
+    shape: tuple[int, ...] = eqx.field(static=True)
+
+    def __call__(self, inputs: Float[Array, " input"]) -> Float[Array, "*action"]:
+        return self.first + self.network(inputs).reshape(self.shape)
+
+
+class Gaussian(eqx.Module):
+    """Throttles around a mean, with one spread for all inputs."""
+
+    mean: Mean
+    free_log_spread: Float[Array, "*action"]
+    least_spread: float = eqx.field(static=True)
+
+    @property
+    def without_noise(self) -> Mean:
+        return self.mean
+
+    @property
+    def log_spread(self) -> Float[Array, "*action"]:
+        return jnp.maximum(self.free_log_spread, math.log(self.least_spread))
+
+    def explore(
+        self, inputs: Float[Array, " input"], noise: Float[Array, "*action"]
+    ) -> tuple[Float[Array, "*action"], Float[Array, ""]]:
+        """An action and its log probability; the noise is standard normal."""
+        mean = self.mean(inputs)
+        action = mean + noise * jnp.exp(self.log_spread)
+        return action, self._log_probability(mean, action)
+
+    def judge(
+        self, config: PpoConfig, inputs: Float[Array, " input"], action: Float[Array, "*action"]
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """The log probability of an action, and the pull on the mean."""
+        mean = self.mean(inputs)
+        return self._log_probability(mean, action), config.pull * outside(mean).sum()
+
+    def _log_probability(
+        self, mean: Float[Array, "*action"], action: Float[Array, "*action"]
+    ) -> Float[Array, ""]:
+        score = (action - mean) / jnp.exp(self.log_spread)
+        each = -0.5 * score**2 - self.log_spread - 0.5 * math.log(2.0 * math.pi)
+        return each.sum()
+
+
+class Favourite(eqx.Module):
+    """The choice that a network likes best."""
+
+    network: Mlp
+
+    def __call__(self, inputs: Float[Array, " input"]) -> Int[Array, ""]:
+        return jnp.argmax(self.network(inputs))
+
+
+class Categorical(eqx.Module):
+    """Choices with odds from a network."""
+
+    network: Mlp
+
+    @property
+    def without_noise(self) -> Favourite:
+        return Favourite(self.network)
+
+    def explore(
+        self, inputs: Float[Array, " input"], noise: Float[Array, " choice"]
+    ) -> tuple[Int[Array, ""], Float[Array, ""]]:
+        """A choice and its log probability; the noise is standard normal.
+
+        -log(-log(Phi(noise))) has the distribution of Gumbel, whose largest sum with the
+        logarithms of the odds is a fair draw.
+        """
+        likes = jax.nn.log_softmax(self.network(inputs))
+        choice = jnp.argmax(likes - jnp.log(-jax.scipy.special.log_ndtr(noise)))
+        return choice, likes[choice]
+
+    def judge(
+        self, config: PpoConfig, inputs: Float[Array, " input"], action: Int[Array, ""]
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """The log probability of a choice, and what being decided costs."""
+        likes = jax.nn.log_softmax(self.network(inputs))
+        return likes[action], config.entropy * jnp.sum(jnp.exp(likes) * likes)
+
+
+Chooser: TypeAlias = Gaussian | Categorical
+
+
+def chooser(config: PpoConfig, eyes: Eyes, *, key: PRNGKeyArray) -> Chooser:
+    """An untrained policy for what these eyes see and what can be chosen."""
+    actions = eyes.actions
+    outputs = actions.count if isinstance(actions, Choice) else actions.size
+    network = Mlp(eyes.actor_size, config.hidden, outputs, last_scale=0.01, key=key)
+    if isinstance(actions, Choice):
+        return Categorical(network)
+    spread = jnp.full(actions.shape, jnp.log(jnp.asarray(config.first_spread, float)))
+    return Gaussian(Mean(network, config.first_mean, actions.shape), spread, config.least_spread)

@@ -1,0 +1,139 @@
+"""What the networks are shown: an observation and, if they may see them, the prices.
+
+A price is what a step in a region earns under the present kappa (-E sigma). A policy that sees the
+prices around it answers a change of kappa at once; one that does not must be taught it again. And
+since punished rewards are linear in the labels, the critic can learn what lies behind the prices,
+the return and what each region will still receive, which stays true when kappa moves.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from scrl.learners.actions import THROTTLE, Numbers
+from scrl.learners.networks import Blocks
+from scrl.worlds.sweep.observation import (
+    OBSERVED_SCALARS,
+    VIEWS,
+    observation_size,
+    read_observation,
+)
+
+
+class Eyes(Protocol):
+    """What learners must know of how observations and prices become inputs, whatever the world."""
+
+    @property
+    def price_unit(self) -> Float[Array, ""]: ...
+    @property
+    def channel_unit(self) -> Float[Array, " channel"]: ...
+    @property
+    def regions(self) -> int: ...
+    @property
+    def sees_prices(self) -> bool: ...
+    @property
+    def atoms(self) -> int: ...
+    @property
+    def actions(self) -> Any: ...
+    @property
+    def features(self) -> int: ...
+    @property
+    def actor_size(self) -> int: ...
+    @property
+    def critic_size(self) -> int: ...
+    @property
+    def channels(self) -> int: ...
+    @property
+    def blocks(self) -> Blocks | None: ...
+    def actor(self, observation: Array, price: Array) -> Array: ...
+    def critic(self, observation: Array, price: Array) -> Array: ...
+    def value(self, channels: Array, price: Array) -> Array: ...
+
+
+class PricedEyes:
+    """Eyes whose critic predicts what lies behind the prices, if they may see them."""
+
+    regions: int
+    sees_prices: bool
+
+    @property
+    def channels(self) -> int:
+        """What the critic predicts: the punished return, or the return and each region's labels."""
+        return 1 + self.regions if self.sees_prices else 1
+
+    def value(
+        self, channels: Float[Array, "*batch channel"], price: Float[Array, "*batch region"]
+    ) -> Float[Array, "*batch"]:
+        """The channels at their price: return + price . labels."""
+        return at_price(channels, price) if self.sees_prices else channels[..., 0]
+
+
+class SweepEyes(PricedEyes, eqx.Module):
+    """How observations and prices become inputs, and the critic's outputs a value."""
+
+    price_unit: Float[Array, ""]
+    """A price of this size is a large one: the mean reward of a step, without its sign."""
+    channel_unit: Float[Array, " channel"]
+    """Typical sizes of what the critic predicts."""
+    regions: int = eqx.field(static=True)
+    sees_prices: bool = eqx.field(static=True)
+    atoms: int = eqx.field(static=True, default=0)
+    """How many atoms a method is told: learners with multipliers of their own must know."""
+
+    @property
+    def actions(self) -> Numbers:
+        """What a policy chooses."""
+        return THROTTLE
+
+    @property
+    def features(self) -> int:
+        """Numbers in an observation."""
+        return observation_size(self.regions)
+
+    @property
+    def actor_size(self) -> int:
+        if not self.sees_prices:
+            return self.features
+        return OBSERVED_SCALARS + self.regions + VIEWS
+
+    @property
+    def critic_size(self) -> int:
+        if not self.sees_prices:
+            return self.features
+        return OBSERVED_SCALARS + 4 * self.regions
+
+    @property
+    def blocks(self) -> Blocks | None:
+        """Where the regions' own inputs lie among the critic's; none without a channel for each."""
+        return Blocks(OBSERVED_SCALARS, 4) if self.sees_prices else None
+
+    def actor(
+        self, observation: Float[Array, " feature"], price: Float[Array, " region"]
+    ) -> Float[Array, " input"]:
+        """The scalars, the regions served here, and the price here and at the places ahead."""
+        if not self.sees_prices:
+            return observation
+        seen = read_observation(observation)
+        return jnp.concatenate([seen.scalars, seen.views[0], seen.views @ price / self.price_unit])
+
+    def critic(
+        self, observation: Float[Array, " feature"], price: Float[Array, " region"]
+    ) -> Float[Array, " input"]:
+        """The scalars, the regions here, what is left of each, its price, and their product."""
+        if not self.sees_prices:
+            return observation
+        seen = read_observation(observation)
+        scaled = price / self.price_unit
+        parts = [seen.scalars, seen.views[0], seen.left, scaled, seen.left * scaled]
+        return jnp.concatenate(parts)
+
+
+def at_price(
+    channels: Float[Array, "*batch channel"], price: Float[Array, "*batch region"]
+) -> Float[Array, "*batch"]:
+    """return + price . labels, where the channels are the return and the labels."""
+    return channels[..., 0] + jnp.sum(channels[..., 1:] * price, axis=-1)

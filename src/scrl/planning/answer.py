@@ -1,0 +1,171 @@
+"""What a planner answers: plans, what they do to the rules, and how near they are to the best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from scrl.evaluation import Evaluation
+from scrl.planning.policy import PricePolicy
+from scrl.policies import Schedule
+from scrl.problems import Problem
+from scrl.reference import Reference, Status
+from scrl.reference.answer import Taken
+from scrl.reference.priced import Disjunct
+from scrl.violation import signed_violation
+
+WHY = ("conflict", "relax", "alternatives", "vehicle_hints")
+"""What a reference says of rules that are impossible."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Part of the path, and the prices there."""
+
+    share: float
+    """Of the path's cells."""
+    prices: dict[str, float]
+    """Return for a step in each region."""
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """Prices to drive by, and how often."""
+
+    weight: float
+    """Share of the episodes."""
+    stretches: tuple[Stretch, ...]
+    """In the order of the path; prices change from one to the next."""
+    policy: PricePolicy | Schedule
+
+    @classmethod
+    def of(
+        cls,
+        weight: float,
+        names: Sequence[str],
+        prices: Float[np.ndarray, "part region"],
+        policy: PricePolicy | Schedule,
+    ) -> Plan:
+        """From prices on equal parts of the path."""
+        changes = np.flatnonzero((np.diff(prices, axis=0) != 0.0).any(axis=1)) + 1
+        edges = [0, *changes.tolist(), len(prices)]
+        stretches = tuple(
+            Stretch(
+                (end - start) / len(prices), dict(zip(names, prices[start].tolist(), strict=True))
+            )
+            for start, end in pairwise(edges)
+        )
+        return cls(weight, stretches, policy)
+
+    def __repr__(self) -> str:
+        return f"<Plan for {self.weight:.1%} of the episodes, {len(self.stretches)} stretches>"
+
+    @property
+    def prices(self) -> dict[str, float]:
+        """Return for a step in each region, on average along the path."""
+        return {
+            name: sum(each.share * each.prices[name] for each in self.stretches)
+            for name in self.stretches[0].prices
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """The prices, and where they change."""
+        stretches = [{"share": each.share, "prices": each.prices} for each in self.stretches]
+        return {"weight": self.weight, "prices": self.prices, "stretches": stretches}
+
+
+def holds(evaluation: Evaluation, confidence: float | None) -> bool:
+    """In expectation, and in as many single episodes as were asked for."""
+    alone = 0.0 if confidence is None else confidence * evaluation.episodes
+    return evaluation.is_satisfied and evaluation.episodes_satisfied >= alone
+
+
+@dataclass(frozen=True, repr=False)
+class Answer:
+    """What was found for one rule set."""
+
+    problem: Problem
+    evaluation: Evaluation
+    reference: Reference
+    plans: tuple[Plan, ...]
+    """One, or several of which each episode draws one by its weight."""
+    branch: tuple[Taken, ...]
+    """The disjunct that each clause rests on."""
+    disjuncts: tuple[Disjunct, ...]
+    """The ways to keep each rule that leaves a choice, and what they would return."""
+    warnings: tuple[str, ...]
+    wall_s: float
+    confidence: float | None = None
+
+    @property
+    def is_satisfied(self) -> bool:
+        return holds(self.evaluation, self.confidence)
+
+    @property
+    def status(self) -> str:
+        """`satisfied`, `violated`, or `impossible` (proven by the reference)."""
+        if self.is_satisfied:
+            return "satisfied"
+        return "impossible" if self.reference.status is Status.INFEASIBLE else "violated"
+
+    @property
+    def gap(self) -> float | None:
+        """(reference return - return) / |reference return|; none where rules are impossible."""
+        best = self.reference.return_
+        return None if best is None else (best - self.evaluation.return_) / abs(best)
+
+    def is_met(self, way: Disjunct) -> bool:
+        """Whether the densities of the plan keep this way; the search may have aimed at another."""
+        table, density = self.problem.atoms, list(self.evaluation.density.values())
+        over = signed_violation(table.coefficients, table.bounds, np.array(density))
+        met = np.flatnonzero(np.asarray(over) <= self.problem.tolerance)
+        return way.rests_on({(way.rule, table.atoms[index].show()) for index in met})
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields of the command contract."""
+        reference = self.reference.to_json()
+        return {
+            **self.evaluation.to_json(),
+            "status": self.status,
+            "branch": [each.to_json() for each in self.branch],
+            "disjuncts": [
+                {
+                    "rule": each.rule,
+                    "text": each.text,
+                    "return": each.return_,
+                    "decided": each.is_decided,
+                    "taken": each.is_taken,
+                    "met": self.is_met(each),
+                }
+                for each in self.disjuncts
+            ],
+            "prices": self.plans[0].prices,
+            "plans": [plan.to_json() for plan in self.plans],
+            "reference": self.reference.return_,
+            "gap": self.gap,
+            **{name: reference[name] for name in WHY},
+            "warnings": list(self.warnings),
+            "wall_s": self.wall_s,
+        }
+
+    @property
+    def summary(self) -> str:
+        """The status and how near the best it is, in a few words."""
+        gap = "" if self.gap is None else f", {self.gap:.1%} from the reference"
+        return f"{self.status}{gap} ({self.wall_s:.2f} s)"
+
+    def __repr__(self) -> str:
+        return f"<Answer {self.problem.name}: return {self.evaluation.return_:.2f}, {self.summary}>"
+
+    def _repr_html_(self) -> str:
+        """What the plan does as tables, for notebooks."""
+        return self.evaluation._repr_html_() + escape(self.summary)
+
+    def __str__(self) -> str:
+        return f"{self.evaluation}\n  {self.summary}"

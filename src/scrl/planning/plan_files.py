@@ -1,0 +1,122 @@
+"""Answers on disk: a run folder with a plan in it, so that it can be drawn, judged and exported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scrl.errors import PolicyError
+from scrl.planning import store
+from scrl.planning.answer import Answer
+from scrl.planning.drives import PARTS, PriceDriver
+from scrl.planning.policy import PricePolicy
+from scrl.policies import Schedule
+from scrl.problems import Problem
+from scrl.runs.files import Each, Range, damage_in, read_json, write_json
+from scrl.runs.folder import RunFolder, RunRecord
+from scrl.training.result import SeedResult, TrainingResult
+
+METHOD = "ask"
+PLAN = "plan.json"
+WEIGHTS_WITHIN = 1e-3
+"""Rounding aside, the weights of all plans add up to 1."""
+_KEPT_PLAN = {
+    "weight": Range(int | float, 0.0, 1.0 + WEIGHTS_WITHIN),
+    "stretches": [{"share": Range(int | float, 0.0, 1.0), "prices": Each(int | float)}],
+    "throttles": list | None,
+}
+
+
+def keep(answer: Answer, learned: store.Learned, path: Path | str, *, seed: int) -> RunFolder:
+    """Write an answer as a new run folder; what is there is never overwritten."""
+    settings = {"confidence": answer.confidence, "policy": learned.made}
+    record = RunRecord.now(answer.problem.name, METHOD, settings, (seed,))
+    folder = RunFolder.create(path, answer.problem, record)
+    if answer.problem.world_spec.is_random:
+        store.save(folder.path, learned)
+    plans = [
+        {
+            "weight": plan.weight,
+            "stretches": plan.to_json()["stretches"],
+            "throttles": _throttles(plan.policy),
+        }
+        for plan in answer.plans
+    ]
+    write_json(folder.path / PLAN, {"answer": answer.to_json(), "plans": plans})
+    result = TrainingResult(
+        answer.problem.name, METHOD, answer.reference.return_,
+        (SeedResult(seed, answer.evaluation, answer.gap),), 0, answer.wall_s, folder.path,
+    )  # fmt: skip
+    folder.save_result(result.to_json())
+    return folder
+
+
+def holds_plan(path: Path | str) -> bool:
+    """Whether a folder is one of `scrl ask --out`."""
+    return RunFolder.open(path).record.method == METHOD
+
+
+def kept_answer(path: Path | str) -> dict[str, Any]:
+    """What `scrl ask` answered, as the JSON fields of the command."""
+    return read_json(RunFolder.open(path).path / PLAN, {"answer": dict})["answer"]
+
+
+def kept_plans(path: Path | str) -> list[tuple[float, PricePolicy | Schedule]]:
+    """What drives the plans of a folder and in which share of episodes, the most driven first."""
+    folder = RunFolder.open(path)
+    file = folder.path / PLAN
+    plans = read_json(file, {"plans": [_KEPT_PLAN]})["plans"]
+    with damage_in(file):
+        found = [(float(each["weight"]), _policy(folder, each)) for each in plans]
+    if abs(sum(weight for weight, _ in found) - 1.0) > WEIGHTS_WITHIN:
+        raise PolicyError(f"{file}: damaged: the weights of its plans do not add up to 1")
+    return sorted(found, key=lambda each: -each[0])
+
+
+def kept_conflict(path: Path | str) -> tuple[str, ...]:
+    """Names of the rules that were found impossible to keep together; none if they were not."""
+    file = RunFolder.open(path).path / PLAN
+    answer = read_json(file, {"answer": dict})["answer"]
+    try:
+        if answer["status"] != "impossible":
+            return ()
+        return tuple(str(each["rule"]) for each in answer["conflict"])
+    except (KeyError, TypeError) as error:
+        raise PolicyError(f"{file}: damaged: {error}") from None
+
+
+def _policy(folder: RunFolder, plan: Any) -> PricePolicy | Schedule:
+    if plan["throttles"] is not None:
+        return Schedule.of(_numbers(plan["throttles"], low=0.0, high=1.0))
+    problem = folder.problem()
+    prices = _prices(problem, plan["stretches"])
+    learned = store.load(folder.path)
+    return PriceDriver(learned.ahead, problem.world_spec, problem.world).policy(prices)
+
+
+def _throttles(policy: PricePolicy | Schedule) -> list[float] | None:
+    """Those of a schedule, without what only fills it up; none for a policy that looks."""
+    if not isinstance(policy, Schedule):
+        return None
+    throttles = np.asarray(policy.throttles)
+    changes = np.flatnonzero(np.diff(throttles) != 0.0)
+    return throttles[: changes[-1] + 2 if len(changes) else 1].tolist()
+
+
+def _numbers(values: Any, *, low: float, high: float) -> np.ndarray:
+    found = np.asarray(values, float)
+    if found.ndim != 1 or not len(found) or not ((low <= found) & (found <= high)).all():
+        raise ValueError(f"throttles must be numbers from {low:g} to {high:g}")
+    return found
+
+
+def _prices(problem: Problem, stretches: list[Any]) -> np.ndarray:
+    """Prices on each part of the path."""
+    names = problem.world_spec.regions.names
+    rows = [[float(each["prices"][name]) for name in names] for each in stretches]
+    counts = [round(float(each["share"]) * PARTS) for each in stretches]
+    if sum(counts) != PARTS or not np.isfinite(rows).all():
+        raise ValueError("the stretches do not make up the path, or a price is not a number")
+    return np.repeat(np.array(rows), counts, axis=0)

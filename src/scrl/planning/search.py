@@ -1,0 +1,121 @@
+"""Rules -> prices: multipliers that make the price policy keep some atoms at the least cost.
+
+The fluid proposes multipliers; the true world does not quite do what the fluid says, so plans are
+driven, and a small linear program mixes those driven so far to keep the atoms at the least cost
+(column generation with the policy as the oracle). Its multipliers, points between those of the
+plans it mixes, and those plans spliced along the path, are driven next. The best single plan that
+keeps every rule is the answer; where there is none, the mixture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from scrl.planning.drives import PriceDriver
+from scrl.planning.pool import Aim, Mixture, Pool
+from scrl.planning.proposals import Proposals
+from scrl.problems import Problem
+from scrl.reference.priced import PricedBranch
+
+GOOD_ENOUGH, GOOD_ENOUGH_BY_CHANCE = 0.003, 0.01
+"""A single plan this share of the return from the best mixture ends the search; later rounds are
+content with more. Where chance plays a part a round takes much longer."""
+CONTENT = 4
+"""Rounds after which twice as much is good enough."""
+TOO_DEAR = 0.05
+"""A single plan that costs this share more than the best mixture is no answer while that is."""
+MOST_ANSWERS = 8
+"""Single plans that are offered."""
+MOST_BROKEN_ROUNDS = 30
+"""Where no mixture keeps the branch after so many rounds, it is given up."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """One plan, or several with weights."""
+
+    prices: Float[np.ndarray, "plan part region"]
+    """In return per step, on each part of the path."""
+    weights: Float[np.ndarray, " plan"]
+    throttles: tuple[Float[np.ndarray, " step"], ...]
+    """Of each plan in the first episode of the search."""
+
+
+class PlanSearch:
+    """Drives plans for one branch until one is good enough."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        branch: PricedBranch,
+        driver: PriceDriver,
+        aim: Aim,
+        *,
+        seed: int = 0,
+        before: PlanSearch | None = None,
+    ) -> None:
+        self.aim = aim
+        self.pool = Pool(problem, branch, driver, aim, seed=seed)
+        self.proposals = Proposals(self.pool, seed=seed)
+        self.pool.most_steps = self.proposals.patience()
+        self.starts = self.proposals.first() if before is None else before.pool.best()
+
+    def run(self) -> Iterator[Found]:
+        """Drive until a single plan is good enough; then what may be answered, best first.
+
+        A plan is a chain of choices, and the last bit of a number may tip one of them. So where
+        nothing is left to chance a plan is its throttles, and not the prices that led to them.
+        """
+        self._drive()
+        mixture = self.pool.mix()
+        limit = mixture.return_ - TOO_DEAR * abs(mixture.return_)
+        kept = self.pool.kept()[:MOST_ANSWERS]
+        is_fair = self.pool.returns[kept] >= limit
+        yield from (self._alone(plan) for plan in kept[is_fair])
+        if not self.aim.may_mix:
+            return
+        singles = [self._alone(plan) for plan in kept[~is_fair]]
+        mixtures = [self._mixed(mixed) for mixed in (mixture, self.pool.mix(inset=0.0))]
+        # A mixture keeps rules in expectation; where single episodes count, a dear plan does more.
+        yield from [*mixtures, *singles] if self.aim.confidence is None else [*singles, *mixtures]
+
+    def broken(self) -> Int[np.ndarray, " broken"]:
+        """The atoms, by their numbers in the problem, that no mixture so far keeps."""
+        return self.pool.branch.atoms[self.pool.mix(inset=0.0).is_broken]
+
+    def _alone(self, plan: int) -> Found:
+        return self._found(np.array([plan]), np.ones(1))
+
+    def _mixed(self, mixture: Mixture) -> Found:
+        weights = mixture.weights[mixture.used]
+        return self._found(mixture.used, weights / weights.sum())
+
+    def _found(self, plans: Int[np.ndarray, " plan"], weights: Float[np.ndarray, " plan"]) -> Found:
+        throttles = tuple(self.pool.throttles[plan] for plan in plans)
+        return Found(self.pool.effort * self.pool.prices[plans], weights, throttles)
+
+    def _drive(self) -> None:
+        pool = self.pool
+        pool.add(self.starts)
+        for round_ in range(self.aim.rounds):
+            mixture = pool.mix()
+            if self._is_good_enough(mixture, round_):
+                break
+            if mixture.is_broken.any():
+                if round_ >= MOST_BROKEN_ROUNDS:
+                    break
+                if pool.was_broken_off:  # perhaps some cells can only be served at a crawl
+                    pool.most_steps = float("inf")
+            pool.add(self.proposals.next(mixture))
+
+    def _is_good_enough(self, mixture: Mixture, round_: int) -> bool:
+        """Whether a single plan that keeps every rule is nearly as good as the mixture."""
+        enough = GOOD_ENOUGH if self.aim.episodes == 1 else GOOD_ENOUGH_BY_CHANCE
+        enough *= 2.0 ** (round_ / CONTENT)
+        returns = self.pool.returns[self.pool.is_kept]
+        limit = mixture.return_ - enough * abs(mixture.return_)
+        return bool((returns >= limit).any())

@@ -1,0 +1,260 @@
+"""From the parse tree to a formula, bottom-up and without recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from contextvars import ContextVar
+from fractions import Fraction
+from functools import wraps
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias, cast
+
+from lark import Token, Transformer
+
+from scrl.errors import RuleError, did_you_mean
+from scrl.rules.errors import Misplaced, printable
+from scrl.rules.linear import Linear, bounded, combine, read_number, reciprocal, region
+from scrl.rules.show import KEYWORDS, read_quoted, show_name
+from scrl.rules.syntax import And, Compare, Formula, Implies, Not, Or, Relation, Span
+
+_MIRROR: dict[Relation, Relation] = {"<=": ">=", ">=": "<=", "<": ">", ">": "<", "==": "=="}
+
+
+class Extremum(NamedTuple):
+    """max(...) or min(...), before the comparison around it is known."""
+
+    name: str
+    parts: tuple[Linear, ...]
+
+
+class Side(NamedTuple):
+    """One side of a comparison, and where it stands in the text."""
+
+    value: Linear | Extremum
+    span: Span
+
+
+def chain(
+    sides: Sequence[Side], relations: Sequence[Relation], band: tuple[Fraction, Span] | None
+) -> Formula:
+    """a <= b <= c is a <= b and b <= c; the band goes to every equality of the chain."""
+    if band is not None and "==" not in relations:
+        raise RuleError("a band (within) belongs to an equality, and there is no == here")
+    links = [
+        _link(left, relation, right, band)
+        for (left, right), relation in zip(pairwise(sides), relations, strict=True)
+    ]
+    return links[0] if len(links) == 1 else And(tuple(links))
+
+
+def _link(
+    left: Side, relation: Relation, right: Side, band: tuple[Fraction, Span] | None
+) -> Formula:
+    own_band = band if relation == "==" else None
+    span = Span(left.span.start, own_band[1].end if own_band else right.span.end)
+    match left.value, right.value:
+        case Linear() as low, Linear() as high:
+            return Compare(low, relation, high, own_band[0] if own_band else None, span)
+        case Extremum(name, parts), Linear() as high:
+            compares = [Compare(part, relation, high, None, span) for part in parts]
+            return _extreme(name, relation, compares)
+        case Linear() as low, Extremum(name, parts):
+            compares = [Compare(low, relation, part, None, span) for part in parts]
+            return _extreme(name, _MIRROR[relation], compares)
+        case _:
+            raise RuleError("max(...) or min(...) on both sides: write the comparisons one by one")
+
+
+def _extreme(name: str, relation: Relation, compares: list[Compare]) -> Formula:
+    """max <= b means all parts are, max >= b that one is; min the other way round."""
+    if relation == "==":
+        raise RuleError(f"{name}(...) in an equality is not allowed: use <=, >=, < or >")
+    if len(compares) == 1:
+        return compares[0]
+    is_all = (name == "max") == (relation in ("<=", "<"))
+    return And(tuple(compares)) if is_all else Or(tuple(compares))
+
+
+known_regions: ContextVar[Collection[str] | None] = ContextVar("known_regions", default=None)
+"""The regions that the rule being parsed may name; None: any. (The parser is shared by threads.)"""
+
+_RELATIONS: dict[str, Relation] = {
+    "<=": "<=",
+    "≤": "<=",
+    ">=": ">=",
+    "≥": ">=",
+    "<": "<",
+    ">": ">",
+    "==": "==",
+    "=": "==",
+}
+
+
+class Piece(NamedTuple):
+    """A value that was read, and where it stands."""
+
+    value: Linear | Extremum | Formula
+    span: Span
+
+
+Child: TypeAlias = Piece | Token
+
+
+def _span(child: Child) -> Span:
+    if isinstance(child, Token):
+        return Span(cast("int", child.start_pos), cast("int", child.end_pos))
+    return child.span
+
+
+def _placed(action: Callable[[Any, list[Child]], Any]) -> Callable[[Any, list[Child]], Piece]:
+    """Gives the action's value its place in the text, and an error inside it the same one."""
+
+    @wraps(action)
+    def with_place(self: object, children: list[Child]) -> Piece:
+        span = Span(_span(children[0]).start, _span(children[-1]).end)
+        try:
+            return Piece(action(self, children), span)
+        except RuleError as error:
+            raise Misplaced(str(error), span) from error
+
+    return with_place
+
+
+def _placed_token(action: Callable[[Any, str], Linear]) -> Callable[[Any, Token], Piece]:
+    """The same for a single token."""
+    on_children = _placed(lambda self, children: action(self, cast("str", children[0])))
+    return lambda self, token: on_children(self, [token])
+
+
+class Actions(Transformer[Token, Piece]):
+    """One method for each alternative and valued token of grammar.lark; it keeps no state."""
+
+    @_placed_token
+    def NUMBER(self, literal: str) -> Linear:  # noqa: N802 - lark finds it by the token's name
+        return Linear((), read_number(literal))
+
+    @_placed_token
+    def NAME(self, name: str) -> Linear:  # noqa: N802
+        return _known(str(name))
+
+    @_placed_token
+    def QUOTED(self, quoted: str) -> Linear:  # noqa: N802
+        return _known(read_quoted(quoted))
+
+    @_placed
+    def group(self, children: list[Child]) -> Linear | Extremum | Formula:
+        return cast("Piece", children[1]).value
+
+    @_placed
+    def call(self, children: list[Child]) -> Linear | Extremum:
+        name, parts = str(children[0]), [_linear(part) for part in children[2::2]]
+        if name in ("max", "min"):
+            return Extremum(name, tuple(parts))
+        weight = Fraction(1, len(parts) if name == "average" else 1)
+        return combine((weight, part) for part in parts)
+
+    @_placed
+    def sign(self, children: list[Child]) -> Linear:
+        is_negative = sum(child == "-" for child in children[:-1]) % 2 == 1
+        return combine([(Fraction(-1 if is_negative else 1), _linear(children[-1]))])
+
+    @_placed
+    def product(self, children: list[Child]) -> Linear:
+        factor, linear = Fraction(1), None
+        for operator, child in zip(("*", *children[1::2]), children[::2], strict=True):
+            value = _linear(child)
+            if operator == "*" and not value.is_constant:
+                linear = _only_region(linear, value, child)
+            else:
+                factor *= value.constant if operator == "*" else _reciprocal(value, child)
+            bounded(factor)
+        return combine([(factor, linear or Linear((), 1))])
+
+    @_placed
+    def sum(self, children: list[Child]) -> Linear:
+        operators = ("+", *children[1::2])
+        return combine(
+            (Fraction(-1 if operator == "-" else 1), _linear(child))
+            for operator, child in zip(operators, children[::2], strict=True)
+        )
+
+    @_placed
+    def comparison(self, children: list[Child]) -> Formula:
+        band = None
+        if getattr(children[-2], "type", "") == "WITHIN":
+            band = _band(children[-1]), _span(children[-1])
+            children = children[:-2]
+        sides = [Side(_side(child), _span(child)) for child in children[::2]]
+        return chain(sides, [_RELATIONS[str(child)] for child in children[1::2]], band)
+
+    @_placed
+    def denial(self, children: list[Child]) -> Formula:
+        return Not(_formula(children[1]))
+
+    @_placed
+    def conjunction(self, children: list[Child]) -> Formula:
+        return And(tuple(_formula(child) for child in children[::2]))
+
+    @_placed
+    def disjunction(self, children: list[Child]) -> Formula:
+        return Or(tuple(_formula(child) for child in children[::2]))
+
+    @_placed
+    def implication(self, children: list[Child]) -> Formula:
+        return Implies(_formula(children[0]), _formula(children[2]))
+
+    @_placed
+    def conditional(self, children: list[Child]) -> Formula:
+        return Implies(_formula(children[1]), _formula(children[3]))
+
+
+def _known(name: str) -> Linear:
+    """The density of a region that the world knows."""
+    linear = region(name)
+    known = known_regions.get()
+    if known is None or name in known:
+        return linear
+    if name.lower() in KEYWORDS:
+        raise RuleError(f"unknown region '{name}': did you mean '{name.lower()}'?")
+    raise RuleError(
+        f"unknown region '{printable(name)}'{did_you_mean(name, map(show_name, known))}"
+    )
+
+
+def _side(child: Child) -> Linear | Extremum:
+    return cast("Linear | Extremum", cast("Piece", child).value)
+
+
+def _formula(child: Child) -> Formula:
+    return cast("Formula", cast("Piece", child).value)
+
+
+def _linear(child: Child) -> Linear:
+    value = _side(child)
+    if isinstance(value, Extremum):
+        message = f"{value.name}(...) must stand alone on one side of a comparison"
+        raise Misplaced(message, _span(child))
+    return value
+
+
+def _only_region(found: Linear | None, factor: Linear, child: Child) -> Linear:
+    if found is not None:
+        raise Misplaced("not linear: a product of two regions", _span(child))
+    return factor
+
+
+def _reciprocal(divisor: Linear, child: Child) -> Fraction:
+    try:
+        return reciprocal(divisor)
+    except RuleError as error:
+        raise Misplaced(str(error), _span(child)) from error
+
+
+def _band(child: Child) -> Fraction:
+    """The width after `within`."""
+    width = _linear(child)
+    if not width.is_constant:
+        raise Misplaced("the band after 'within' is a number, not a region", _span(child))
+    if width.constant < 0:
+        raise Misplaced("the band after 'within' is negative", _span(child))
+    return width.constant

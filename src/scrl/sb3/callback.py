@@ -1,0 +1,240 @@
+"""`KeepRules`: the callback that measures densities, moves kappa, and hands out the best policy.
+
+The loop of Algorithm 2 around an algorithm of SB3: every so many steps the policy drives whole
+episodes without noise, in environments of its own; their density moves kappa; what the algorithm
+is paid changes with it.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
+
+from scrl.errors import ScrlError, did_you_mean
+from scrl.evaluation import Evaluation
+from scrl.sb3.measuring import Episodes, MeasuringLanes, evaluate
+from scrl.sb3.replay import repricing
+from scrl.sb3.wrapper import Ruled
+from scrl.settings import check_settings, setting
+from scrl.training.algorithm import SETTLE_FROM, SETTLE_TO
+from scrl.violation import automatic_kappa_rate, largest_step
+
+
+@dataclass(frozen=True)
+class KeepingConfig:
+    """How often the policy is measured, and how kappa moves."""
+
+    every: int = setting(2_000, "Steps of learning between two moves of kappa.", low=1)
+    episodes: int = setting(
+        16, "Episodes behind each measurement, where chance may play a part.", low=1, high=100_000
+    )
+    kappa_rate: float | None = setting(
+        None, "Beta: how far kappa moves per unit of violation (none: by the world's scale).",
+        low=0.0, high=1e9,
+    )  # fmt: skip
+    last_kappa_rate: float = setting(
+        0.3, "Beta at the end, as a share of that at the start.", low=0.0, high=1.0
+    )
+    inset: float = setting(
+        0.5, "How far inside each bound kappa aims, in steps of service.", low=0.0, high=1e6
+    )
+    deviations: float = setting(
+        2.0, "Standard errors that a measured density must lie inside its bounds.",
+        low=0.0, high=10.0,
+    )  # fmt: skip
+    settle: int = setting(
+        50, "Moves of kappa after the learning, for a policy that sees prices.", low=0
+    )
+    keeps_best: bool = setting(
+        True, "Whether the model ends with its best policy, or with its last one."
+    )
+    tolerance: float = setting(
+        1e-6, "Violation up to which the rules count as satisfied.", unit="units", low=0.0
+    )
+    seed: int = setting(0, "Of the episodes that measure.", low=0)
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+class Measured(NamedTuple):
+    """What was seen of the policy at some time."""
+
+    timesteps: int
+    return_: float
+    density: dict[str, float]
+    violation: float
+    """Cons.Vio, with each bound drawn in by some standard errors."""
+    kappa: Float[np.ndarray, " atom"]
+    is_whole: bool = True
+    """Whether every episode came to its end, where the world has one."""
+
+
+class Snapshot(NamedTuple):
+    """The parameters of a policy, in torch, and in JAX where it comes from SBX."""
+
+    torch: dict[str, Any]
+    jax: dict[str, Any]
+    usual: Any
+    """What observations `VecNormalize` knew then: the policy is used to those."""
+
+
+class Best(NamedTuple):
+    """The policy to hand out, and the kappa it was measured under."""
+
+    measured: Measured
+    parameters: Snapshot
+
+
+class KeepRules(BaseCallback):
+    """Makes an algorithm keep the rules of the `Ruled` environment that it learns in."""
+
+    def __init__(self, env: VecEnv, verbose: int = 0, **settings: Any) -> None:
+        """Settings are those of `KeepingConfig`."""
+        super().__init__(verbose)
+        known = [field.name for field in fields(KeepingConfig)]
+        for key in settings:
+            if key not in known:
+                raise ScrlError(f"unknown setting '{key}'{did_you_mean(key, known)}")
+        self.config = KeepingConfig(**settings)
+        self.env = _ruled(env)
+        self.history: list[Measured] = []
+        self.best: Best | None = None
+        self.evaluation: Evaluation | None = None
+        """The policy that learning ended with, in episodes that had no part in choosing it."""
+        self._next_move = 0
+        self._has_units = False
+
+    def _on_training_start(self) -> None:
+        learns_in = self.model.get_env()
+        if learns_in is None or _ruled(learns_in) is not self.env:
+            raise ScrlError("the model learns in another environment than that of KeepRules")
+        if isinstance(self.model, OffPolicyAlgorithm) and self.model.replay_buffer is not None:
+            buffer = repricing(self.model.replay_buffer)
+            buffer.attach(self.env.charges, sees_prices=self.env.sees_prices)
+            self.model.replay_buffer = buffer
+        episodes = self.config.episodes if self.env.room.is_random else 1
+        self._lanes = MeasuringLanes(self.env, episodes, self.config.seed)
+        if not self._has_units:
+            self._read_units(self._lanes.run_at_random(self.config.seed))
+        # Until it learns, an off-policy algorithm collects at random: kappa would wind up.
+        self._next_move = max(self.num_timesteps, getattr(self.model, "learning_starts", 0))
+
+    def _on_rollout_start(self) -> None:
+        if self.num_timesteps < self._next_move:
+            return
+        self._next_move = self.num_timesteps + self.config.every
+        done = self.num_timesteps / max(self.model._total_timesteps, 1)
+        self._measure_and_move(1.0 - (1.0 - self.config.last_kappa_rate) * min(done, 1.0))
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_training_end(self) -> None:
+        rounds = self.config.settle if self.env.sees_prices else 0
+        for round_ in range(rounds):
+            self._measure_and_move(SETTLE_FROM + (SETTLE_TO - SETTLE_FROM) * round_ / rounds)
+        self._measure_and_move(0.0)
+        if self.config.keeps_best and self.best is not None:
+            _restore(self.model, self.best.parameters)
+            self._set_kappa(self.best.measured.kappa)
+        self._lanes.close()
+        self.evaluation = evaluate(self.model, self.env, tolerance=self.config.tolerance)
+        if self.verbose:
+            print(self.evaluation)
+
+    def _measure_and_move(self, share: float) -> None:
+        """Measure the present policy, remember it if it is the best, move kappa."""
+        charges, config = self.env.charges, self.config
+        ran = self._lanes.run(self.model)
+        error = config.deviations * charges.standard_error(ran.amounts)
+        density = ran.density.mean
+        seen = Measured(
+            self.num_timesteps,
+            float(ran.return_.mean()),
+            dict(zip(self.env.labels.names, density.tolist(), strict=True)),
+            charges.violation(density, error),
+            charges.kappa,
+            not (self.env.room.must_end and ran.is_truncated.any()),
+        )
+        self.history.append(seen)
+        if seen.is_whole and (self.best is None or self._is_better(seen, self.best.measured)):
+            self.best = Best(seen, _snapshot(self.model))
+        self._log(seen)
+        step = largest_step(charges.table.coefficients, charges.rate)
+        aim = config.inset * step + error
+        self._set_kappa(charges.moved(density, share * self._kappa_rate(ran), aim))
+
+    def _read_units(self, ran: Episodes) -> None:
+        """From a drive at random: what a step costs, and what it gives out.
+
+        An untrained policy would not do: if it does nothing at all, a step seems to cost nothing.
+        """
+        charges, room = self.env.charges, self.env.room
+        charges.price_unit = ran.step_cost
+        charges.rate = ran.rate if room.rate is None else room.rate
+        self._has_units = True
+
+    def _kappa_rate(self, ran: Episodes) -> Float[np.ndarray, " atom"]:
+        """Beta of every atom, from the present episodes."""
+        charges, bounds = self.env.charges, self.env.charges.table.bounds
+        if self.config.kappa_rate is not None:
+            return np.full(bounds.shape, self.config.kappa_rate)
+        given_out = charges.rate * float(ran.steps.mean())
+        return automatic_kappa_rate(charges.price_unit, given_out, bounds)
+
+    def _is_better(self, found: Measured, old: Measured) -> bool:
+        """Rules first, then return."""
+        is_kept, was_kept = (each.violation <= self.config.tolerance for each in (found, old))
+        if is_kept and was_kept:
+            return found.return_ > old.return_
+        return is_kept or (not was_kept and found.violation < old.violation)
+
+    def _set_kappa(self, kappa: Float[np.ndarray, " atom"]) -> None:
+        self.env.charges.kappa = kappa
+        self.env.renew()
+
+    def _log(self, seen: Measured) -> None:
+        self.logger.record("rules/return", seen.return_)
+        self.logger.record("rules/violation", seen.violation)
+        is_kept = seen.is_whole and seen.violation <= self.config.tolerance
+        self.logger.record("rules/satisfied", float(is_kept))
+        for name, amount in seen.density.items():
+            self.logger.record(f"density/{name}", amount)
+        for index, kappa in enumerate(seen.kappa):
+            self.logger.record(f"kappa/{index}", float(kappa))
+
+
+def _snapshot(model: BaseAlgorithm) -> Snapshot:
+    """SBX keeps immutable states such as `actor_state` beside an empty torch module."""
+    policy: Any = model.policy
+    states = {name: value for name, value in vars(policy).items() if name.endswith("_state")}
+    usual = getattr(model.get_vec_normalize_env(), "obs_rms", None)
+    return Snapshot(deepcopy(policy.state_dict()), states, deepcopy(usual))
+
+
+def _restore(model: BaseAlgorithm, kept: Snapshot) -> None:
+    policy: Any = model.policy
+    policy.load_state_dict(kept.torch)
+    for name, state in kept.jax.items():
+        setattr(policy, name, state)
+    if kept.usual is not None and (normaliser := model.get_vec_normalize_env()) is not None:
+        normaliser.obs_rms = deepcopy(kept.usual)
+
+
+def _ruled(env: VecEnv) -> Ruled:
+    """The `Ruled` environment in a stack of wrappers."""
+    inner: Any = env
+    while isinstance(inner, VecEnvWrapper):
+        if isinstance(inner, Ruled):
+            return inner
+        inner = inner.venv
+    raise ScrlError("KeepRules needs a scrl.sb3.Ruled environment, and the model must learn in it")

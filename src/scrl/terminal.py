@@ -1,0 +1,139 @@
+"""What is shown on a terminal: progress bars, tables, warnings."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+from rich.segment import Segment
+from rich.table import Table
+
+Auto = Literal["auto"]
+"""Progress on standard error, where that is a terminal or a notebook."""
+STOPPING = "stopping after this round (Ctrl-C again: at once, without saving it)"
+LINE_EVERY_S = 10.0
+"""Where there is no terminal a line now and then takes the place of what moves."""
+
+
+class ProgressBar:
+    """Shows how far something has come, in words and as a share."""
+
+    def __init__(self, out: Console) -> None:
+        self.out = out
+        self.told = time.monotonic()
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=out,
+            disable=not out.is_terminal,
+        )
+        self.task = self.bar.add_task("starting", total=1.0, left="")
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.bar.stop()
+
+    def stopping(self) -> None:
+        """Say that Ctrl-C was heard: a round may take a while."""
+        self.out.print(STOPPING)
+
+    def say(self, text: str) -> None:
+        """A line of its own."""
+        self.out.print(text, markup=False, soft_wrap=True)
+
+    def show(self, done: float, text: str, left: str, *, is_due: bool = False) -> None:
+        """Move the bar; elsewhere print a line, if it is due or the last was long ago."""
+        self.bar.update(self.task, completed=done, description=text, left=left)
+        if not self.out.is_terminal and (is_due or time.monotonic() - self.told > LINE_EVERY_S):
+            self.told = time.monotonic()
+            self.out.print(f"{done:.0%} {text} {left}".rstrip(), soft_wrap=True)
+
+
+@contextmanager
+def watching(watch: Any, bar: Callable[[Console], AbstractContextManager[Any]]) -> Iterator[Any]:
+    """The watcher as given; for "auto" a progress bar, if standard error is shown to somebody."""
+    if watch != "auto":
+        yield watch
+    elif not _is_looked_at():
+        yield None
+    else:
+        out = Console(stderr=True, highlight=False, force_jupyter=False)
+        with bar(out) as screen:
+            yield screen
+
+
+def _is_looked_at() -> bool:
+    """Whether standard error is a terminal, or shown below the cell of a notebook."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        return True
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
+
+
+def tell(watch: Any, what: str, *details: Any) -> None:
+    """Call a method of whoever watches, where there is one."""
+    if (method := getattr(watch, what, None)) is not None:
+        method(*details)
+
+
+def warn(watch: Any, text: str | None) -> None:
+    """Say something aloud: to whoever watches, or as a warning of Python."""
+    if text is not None and hasattr(watch, "say"):
+        watch.say(f"warning: {text}")
+    elif text is not None:
+        warnings.warn(text, stacklevel=2)
+
+
+class _Ragged(Table):
+    """A table whose lines end where their text ends."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        drawn = super().__rich_console__(console, options)
+        for line in Segment.split_lines(each for each in drawn if isinstance(each, Segment)):
+            while line and not line[-1].text.strip(" "):
+                line.pop()
+            if line:
+                line[-1] = Segment(line[-1].text.rstrip(" "), line[-1].style)
+            yield from line
+            yield Segment.line()
+
+
+def table(*columns: str, title: str | None = None) -> Table:
+    """A table in the house style, in which nothing is ever cut off.
+
+    Columns whose name starts with '>' are set right. What is in those that start with '!' is to
+    be typed again, and stays in one piece; the other columns are wrapped first.
+    """
+    made = _Ragged(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD if sys.stdout.isatty() else None,
+        pad_edge=False,
+    )
+    for column in columns:
+        made.add_column(
+            column.lstrip(">!"),
+            justify="right" if column.startswith(">") else "left",
+            no_wrap=column.startswith("!"),
+            overflow="fold",
+        )
+    return made

@@ -1,0 +1,1 @@
+"""Training: Algorithm 2, its settings, the resumable loop, and `scrl.train`."""

@@ -1,0 +1,316 @@
+"""The settings of training: how much is collected, how kappa moves, which learner and penalty."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, NamedTuple
+
+from scrl.errors import ScrlError, did_you_mean
+from scrl.learners import LEARNERS, Eyes, Learner, NetworkConfig
+from scrl.penalty import MECHANISMS, Mechanism, netting, scrl
+from scrl.settings import check_settings, setting
+from scrl.training.methods import METHODS, Method, find_method
+
+SETTLE_SHARE = 0.25
+"""Of a budget, at most, for the rounds in which kappa settles."""
+
+
+@dataclass(frozen=True)
+class LoopConfig:
+    """How much is driven in one iteration, and how kappa moves."""
+
+    iterations: int = setting(200, "Rounds of driving and learning.", low=1, high=10_000_000)
+    settle: int = setting(
+        200,
+        "Rounds after them in which kappa alone moves, with shrinking steps.",
+        low=0,
+        high=100_000,
+    )
+    worlds: int = setting(16, "Worlds side by side.", low=1, high=65_536)
+    steps: int = setting(1024, "Steps in each world and round.", low=1, high=1_000_000)
+    kappa_rate: float | None = setting(
+        None, "Beta: how far kappa moves per unit of violation (none: by the world's scale).",
+        low=0.0, high=1e9,
+    )  # fmt: skip
+    last_kappa_rate: float = setting(
+        0.3, "Beta in the last round, as a share of that in the first.", low=0.0, high=1.0
+    )
+    sees_prices: bool = setting(
+        True, "Whether the policy sees what steps earn under the present kappa."
+    )
+    wobble: float = setting(
+        0.15, "Worlds drive under kappas up to e^wobble times the present one.", low=0.0, high=3.0
+    )
+    inset: float = setting(
+        0.5, "How far inside each bound kappa aims, in steps of service.", low=0.0, high=1e6
+    )
+    episodes: int = setting(
+        16, "Episodes behind each measurement, where chance plays a part.", low=1, high=100_000
+    )
+    settle_episodes: int = setting(256, "The same while kappa settles.", low=1, high=100_000)
+    deviations: float = setting(
+        4.0,
+        "Standard errors that a measured density must lie inside its bounds.",
+        low=0.0,
+        high=10.0,
+    )
+    budget: int | None = setting(
+        None, "Steps of each seed in training, all counted, at most (none: no limit).",
+        unit="steps", low=1, high=10**15,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def measured(self, *, is_random: bool, is_learning: bool) -> int:
+        """Episodes behind one measurement: where chance plays no part, one tells everything."""
+        if not is_random:
+            return 1
+        return self.episodes if is_learning else self.settle_episodes
+
+    def within(self, budget: int, *, episode_steps: float, is_random: bool) -> LoopConfig:
+        """As many rounds as a budget of steps for each seed allows, all that is driven counted.
+
+        A share of it goes into settling. What an episode takes is only known once it is driven, so
+        training also ends before a round that would not fit any more. A budget of less than one
+        round makes that round shorter.
+        """
+        learn, settle = (
+            episode_steps * self.measured(is_random=is_random, is_learning=is_learning)
+            for is_learning in (True, False)
+        )
+        steps = min(self.steps, max(1, int((budget - learn) // self.worlds)))
+        learn += self.worlds * steps
+        rounds = min(self.settle, int(SETTLE_SHARE * budget // settle)) if settle else self.settle
+        left = budget - rounds * settle
+        return replace(
+            self, steps=steps, iterations=max(1, int(left // learn)), settle=rounds, budget=budget
+        )
+
+
+class LearningPlan(NamedTuple):
+    """How it is learned: the loop, and a learner with its settings."""
+
+    loop: LoopConfig
+    learner: str
+    settings: NetworkConfig
+
+    def build(self, eyes: Eyes, discount: float) -> Learner:
+        """The learner; without a discount of its own it takes this one, the task's."""
+        settings = self.settings
+        if settings.discount is None:
+            settings = replace(settings, discount=discount)
+        return LEARNERS[self.learner].make(settings, eyes)
+
+
+class MethodError(ScrlError):
+    """A method cannot be used: unknown name, unknown setting, value out of range."""
+
+
+PRESETS: Mapping[str, Mapping[str, Any]] = types.MappingProxyType(
+    {
+        "default": {},
+        "paper": {
+            "learner": "ddpg",
+            "sharpness": 1.0,
+            "is_netted": False,
+            "sees_prices": False,
+            "wobble": 0.0,
+            "inset": 0.0,
+            "settle": 0,
+            "worlds": 1,
+            "last_kappa_rate": 1.0,
+            "discount": 0.99,
+            "is_squashed": True,
+            "last_rate": 1.0,
+        },
+    }
+)
+"""Settings that go together: what works best, and the paper's as closely as it can be told."""
+
+
+@dataclass(frozen=True)
+class PenaltyConfig:
+    """How charges are drawn."""
+
+    sharpness: float = setting(
+        2.0, "A disjunct is drawn with odds kappa^-sharpness (1: the paper's draw).",
+        low=0.0, high=100.0,
+    )  # fmt: skip
+    is_netted: bool = setting(
+        True, "Whether the two kappas of an equality are netted: at most one stays above 0."
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """All that decides a run beside the problem and the seeds."""
+
+    method: str
+    learner: str
+    penalty: str
+    told: str
+    penalty_settings: PenaltyConfig
+    loop: LoopConfig
+    learner_settings: NetworkConfig
+
+    @property
+    def plan(self) -> LearningPlan:
+        return LearningPlan(self.loop, self.learner, self.learner_settings)
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return _mechanism(self.penalty, self.penalty_settings)
+
+    def to_json(self) -> dict[str, Any]:
+        """Names and every setting, flat."""
+        tables = (self.penalty_settings, self.loop, self.learner_settings)
+        settings = {
+            key: value for each in tables for key, value in dataclasses.asdict(each).items()
+        }
+        return {
+            "method": self.method,
+            "learner": self.learner,
+            "penalty": self.penalty,
+            "told": self.told,
+            "settings": settings,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> TrainingConfig:
+        """The same again from what `to_json` wrote."""
+        method, learner, penalty, told = (
+            document.get(key) for key in ("method", "learner", "penalty", "told")
+        )
+        settings = document.get("settings", {})
+        return configure(method, learner=learner, penalty=penalty, told=told, settings=settings)
+
+
+@cache
+def _mechanism(penalty: str, settings: PenaltyConfig) -> Mechanism:
+    """The same object for the same settings: compiled code is found again by it."""
+    found = scrl(settings.sharpness) if penalty == "scrl" else MECHANISMS[penalty]()
+    return netting(found) if settings.is_netted else found
+
+
+def configure(  # noqa: PLR0913 (one for each thing that a user may want to say)
+    method: str | None = None,
+    *,
+    learner: str | None = None,
+    penalty: str | None = None,
+    told: str | None = None,
+    preset: str | None = None,
+    steps: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    episode_steps: float = 0.0,
+    is_random: bool = False,
+) -> TrainingConfig:
+    """A method with some of its parts and settings changed; unknown names raise.
+
+    What is named directly wins over the preset, the preset over the method's own choice. `steps`
+    is the whole budget of environment steps for each seed: learning, measuring and settling. How
+    many rounds that allows hangs on about how long an episode is (`episode_steps`), and on whether
+    chance plays a part.
+    """
+    method = method or "scrl"
+    chosen = _method(method)
+    given = {**chosen.settings, **PRESETS[_known(preset or "default", PRESETS, "preset")]}
+    preferred = given.pop("learner", chosen.learner)
+    learner = _known(learner or preferred, LEARNERS, "learner")
+    penalty = _known(penalty or chosen.penalty, MECHANISMS, "penalty")
+    told = told or _told(chosen, penalty)
+    config = LEARNERS[learner].config
+    known = _fields(PenaltyConfig) | _fields(LoopConfig) | _fields(config)
+    # A preset speaks to all learners: what this one does not know is left out.
+    given = {key: value for key, value in given.items() if key in known} | dict(settings or {})
+    for key in given:
+        if key not in known:
+            raise MethodError(f"unknown setting '{key}'{did_you_mean(key, sorted(known))}")
+    loop = LoopConfig(**_of(LoopConfig, given))
+    if steps is not None:
+        loop = loop.within(steps, episode_steps=episode_steps, is_random=is_random)
+    learner_settings = config(**_of(config, given))
+    smallest = getattr(learner_settings, "minibatches", 1)
+    if loop.worlds * loop.steps < smallest:
+        raise MethodError(
+            f"worlds x steps = {loop.worlds * loop.steps} is less than minibatches = {smallest}: "
+            "there would be nothing to learn from"
+        )
+    return TrainingConfig(
+        method, learner, penalty, told, PenaltyConfig(**_of(PenaltyConfig, given)), loop,
+        learner_settings,
+    )  # fmt: skip
+
+
+def parse_settings(texts: list[str]) -> dict[str, Any]:
+    """`key=value` texts as settings: numbers, true and false, or empty for none."""
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise MethodError(f"'{text}' is not a setting: write key=value")
+        found[key.strip()] = _value(value.strip())
+    return found
+
+
+def parse_sweep(texts: list[str]) -> dict[str, tuple[Any, ...]]:
+    """`key=value,value,...` texts as settings with the values that they are to take."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for text in texts:
+        key, equals, values = (part.strip() for part in text.partition("="))
+        given = tuple(_value(value.strip()) for value in values.split(","))
+        if not equals or not key or not values:
+            raise MethodError(f"'{text}' is nothing to sweep: write key=value,value,...")
+        if len(set(map(repr, given))) < len(given):
+            raise MethodError(f"'{text}': {key} would take the same value twice")
+        if key in found:
+            raise MethodError(f"'{text}': {key} is swept already; name all its values at once")
+        found[key] = given
+    return found
+
+
+def _value(text: str) -> Any:
+    if text in {"true", "false"}:
+        return text == "true"
+    if text in {"", "none"}:
+        return None
+    kinds: tuple[Callable[[str], Any], ...] = (int, float)
+    for kind in kinds:
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _method(name: str) -> Method:
+    found = find_method(name)
+    if found is None:
+        raise MethodError(f"unknown method '{name}'{did_you_mean(name, list(METHODS))}")
+    return found
+
+
+def _told(method: Method, penalty: str) -> str:
+    """What the method is told; one that was given a penalty it does not have by itself: all."""
+    return "all" if method.told == "nothing" and penalty != method.penalty else method.told
+
+
+def _known(name: str, table: Mapping[str, Any], what: str) -> str:
+    if name not in table:
+        raise MethodError(f"unknown {what} '{name}'{did_you_mean(name, list(table))}")
+    return name
+
+
+def _fields(table: Any) -> set[str]:
+    return {field.name for field in dataclasses.fields(table)}
+
+
+def _of(table: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if key in _fields(table)}

@@ -1,0 +1,128 @@
+"""The sweep world as a Gymnasium environment, in plain Python floats.
+
+It shares every line of the dynamics with the JAX world, so both step to the same numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from scrl.worlds.sweep import dynamics
+from scrl.worlds.sweep.dynamics import Scalars
+from scrl.worlds.sweep.observation import (
+    OBSERVED_SCALARS,
+    VIEWS,
+    cells_ahead,
+    milestones,
+    observation_size,
+    place_of_cells,
+)
+from scrl.worlds.sweep.regions import region_colours
+from scrl.worlds.sweep.spec import SweepSpec
+
+
+class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
+    """A vehicle sweeps a map along a fixed path and chooses its speed.
+
+    ## Action space
+    `Box(0, 1, (1,))`: the throttle, as a share of the top speed.
+
+    ## Observation space
+    `Box(-1, 1, (5 + 8 regions,))`: progress along the path, speed as a share of the top speed,
+    gust, row, column; for each region the share of the swath that serves it, here and at six places
+    ahead; and the share of each region that still lies ahead.
+
+    ## Reward
+    `-effort / (1 + v)` in every step.
+
+    ## Episode end
+    Terminated at the end of the path, truncated at `horizon_steps`.
+
+    ## Info
+    `labels`: what each region received in this step, as a share of the vehicle's rate.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 (Gymnasium declares it so)
+        "render_modes": ["rgb_array"],
+        "render_fps": 30,
+    }
+
+    def __init__(self, world: SweepSpec, render_mode: str | None = None) -> None:
+        self.world = world
+        self.render_mode = render_mode
+        self._kind_of_cell: list[int] = world.service.kind_of_cell.tolist()
+        self._kinds = list(world.service.kinds)
+        self._scenery = np.asarray(world.service.kinds, np.float32)
+        self._cells_ahead: list[int] = cells_ahead(world.vehicle).tolist()
+        self._left, self._stride = milestones(world)
+        self._place: list[list[float]] = place_of_cells(world).tolist()
+        self._length = len(self._kind_of_cell) - 1
+        self.action_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
+        self.observation_space = gymnasium.spaces.Box(-1.0, 1.0, (self._size,), np.float32)
+        self._start(0.0)
+
+    @property
+    def _size(self) -> int:
+        return observation_size(self.world.service.kinds.shape[1])
+
+    def _start(self, position: float) -> None:
+        self._cell, self._offset = dynamics.advance(0.0, position, Scalars)
+        self._speed = self._gust = 0.0
+        self._steps = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """At rest at the head of the path, moved on by the start noise."""
+        super().reset(seed=seed, options=options)
+        noise = self.world.vehicle.start_noise
+        self._start(self.np_random.uniform(0.0, noise) if noise > 0 else 0.0)
+        return self._observe(), {"labels": self._labels()}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """One step with the throttle `action[0]`."""
+        world = self.world
+        self._speed = dynamics.next_speed(world.vehicle, self._speed, float(action[0]), Scalars)
+        if not world.wind.is_calm:
+            noise = self.np_random.standard_normal()
+            self._gust = dynamics.next_gust(world.wind, self._gust, noise)
+        distance = dynamics.ground_speed(self._speed, self._gust, Scalars)
+        whole, self._offset = dynamics.advance(self._offset, distance, Scalars)
+        self._cell = min(self._cell + whole, self._length)
+        self._steps += 1
+        is_terminated = self._cell >= self._length
+        is_truncated = not is_terminated and self._steps >= world.route.horizon_steps
+        reward = dynamics.step_reward(world.vehicle, distance)
+        return self._observe(), reward, is_terminated, is_truncated, {"labels": self._labels()}
+
+    def _labels(self) -> np.ndarray:
+        return self._kinds[self._kind_of_cell[self._cell]].copy()
+
+    def _observe(self) -> np.ndarray:
+        observation = np.empty(self._size, np.float32)
+        cells = [min(self._cell + ahead, self._length) for ahead in self._cells_ahead]
+        views = self._scenery[[self._kind_of_cell[cell] for cell in cells]]
+        first_left = OBSERVED_SCALARS + VIEWS * views.shape[1]
+        observation[OBSERVED_SCALARS:first_left] = views.ravel()
+        observation[first_left:] = self._left[self._cell // self._stride]
+        row, column = self._place[self._cell]
+        observation[:OBSERVED_SCALARS] = (
+            min((self._cell + self._offset) / self._length, 1.0),
+            self._speed / self.world.vehicle.max_speed,
+            min(max(self._gust, -1.0), 1.0),
+            row,
+            column,
+        )
+        return observation
+
+    def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The map in colours with the vehicle as a dark square, eight pixels a cell."""
+        if self.render_mode != "rgb_array":
+            return None
+        picture = region_colours(self.world.regions)
+        row, column = self.world.path.cells[min(self._cell, self._length - 1)]
+        picture[row, column] = (20, 20, 20)
+        return picture.repeat(8, axis=0).repeat(8, axis=1)

@@ -1,0 +1,205 @@
+"""Map files of every kind to a `RegionMap`: one door, one record of options."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from jaxtyping import Bool
+
+from scrl.errors import MapError, did_you_mean
+from scrl.worlds.sweep.geojson import read_geojson
+from scrl.worlds.sweep.georeference import Coordinates, Extent, from_extent
+from scrl.worlds.sweep.raster import read_array, read_image
+from scrl.worlds.sweep.regions import MOST_CELLS, RegionMap, located
+
+GEOJSON_SUFFIXES = (".geojson", ".json")
+IMAGE_SUFFIXES = (".png", ".tif", ".tiff", ".bmp", ".gif")
+SUFFIXES = (*GEOJSON_SUFFIXES, *IMAGE_SUFFIXES, ".npy")
+
+
+def is_map_name(name: str | Path) -> bool:
+    """Whether a file of this name is read as a map."""
+    return Path(name).suffix.lower() in SUFFIXES
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check_grid(grid: Any) -> None:
+    if grid is None:
+        return
+    pair = isinstance(grid, tuple) and len(grid) == 2
+    if not pair or not all(_is_whole(length) and length >= 1 for length in grid):
+        shown = list(grid) if isinstance(grid, tuple) else grid
+        raise MapError(f"grid must be [rows, columns], two whole numbers from 1, not {shown!r}")
+    if math.prod(grid) > MOST_CELLS:
+        raise MapError(f"a grid of {grid[0]} x {grid[1]} has more than {MOST_CELLS:,} cells")
+
+
+def _check_extent(extent: Any) -> None:
+    if extent is None:
+        return
+    wrong = f"extent must be [xmin, ymin, xmax, ymax], each min below its max, not {extent!r}"
+    if not isinstance(extent, tuple) or len(extent) != 4:
+        raise MapError(wrong)
+    for value in extent:
+        if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= 1e12:
+            raise MapError(wrong)
+    if extent[0] >= extent[2] or extent[1] >= extent[3]:
+        raise MapError(wrong)
+
+
+def _check_texts(option: str, value: object) -> None:
+    names = value if isinstance(value, tuple) else () if value is None else (value,)
+    if option == "regions" and isinstance(value, str):
+        raise MapError(f"regions must be a list of names, not {value!r}")
+    for name in names:
+        if not isinstance(name, str):
+            raise MapError(f"{option} must hold names, not {name!r}")
+
+
+@dataclass(frozen=True)
+class MapOptions:
+    """How to read a map file; lists are taken as tuples."""
+
+    grid: tuple[int, int] | None = None
+    """Rows and columns; default for GeoJSON 50 x 50 or finer, else the file's own size."""
+    extent: Extent | None = None
+    """xmin, ymin, xmax, ymax of the grid; default the bounding box, or what the file says."""
+    coordinates: Coordinates = "geographic"
+    """`geographic` (WGS84 degrees) or `plain`, for GeoJSON and for `extent`."""
+    region_property: str = "name"
+    """The GeoJSON property that names a feature's region."""
+    regions: tuple[str, ...] | None = None
+    """Names for the labels 1, 2, ... of an image or array, instead of S1, S2, ..."""
+    field: str | tuple[str, ...] | None = None
+    """The shape or shapes that outline the field, `*` for the regions; default the whole grid."""
+    forbidden: str | tuple[str, ...] = ()
+    """The shape or shapes that must not be entered, and with them every cell they overlap."""
+    strict: bool = False
+    """Whether a GeoJSON file with faults is refused; else it is repaired, with warnings."""
+
+    def __post_init__(self) -> None:
+        for name in ("grid", "extent", "regions", "field", "forbidden"):
+            value = getattr(self, name)
+            if isinstance(value, list):
+                object.__setattr__(self, name, tuple(value))
+        _check_grid(self.grid)
+        _check_extent(self.extent)
+        if self.coordinates not in get_args(Coordinates):
+            known = did_you_mean(str(self.coordinates), get_args(Coordinates))
+            raise MapError(f"coordinates = {self.coordinates!r}{known}")
+        for name in ("regions", "field", "forbidden"):
+            _check_texts(name, getattr(self, name))
+        if not isinstance(self.region_property, str):
+            raise MapError(f"region_property must be a text, not {self.region_property!r}")
+        if not isinstance(self.strict, bool):
+            raise MapError(f"strict must be true or false, not {self.strict!r}")
+
+
+DEFAULT_OPTIONS = MapOptions()
+
+EVERYTHING = ("*",)
+"""As a field: all shapes together, which stay regions."""
+
+
+def load_map(path: Path, options: MapOptions = DEFAULT_OPTIONS) -> RegionMap:
+    """The map in a file, checked; every error names the file and the place in it."""
+    path = Path(path)
+    with located(str(path)):
+        _check_file(path)
+        try:
+            region_map = _read(path, options)
+        except OSError as error:
+            raise MapError(f"cannot be read: {error.strerror or error}") from error
+        try:
+            cut = _cut(region_map, _as_tuple(options.field), _as_tuple(options.forbidden))
+        except MapError as error:
+            raise MapError("\n  ".join([str(error), *region_map.warnings])) from error
+        texts = [*cut.warnings, *(cut.georeference.warnings() if cut.georeference else ())]
+        return replace(cut, warnings=tuple(f"{path.name}: {each}" for each in texts))
+
+
+def _read(path: Path, options: MapOptions) -> RegionMap:
+    if path.suffix.lower() in GEOJSON_SUFFIXES:
+        if options.regions is not None:
+            raise MapError(
+                "regions renames the labels of images and arrays; "
+                f"here the property '{options.region_property}' gives the names"
+            )
+        return read_geojson(
+            path,
+            grid=options.grid,
+            extent=options.extent,
+            coordinates=options.coordinates,
+            region_property=options.region_property,
+            forbidden=_as_tuple(options.forbidden),
+            strict=options.strict,
+        )
+    read = read_image if path.suffix.lower() in IMAGE_SUFFIXES else read_array
+    forbidden = _as_tuple(options.forbidden)
+    region_map = read(path, grid=options.grid, names=options.regions, forbidden=forbidden)
+    if options.extent is None:
+        return region_map
+    georeference = from_extent(options.extent, region_map.shape, options.coordinates)
+    return replace(region_map, georeference=georeference)
+
+
+def _cut(region_map: RegionMap, field: tuple[str, ...], forbidden: tuple[str, ...]) -> RegionMap:
+    """Turns the shapes named as field and forbidden from regions into what they stand for."""
+    both = [name for name in field if name in forbidden]
+    if both:
+        raise MapError(f"'{both[0]}' cannot be both field and forbidden")
+    special = {*field, *forbidden}
+    demand = [index for index, name in enumerate(region_map.names) if name not in special]
+    inside = region_map.field
+    if field == EVERYTHING:
+        inside = np.any(region_map.masks[demand], axis=0)
+    elif field:
+        inside = _united(region_map, field, "field")
+    blocked = _united(region_map, forbidden, "forbidden")
+    if not demand:
+        raise MapError("no region is left: every shape is named as field or forbidden")
+    return RegionMap(
+        tuple(region_map.names[index] for index in demand),
+        region_map.masks[demand],
+        inside,
+        blocked,
+        region_map.georeference,
+        region_map.warnings,
+    )
+
+
+def _united(
+    region_map: RegionMap, names: Sequence[str], option: str
+) -> Bool[np.ndarray, "row column"]:
+    for name in names:
+        if name not in region_map.names:
+            raise MapError(f"{option}: no shape '{name}'{did_you_mean(name, region_map.names)}")
+    chosen = [region_map.names.index(name) for name in names]
+    return np.any(region_map.masks[chosen], axis=0)
+
+
+def _as_tuple(names: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else names or ()
+
+
+def _check_file(path: Path) -> None:
+    if not is_map_name(path):
+        found = f"'{path.suffix}'" if path.suffix else "none"
+        raise MapError(f"a map's file name must end in {', '.join(SUFFIXES)}, not {found}")
+    if path.is_symlink() and not path.exists():
+        raise MapError("this is a symbolic link that leads to no file, or in a circle")
+    if path.is_dir():
+        raise MapError("this is a folder, not a map file")
+    if not path.exists():
+        near = [other.name for other in path.parent.glob("*") if other.suffix in SUFFIXES]
+        raise MapError(f"there is no such file{did_you_mean(path.name, near)}")
+    if not path.is_file():
+        raise MapError("this is not a regular file")

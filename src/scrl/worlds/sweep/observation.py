@@ -1,0 +1,82 @@
+"""What a policy sees: where it is, how fast, what it serves here and ahead, and what is left."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.vehicle import Vehicle
+
+OBSERVED_SCALARS = 5
+"""Numbers before the regions: progress, speed, gust, row, column; all within [-1, 1]."""
+
+STEPS_AHEAD = (1 / 3, 2 / 3, 1.0, 4 / 3, 2.0, 8 / 3)
+"""How far ahead the vehicle looks, in steps at top speed: it cannot brake at once."""
+
+VIEWS = 1 + len(STEPS_AHEAD)
+"""Places whose regions are seen: here, and those ahead."""
+
+MOST_MILESTONES = 4096
+"""What is left of each region is known at this many places of the path at most."""
+
+
+class Seen(NamedTuple):
+    """An observation, taken apart again."""
+
+    scalars: Float[Array, " scalar"]
+    views: Float[Array, "view region"]
+    """The share of the swath in each region, here and at the places ahead."""
+    left: Float[Array, " region"]
+    """The share of each region's cells that still lies ahead."""
+
+
+def read_observation(observation: Float[Array, " feature"]) -> Seen:
+    """The parts of an observation, of numpy or JAX."""
+    regions = (len(observation) - OBSERVED_SCALARS) // (VIEWS + 1)
+    first_left = OBSERVED_SCALARS + VIEWS * regions
+    views = observation[OBSERVED_SCALARS:first_left].reshape(VIEWS, regions)
+    return Seen(observation[:OBSERVED_SCALARS], views, observation[first_left:])
+
+
+def observation_size(regions: int) -> int:
+    """Numbers in an observation."""
+    return OBSERVED_SCALARS + (VIEWS + 1) * regions
+
+
+def cells_ahead(vehicle: Vehicle) -> Int[np.ndarray, " view"]:
+    """How many cells ahead each view lies: 0, then further with the vehicle's speed."""
+    ahead = [max(near, math.ceil(steps * vehicle.max_speed - 1e-9))
+             for near, steps in enumerate(STEPS_AHEAD, start=1)]  # fmt: skip
+    return np.array([0, *ahead], np.int32)
+
+
+def place_of_cells(spec: SweepSpec) -> Float[np.ndarray, "cell_and_end 2"]:
+    """Row and column of each path cell, scaled to [0, 1]; past the end, those of the last cell."""
+    rows, columns = spec.regions.field.shape
+    scale = np.array([max(rows - 1, 1), max(columns - 1, 1)], np.float32)
+    place = spec.path.cells.astype(np.float32) / scale
+    return np.concatenate([place, place[-1:]])
+
+
+class Milestones(NamedTuple):
+    """What is left of each region at every `stride`-th cell of the path."""
+
+    left: Float[np.ndarray, "milestone region"]
+    stride: int
+
+
+def milestones(spec: SweepSpec) -> Milestones:
+    """1 at the head of the path, 0 at its end; regions that are never served have 0 left."""
+    kind_of_cell, kinds = spec.service.kind_of_cell, spec.service.kinds
+    cells = len(kind_of_cell) - 1
+    stride = -(-cells // MOST_MILESTONES)
+    heads = np.arange(0, cells + 1, stride)
+    one_hot_of_stretch = np.zeros((len(heads), len(kinds)))
+    np.add.at(one_hot_of_stretch, (np.arange(cells) // stride, kind_of_cell[:cells]), 1.0)
+    served = one_hot_of_stretch @ np.asarray(kinds, float)
+    left = np.cumsum(served[::-1], axis=0)[::-1]
+    return Milestones((left / np.maximum(left[:1], 1e-12)).astype(np.float32), stride)

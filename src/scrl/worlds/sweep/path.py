@@ -1,0 +1,288 @@
+"""The way over the field: bands swept to and fro, so that every cell is covered exactly once.
+
+The field is cut into bands as wide as the swath, and `strips` orders their columns. All of this is
+done as if the start were top-left and the bands were rows: the others are mirror images.
+
+Two successive path cells belong to one leg if they are neighbours, or lie in neighbouring bands
+with a free L-shaped way between them: along one band, then across. Inside a strip that is always
+so, because its runs overlap. Anywhere else a new leg begins.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Integer
+
+from scrl.errors import MapError, did_you_mean
+from scrl.worlds.sweep.regions import RegionMap
+
+Direction = Literal["rows", "columns"]
+Start = Literal["top-left", "top-right", "bottom-left", "bottom-right"]
+
+
+@dataclass(frozen=True, eq=False)
+class SweepPath:
+    """The path cells in the order of travel, and what each of them serves."""
+
+    cells: Int[np.ndarray, "cell 2"]
+    """Row and column of the swath's centre line at each path cell."""
+    service: Float[np.ndarray, "cell region"]
+    """Share of the swath's field cells that lie in each region; 0 or 1 if the swath is 1."""
+    outside: Float[np.ndarray, " cell"]
+    """Share of the swath's field cells that lie in no region."""
+    legs: tuple[int, ...]
+    """Where each unbroken leg starts; between legs the vehicle gives nothing out."""
+    missed_cells: int
+    """Cells that could be entered but that no swath covers, since it would touch forbidden ones."""
+
+    @cached_property
+    def stretches(self) -> tuple[int, ...]:
+        """Where each stretch of neighbouring cells starts; between stretches is a transit.
+
+        A leg is one stretch or several: moves to another band may be longer than a cell.
+        """
+        is_far = np.abs(np.diff(self.cells, axis=0)).sum(axis=1) != 1
+        return (0, *(np.flatnonzero(is_far) + 1).tolist())
+
+
+def sweep_path(
+    region_map: RegionMap,
+    *,
+    direction: Direction = "rows",
+    start: Start = "top-left",
+    swath: int = 1,
+) -> SweepPath:
+    """The path that covers every enterable cell once, in bands of `swath` rows or columns."""
+    _check_options(direction, start, swath)
+    field_cells = _banded(_turned(region_map.enterable, direction, start), swath)
+    forbidden_cells = _banded(_turned(region_map.forbidden, direction, start), swath)
+    free = (field_cells > 0) & (forbidden_cells == 0)
+    if not free.any():
+        raise MapError(f"a swath of {swath} touches forbidden cells everywhere: use a narrower one")
+    band, column = cover(free, band_width=swath)
+    legs = _legs(free, band, column)
+    turn: tuple[Direction, Start, int] = (direction, start, swath)
+    at = (band, column)
+    service = _shares(region_map, region_map.masks, turn, field_cells, at)
+    in_none = np.logical_not(np.any(region_map.masks, axis=0))
+    outside = _shares(region_map, in_none[None], turn, field_cells, at)[:, 0]
+    _check_all_served(region_map, service, swath)
+    cells = _cells(region_map.shape, turn, at)
+    missed = int(field_cells.sum() - field_cells[free].sum())
+    return SweepPath(cells, service, outside, legs, missed)
+
+
+def _check_options(direction: str, start: str, swath: int) -> None:
+    if direction not in get_args(Direction):
+        known = did_you_mean(str(direction), get_args(Direction))
+        raise MapError(f"unknown sweep direction '{direction}'{known}")
+    if start not in get_args(Start):
+        raise MapError(f"unknown start '{start}'{did_you_mean(str(start), get_args(Start))}")
+    if isinstance(swath, bool) or not isinstance(swath, int) or swath < 1:
+        raise MapError(f"the swath must be a whole number of cells from 1, not {swath!r}")
+
+
+def _turned(grid: np.ndarray, direction: Direction, start: Start) -> np.ndarray:
+    """The grid (a view of it) as seen from the start, with the bands along its rows."""
+    if start.startswith("bottom"):
+        grid = grid[::-1]
+    if start.endswith("right"):
+        grid = grid[:, ::-1]
+    return grid.T if direction == "columns" else grid
+
+
+def _banded(grid: Bool[np.ndarray, "row column"], swath: int) -> Integer[np.ndarray, "band column"]:
+    """How many cells are true in each column of each band."""
+    if swath == 1:
+        return grid.view(np.uint8)
+    return np.add.reduceat(grid, np.arange(0, grid.shape[0], swath), axis=0, dtype=np.int32)
+
+
+def _legs(
+    free: Bool[np.ndarray, "band column"],
+    band: Int[np.ndarray, " cell"],
+    column: Int[np.ndarray, " cell"],
+) -> tuple[int, ...]:
+    """Where a leg starts: at the first cell, and where no L-shaped way leads on from the last."""
+    blocked_before = np.pad(np.cumsum(~free, axis=1), ((0, 0), (1, 0)))
+    low, high = np.minimum(column[:-1], column[1:]), np.maximum(column[:-1], column[1:]) + 1
+
+    def clear(along: Int[np.ndarray, " cell"]) -> Bool[np.ndarray, " cell"]:
+        return blocked_before[along, low] == blocked_before[along, high]
+
+    near = np.abs(np.diff(band)) <= 1
+    goes_on = near & (clear(band[:-1]) | clear(band[1:]))
+    return (0, *(np.flatnonzero(~goes_on) + 1).tolist())
+
+
+def _shares(
+    region_map: RegionMap,
+    masks: Bool[np.ndarray, "region row column"],
+    turn: tuple[Direction, Start, int],
+    field_cells: Integer[np.ndarray, "band column"],
+    at: tuple[Int[np.ndarray, " cell"], Int[np.ndarray, " cell"]],
+) -> Float[np.ndarray, "cell region"]:
+    """Field cells of each mask in the swath, as a share of all its field cells."""
+    direction, start, swath = turn
+    enterable, regions = region_map.enterable, len(masks)
+    counts = np.stack(
+        [_banded(_turned(mask & enterable, direction, start), swath) for mask in masks]
+    ).reshape(regions, -1)
+    places = np.ravel_multi_index(at, field_cells.shape)
+    all_cells = field_cells[at].astype(np.float32)
+    service = np.empty((len(places), regions), np.float32)
+    # The turned copy is written piece by piece: a piece stays in the processor's cache.
+    for piece in (slice(begin, begin + 4096) for begin in range(0, len(places), 4096)):
+        service[piece] = counts[:, places[piece]].T / all_cells[piece, None]
+    return service
+
+
+def _check_all_served(
+    region_map: RegionMap, service: Float[np.ndarray, "cell region"], swath: int
+) -> None:
+    for name, is_served in zip(region_map.names, np.any(service, axis=0).tolist(), strict=True):
+        if not is_served:
+            raise MapError(
+                f"region '{name}' is never served: a swath of {swath} touches forbidden cells "
+                "wherever it would cover the region; use a narrower one"
+            )
+
+
+def _cells(
+    shape: tuple[int, int],
+    turn: tuple[Direction, Start, int],
+    at: tuple[Int[np.ndarray, " cell"], Int[np.ndarray, " cell"]],
+) -> Int[np.ndarray, "cell 2"]:
+    """The map's own rows and columns of the centre line; of an even swath, the nearer middle."""
+    direction, start, swath = turn
+    band, column = at
+    own = _turned(np.arange(shape[0] * shape[1]).reshape(shape), direction, start)
+    first = band * swath
+    middle = (first + np.minimum(first + swath, own.shape[0]) - 1) // 2
+    return np.stack(np.divmod(own[middle, column], shape[1]), axis=1)
+
+
+class _Runs(NamedTuple):
+    """Maximal free stretches of the bands, ordered by band, then by column; ends included."""
+
+    band: Int[np.ndarray, " run"]
+    left: Int[np.ndarray, " run"]
+    right: Int[np.ndarray, " run"]
+
+
+def cover(
+    free: Bool[np.ndarray, "band column"], *, band_width: int
+) -> tuple[Int[np.ndarray, " cell"], Int[np.ndarray, " cell"]]:
+    """Band and column of every free column once, in the order of travel from the first corner."""
+    runs = _find_runs(free)
+    return _visit(runs, _strips(runs, free.shape[1]), band_width)
+
+
+def _find_runs(free: Bool[np.ndarray, "band column"]) -> _Runs:
+    edges = np.diff(np.pad(free, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+    band, left = np.nonzero(edges == 1)
+    return _Runs(band, left, np.nonzero(edges == -1)[1] - 1)
+
+
+def _strips(runs: _Runs, columns: int) -> list[Int[np.ndarray, " _"]]:
+    """Chains of runs in successive bands that overlap each other and nothing else."""
+    first_below, below = _overlapping(runs, columns, 1)
+    _, above = _overlapping(runs, columns, -1)
+    only = np.flatnonzero(below == 1)
+    only = only[above[first_below[only]] == 1]
+    following = np.full(len(runs.band), -1)
+    following[only] = first_below[only]
+    heads = np.setdiff1d(np.arange(len(runs.band)), following)
+    strips, next_run = [], following.tolist()
+    for head in heads.tolist():
+        chain = [head]
+        while (run := next_run[chain[-1]]) >= 0:
+            chain.append(run)
+        strips.append(np.array(chain))
+    return strips
+
+
+def _overlapping(
+    runs: _Runs, columns: int, step: int
+) -> tuple[Int[np.ndarray, " run"], Int[np.ndarray, " run"]]:
+    """For each run, the first run `step` bands on that shares a column with it, and how many do."""
+    there = (runs.band + step) * columns
+    first = np.searchsorted(runs.band * columns + runs.right, there + runs.left, side="left")
+    end = np.searchsorted(runs.band * columns + runs.left, there + runs.right, side="right")
+    return first, end - first
+
+
+class _Corners:
+    """The entry corners of the strips still to be swept, found by nearness."""
+
+    def __init__(self, runs: _Runs, strips: list[Int[np.ndarray, " _"]], band_width: int) -> None:
+        self.band_width = band_width
+        self.by_band: list[list[tuple[int, int, bool, bool]]] = [
+            [] for _ in range(int(runs.band[-1]) + 1)
+        ]
+        left, right, band = runs.left.tolist(), runs.right.tolist(), runs.band.tolist()
+        self.of_strip = []
+        for number, strip in enumerate(strips):
+            ends = ((int(strip[0]), False), (int(strip[-1]), True))
+            corners = {
+                (band[run], (column, number, from_right, upwards))
+                for run, upwards in ends
+                for column, from_right in ((left[run], False), (right[run], True))
+            }
+            self.of_strip.append(corners)
+            for where, corner in corners:
+                self.by_band[where].append(corner)
+        for corners in self.by_band:
+            corners.sort()
+
+    def take_nearest(self, band: int, column: int) -> tuple[int, bool, bool]:
+        """(strip, from the right, upwards) of the nearest corner; its strip is taken out."""
+        best_squared, best = None, None
+        for step in range(len(self.by_band)):
+            if best_squared is not None and (step * self.band_width) ** 2 > best_squared:
+                break
+            for other in {band - step, band + step}:
+                for corner in self._beside(other, column):
+                    squared = (step * self.band_width) ** 2 + (corner[0] - column) ** 2
+                    if best_squared is None or (squared, corner) < (best_squared, best):
+                        best_squared, best = squared, corner
+        assert best is not None  # noqa: S101  there are as many calls as strips
+        for where, corner in self.of_strip[best[1]]:
+            del self.by_band[where][bisect_left(self.by_band[where], corner)]
+        return best[1:]
+
+    def _beside(self, band: int, column: int) -> list[tuple[int, int, bool, bool]]:
+        if not 0 <= band < len(self.by_band):
+            return []
+        corners = self.by_band[band]
+        place = bisect_left(corners, (column, 0, False, False))
+        return corners[max(place - 1, 0) : place + 1]
+
+
+def _visit(
+    runs: _Runs, strips: list[Int[np.ndarray, " _"]], band_width: int
+) -> tuple[Int[np.ndarray, " cell"], Int[np.ndarray, " cell"]]:
+    """Band and column of every path cell, strip after strip."""
+    corners = _Corners(runs, strips, band_width)
+    ordered, leftward, band, column = [], [], 0, 0
+    for _ in strips:
+        number, from_right, upwards = corners.take_nearest(band, column)
+        strip = strips[number][::-1] if upwards else strips[number]
+        turns = (np.arange(len(strip)) + from_right) % 2 == 1
+        ordered.append(strip)
+        leftward.append(turns)
+        last = strip[-1]
+        band, column = int(runs.band[last]), int((runs.left if turns[-1] else runs.right)[last])
+    run, to_left = np.concatenate(ordered), np.concatenate(leftward)
+    lengths = (runs.right - runs.left + 1)[run]
+    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    begin = np.where(to_left, runs.right[run], runs.left[run])
+    step = np.where(to_left, -1, 1)
+    return np.repeat(runs.band[run], lengths), np.repeat(begin, lengths) + within * np.repeat(
+        step, lengths
+    )

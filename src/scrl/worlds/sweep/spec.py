@@ -1,0 +1,134 @@
+"""The whole description of a sweep world as plain data: map, route, vehicle, wind, units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from scrl.errors import ProblemError
+from scrl.settings import check_settings, setting
+from scrl.worlds.sweep.path import Direction, Start, SweepPath, sweep_path
+from scrl.worlds.sweep.regions import RegionMap
+from scrl.worlds.sweep.transits import Transit, transits_of
+from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
+
+
+@dataclass(frozen=True)
+class Route:
+    """How the vehicle covers the field, and when an episode is cut off."""
+
+    direction: Direction = setting(
+        "rows", "Sweep along rows or along columns.", choices=("rows", "columns")
+    )
+    start: Start = setting(
+        "top-left",
+        "Corner where the sweep begins.",
+        choices=("top-left", "top-right", "bottom-left", "bottom-right"),
+    )
+    swath: int = setting(
+        1, "Width of the strip that one pass covers.", unit="cells", low=1, high=10_000
+    )
+    horizon_steps: int = setting(
+        5000, "Longest episode; a longer one is truncated.", unit="steps", low=1, high=10_000_000
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclass(frozen=True)
+class SweepSpec:
+    """Everything that defines a sweep world; no JAX here."""
+
+    regions: RegionMap
+    vehicle: Vehicle = field(default_factory=Vehicle)
+    wind: Wind = field(default_factory=Wind)
+    route: Route = field(default_factory=Route)
+    units: Units = field(default_factory=Units)
+
+    def __post_init__(self) -> None:
+        if self.vehicle.start_noise >= len(self.path.cells):
+            raise ProblemError(
+                f"start_noise = {self.vehicle.start_noise:g} must be below the path's length, "
+                f"{len(self.path.cells)} cells"
+            )
+
+    @cached_property
+    def path(self) -> SweepPath:
+        """The cells in the order in which they are visited."""
+        route = self.route
+        return sweep_path(
+            self.regions, direction=route.direction, start=route.start, swath=route.swath
+        )
+
+    @cached_property
+    def service(self) -> ServiceTable:
+        """Which regions each path cell serves, stored once per kind of cell."""
+        return service_table(self.path.service, self.path.outside)
+
+    @cached_property
+    def transits(self) -> tuple[Transit, ...]:
+        """The ways between the stretches of the path, which the world does not count."""
+        return transits_of(self.regions, self.path, cell_sides(self.regions, self.route))
+
+    @property
+    def transit_steps(self) -> float:
+        """How long all transits take at top speed, in steps."""
+        return sum(each.length for each in self.transits) / self.vehicle.max_speed
+
+    @property
+    def is_random(self) -> bool:
+        """Whether two episodes of the same policy can differ."""
+        return not self.wind.is_calm or self.vehicle.start_noise > 0
+
+
+def cell_on_map(regions: RegionMap, route: Route) -> float | None:
+    """Metres of a cell along the sweep, as a geographic map has it; None for any other map."""
+    sizes = regions.georeference.cell_size_metres() if regions.georeference else None
+    if sizes is None:
+        return None
+    east, north = sizes
+    return east if route.direction == "rows" else north
+
+
+def cell_sides(regions: RegionMap, route: Route) -> tuple[float, float]:
+    """Height and width of a cell, in cells along the sweep; (1, 1) where cells are square."""
+    where = regions.georeference
+    if where is None:
+        return 1.0, 1.0
+    width, height = where.cell_size_metres() or (where.cell_width, where.cell_height)
+    along = width if route.direction == "rows" else height
+    return height / along, width / along
+
+
+@dataclass(frozen=True)
+class ServiceTable:
+    """Rows that many cells share, kept once: a map of millions of cells has few kinds of cell.
+
+    Index `len(kind_of_cell) - 1` stands for the place past the end, which serves nothing.
+    """
+
+    kind_of_cell: Int[np.ndarray, " cell_and_end"]
+    kinds: Float[np.ndarray, "kind region"]
+    outside: Float[np.ndarray, " kind"]
+    """What a step there gives to no region, as a share of what it gives out."""
+
+
+def service_table(
+    service: Float[np.ndarray, "cell region"], outside: Float[np.ndarray, " cell"]
+) -> ServiceTable:
+    """Group equal rows by a fixed random projection, and check that the grouping is exact."""
+    *weights, last = np.random.default_rng(0).standard_normal(service.shape[1] + 1)
+    projected = service @ np.array(weights) + last * outside
+    _, first, kind = np.unique(projected, return_index=True, return_inverse=True)
+    if not np.array_equal(service[first][kind], service) or not np.array_equal(
+        outside[first][kind], outside
+    ):
+        rows = np.column_stack([service, outside])
+        _, first, kind = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    kinds = np.concatenate([service[first], np.zeros((1, service.shape[1]))]).astype(np.float32)
+    kind = np.concatenate([kind.ravel(), [len(kinds) - 1]]).astype(np.int32)
+    return ServiceTable(kind, kinds, np.append(outside[first], 0.0).astype(np.float32))

@@ -1,0 +1,180 @@
+"""The paper's world in JAX: a vehicle sweeps a map along a fixed path and chooses its speed.
+
+Pure functions of arrays, so that whole batches of worlds step in one compiled graph. The numbers
+of the vehicle are traced, not compiled in: another vehicle or another map of the same size runs
+the same machine code.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from scrl.worlds.sweep import dynamics
+from scrl.worlds.sweep.lookup import rows_from
+from scrl.worlds.sweep.observation import cells_ahead, milestones, observation_size, place_of_cells
+from scrl.worlds.sweep.spec import SweepSpec
+
+
+class SweepState(NamedTuple):
+    """Where the vehicle is (whole cells and the rest apart), how fast, in what gust, and when."""
+
+    cell: Int[Array, ""]
+    offset: Float[Array, ""]
+    speed: Float[Array, ""]
+    gust: Float[Array, ""]
+    step: Int[Array, ""]
+
+
+class VehicleNumbers(eqx.Module):
+    """The settings of `Vehicle` and `Wind` as traced scalars."""
+
+    max_speed: Float[Array, ""]
+    inertia: Float[Array, ""]
+    crawl: Float[Array, ""]
+    rate: Float[Array, ""]
+    effort: Float[Array, ""]
+    start_noise: Float[Array, ""]
+    persistence: Float[Array, ""]
+    freshness: Float[Array, ""]
+
+
+class SweepWorld(eqx.Module):
+    """initial, transition, reward, is_terminal, observe, labels: all that a rollout needs."""
+
+    kind_of_cell: Int[Array, " cell_and_end"]
+    kinds: Float[Array, "kind region"]
+    outside: Float[Array, " kind"]
+    """What a step gives to no region, as a share of what it gives out."""
+    place: tuple[Float[Array, " cell_and_end"], Float[Array, " cell_and_end"]]
+    """Row and column of each cell."""
+    left: Float[Array, "milestone region"]
+    cells_ahead: Int[Array, " view"]
+    numbers: VehicleNumbers
+    stride: int = eqx.field(static=True)
+    horizon_steps: int = eqx.field(static=True)
+    is_windy: bool = eqx.field(static=True)
+
+    @classmethod
+    def from_spec(cls, spec: SweepSpec) -> SweepWorld:
+        """Move a plain description onto the device."""
+        vehicle, wind = spec.vehicle, spec.wind
+        numbers = VehicleNumbers(
+            *(jnp.asarray(getattr(vehicle, name), float) for name in _VEHICLE_FIELDS),
+            persistence=jnp.asarray(wind.persistence, float),
+            freshness=jnp.asarray(wind.freshness, float),
+        )
+        marks, place = milestones(spec), place_of_cells(spec)
+        return cls(
+            kind_of_cell=jnp.asarray(spec.service.kind_of_cell),
+            kinds=jnp.asarray(spec.service.kinds, float),
+            outside=jnp.asarray(spec.service.outside, float),
+            place=(jnp.asarray(place[:, 0], float), jnp.asarray(place[:, 1], float)),
+            left=jnp.asarray(marks.left),
+            cells_ahead=jnp.asarray(cells_ahead(vehicle)),
+            numbers=numbers,
+            stride=marks.stride,
+            horizon_steps=spec.route.horizon_steps,
+            is_windy=not wind.is_calm,
+        )
+
+    @property
+    def regions(self) -> int:
+        """How many there are."""
+        return self.kinds.shape[1]
+
+    @property
+    def rate(self) -> Float[Array, ""]:
+        """Units that a step of service gives out."""
+        return self.numbers.rate
+
+    @property
+    def length(self) -> int:
+        """Cells on the path."""
+        return self.kind_of_cell.shape[0] - 1
+
+    @property
+    def observation_size(self) -> int:
+        return observation_size(self.kinds.shape[1])
+
+    def initial(self, *, key: PRNGKeyArray) -> SweepState:
+        """At rest at the head of the path, moved on by the start noise."""
+        drawn = jax.random.uniform(key) * self.numbers.start_noise
+        cell, offset = dynamics.advance(jnp.zeros(()), drawn, jnp)
+        zero = jnp.zeros_like(offset)
+        return SweepState(cell.astype(int), offset, zero, zero, jnp.zeros((), int))
+
+    def transition(
+        self, state: SweepState, action: Float[Array, ""], *, key: PRNGKeyArray | None = None
+    ) -> SweepState:
+        """One step: throttle, gust, and on along the path. Calm worlds need no key."""
+        speed = dynamics.next_speed(self.numbers, state.speed, action, jnp)
+        gust = state.gust
+        if self.is_windy:
+            if key is None:
+                raise ValueError("a windy world needs a key in every step")
+            noise = jax.random.normal(key, dtype=gust.dtype)
+            gust = dynamics.next_gust(self.numbers, gust, noise)
+        distance = dynamics.ground_speed(speed, gust, jnp)
+        whole, offset = dynamics.advance(state.offset, distance, jnp)
+        cell = jnp.minimum(state.cell + whole.astype(int), self.length)
+        return SweepState(cell, offset, speed, gust, state.step + 1)
+
+    def reward(self, state: SweepState) -> Float[Array, ""]:
+        """r = -effort / (1 + v) for the step that led to `state`."""
+        distance = dynamics.ground_speed(state.speed, state.gust, jnp)
+        return dynamics.step_reward(self.numbers, distance)
+
+    def is_terminal(self, state: SweepState) -> Bool[Array, ""]:
+        """The path is at its end; that step serves nothing."""
+        return state.cell >= self.length
+
+    def is_truncated(self, state: SweepState) -> Bool[Array, ""]:
+        """The horizon cut the episode off before its end."""
+        return (state.step >= self.horizon_steps) & ~self.is_terminal(state)
+
+    def labels(self, state: SweepState) -> Float[Array, " region"]:
+        """L(s): the share of the swath in each region; 0 or 1 when the swath is one cell."""
+        return _row(self.kinds, rows_from(self.kind_of_cell, state.cell, 1)[0])
+
+    def given(self, state: SweepState) -> Float[Array, " 2"]:
+        """What the step that led to `state` gives out, and to no region, in steps of service."""
+        is_inside = (state.cell < self.length).astype(float)
+        return jnp.stack([is_inside, _row(self.outside, _row(self.kind_of_cell, state.cell))])
+
+    def observe(self, state: SweepState) -> Float[Array, " feature"]:
+        """Progress, speed, gust, place on the map, the regions here and ahead, and what is left."""
+        progress = (state.cell + state.offset) / self.length
+        speed = state.speed / self.numbers.max_speed
+        scalars = jnp.stack([jnp.minimum(progress, 1.0), speed, jnp.clip(state.gust, -1.0, 1.0)])
+        left = _row(self.left, state.cell // self.stride)
+        place = jnp.stack([_row(each, state.cell) for each in self.place])
+        return jnp.concatenate([scalars, place, *self._views(state), left])
+
+    def _views(self, state: SweepState) -> list[Float[Array, " region"]]:
+        """The regions of the cells here and ahead; past the end of the path there are none."""
+        cells = jnp.minimum(state.cell + self.cells_ahead, self.length)
+        # One look-up for all views, and not again in each that uses it: XLA shares out whatever may
+        # read a large table among threads, and each such sharing costs more than the look-up.
+        kinds = self.kind_of_cell.at[cells].get(mode="promise_in_bounds")
+        return [_row(self.kinds, kind) for kind in jax.lax.optimization_barrier(kinds)]
+
+
+_VEHICLE_FIELDS = ("max_speed", "inertia", "crawl", "rate", "effort", "start_noise")
+
+
+MOST_COLUMNS_ONE_BY_ONE = 16
+
+
+def _row(table: Array, index: Int[Array, ""]) -> Array:
+    """A row by an index that is known to lie inside: no clamping in the inner loop.
+
+    A CPU gathers scalars four times as fast as short rows, so narrow tables go column by column.
+    """
+    if table.ndim > 1 and table.shape[1] <= MOST_COLUMNS_ONE_BY_ONE:
+        return jnp.stack([_row(table[:, column], index) for column in range(table.shape[1])])
+    return table.at[index].get(mode="promise_in_bounds")

@@ -1,0 +1,160 @@
+"""Policies of environments as files: ONNX Runtime and bare JAX against the original."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnxruntime
+import pytest
+
+import scrl
+from scrl.environments import OutsidePolicy
+from scrl.environments.encoder import OutsideEyes, Usual
+from scrl.environments.spaces import Actions
+from scrl.errors import PolicyError
+from scrl.export import FORMATS, ExportError, PolicyFormat, export, find_format
+from scrl.export.policies import EnvironmentPolicy
+from scrl.learners import LEARNERS, SeeingPolicy
+from scrl.learners.actions import ActionKind, Choice, Numbers
+from scrl.opening import run_driver
+from scrl.problems import ProblemOptions
+from scrl.rules import RuleSet
+from scrl.runs.folder import KeptEnvironment, RunFolder
+
+from .small import HORIZON, LOOP, REGIONS, RULES, make_walk
+
+pytestmark = pytest.mark.usefixtures("quick_compiling")
+STATES, FEATURES = 1_000, 4
+LARGEST_DIFFERENCE = 2e-5
+"""In actions that are up to 10 wide."""
+PLANE = Actions(Numbers((2, 1)), (-1.0, -5.0), (1.0, 5.0))
+CHOICES = Actions(Choice(3), dtype="int64", first=-1)
+
+
+def lively(name: str, actions: Actions, *, sees_prices: bool) -> EnvironmentPolicy:
+    """A policy with weights so large that it does all there is to do."""
+    kind: ActionKind = actions.kind
+    keys = jax.random.split(jax.random.key(4), 4)
+    usual = Usual(
+        jnp.asarray(9.0), jax.random.normal(keys[0], (FEATURES,)),
+        jnp.exp(jax.random.normal(keys[1], (FEATURES,))),
+    )  # fmt: skip
+    eyes = OutsideEyes(
+        jnp.asarray(0.3), jnp.ones(3), jnp.asarray([0.5, 2.0]), usual, kind, FEATURES, 2,
+        sees_prices, 2,
+    )  # fmt: skip
+    learner = LEARNERS[name].make(LEARNERS[name].config(width=16, depth=1), eyes)
+    network = eqx.filter_jit(lambda key: learner.actor(learner.init(key=key)))(keys[2])
+    last = lambda each: each.network.layers[-1].weight  # noqa: E731
+    network = eqx.tree_at(last, network, replace_fn=lambda weight: 60.0 * weight)
+    price = jax.random.normal(keys[3], (2,))
+    rules = RuleSet.of(RULES, REGIONS)
+    options = ProblemOptions(name="walk")
+    kept = KeptEnvironment("Walk-v0", rules, HORIZON, FEATURES, actions.to_json(), options)
+    return EnvironmentPolicy(kept, OutsidePolicy(SeeingPolicy(network, eyes, price), actions))
+
+
+def some_rows() -> np.ndarray:
+    """Usual ones, and some far out that are cut off."""
+    chance = np.random.default_rng(5)
+    rows = chance.normal(0.0, 2.0, (STATES, FEATURES))
+    rows[:20] *= 50.0
+    return rows.astype(np.float32)
+
+
+def original(policy: EnvironmentPolicy, rows: np.ndarray) -> np.ndarray:
+    found = policy.policy.on_rows(rows)
+    assert np.ptp(found) > 1, "too tame to tell"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "actions", "sees_prices"),
+    [
+        ("ppo", PLANE, True),
+        ("ppo", PLANE, False),
+        ("ppo", CHOICES, True),
+        ("ddpg", PLANE, True),
+        ("sac", PLANE, True),
+    ],
+)
+def test_onnx_agrees_on_a_thousand_observations(
+    name: str, actions: Actions, sees_prices: bool
+) -> None:
+    policy, rows = lively(name, actions, sees_prices=sees_prices), some_rows()
+    model, described = find_format("onnx").write(policy)  # type: ignore[arg-type,call-arg]
+    (found,) = onnxruntime.InferenceSession(model).run(["action"], {"observation": rows})
+    expected = original(policy, rows)
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() <= LARGEST_DIFFERENCE
+    about = json.loads(described)
+    assert about["environment"] == "Walk-v0"
+    assert about["actions"] == json.loads(json.dumps(actions.to_json()))
+    shape = "[n]" if actions is CHOICES else "[n, 2, 1]"
+    assert about["shapes"] == f"observation [n, 4], action {shape}; n is any number of states"
+
+
+@pytest.mark.parametrize("actions", [PLANE, CHOICES])
+def test_stablehlo_agrees_without_this_package(actions: Actions, tmp_path: Path) -> None:
+    policy, rows = lively("ppo", actions, sees_prices=True), some_rows()
+    data, _ = find_format("stablehlo").write(policy)  # type: ignore[arg-type,call-arg]
+    (tmp_path / "policy.stablehlo").write_bytes(data)
+    np.save(tmp_path / "rows.npy", rows)
+    code = (
+        "import sys, jax.export, numpy\n"
+        "policy = jax.export.deserialize(open('policy.stablehlo', 'rb').read())\n"
+        "rows = numpy.load('rows.npy')\n"
+        "numpy.save('found.npy', policy.call(rows))\n"
+        "assert len(policy.call(rows[:3])) == 3 and 'scrl' not in sys.modules\n"
+    )
+    # -I: neither the folder nor PYTHONPATH is looked at.
+    subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, check=True, timeout=120)
+    found, expected = np.load(tmp_path / "found.npy"), original(policy, rows)
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() <= LARGEST_DIFFERENCE
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, quick_compiling: None) -> Path:
+    out = tmp_path_factory.mktemp("export") / "run"
+    known: dict[str, Any] = {"labels": "amounts", "regions": REGIONS, "rules": RULES}
+    scrl.train(make_walk, horizon_steps=HORIZON, seeds=2, settings=LOOP, out=out, **known)
+    return out
+
+
+def test_a_run_is_exported_as_the_policy_that_is_loaded(run: Path, tmp_path: Path) -> None:
+    rows = np.array([[0.2, 0.0], [2.0, 0.5]], np.float32)
+    for seed in (0, 1):
+        driver = run_driver(run, seed)
+        written = export(driver, "onnx", tmp_path / "policy.onnx")
+        assert (written.coordinates, written.warnings) == (None, ())
+        session = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
+        (found,) = session.run(["action"], {"observation": rows})
+        assert found == pytest.approx(scrl.load_policy(run, seed).on_rows(rows), abs=1e-6)
+        told = next(each for each in scrl.resume(run).seeds if each.seed == seed)
+        assert driver.received == told.evaluation.density
+        assert driver.steps == told.evaluation.steps
+    assert run_driver(run).seed == scrl.resume(run).best.seed
+
+
+def test_routes_are_refused_and_nothing_is_written(run: Path, tmp_path: Path) -> None:
+    driver = run_driver(run)
+    routes = [name for name, each in FORMATS.items() if not isinstance(each, PolicyFormat)]
+    assert len(routes) == 5
+    for name in routes:
+        with pytest.raises(
+            ExportError, match=rf"'{name}' writes a route .* \(make_walk\)\. Its po"
+        ):
+            export(driver, name, tmp_path / "file")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(PolicyError, match="there is no route, since there is no map"):
+        _ = driver.route
+    assert RunFolder.open(run).environment() == driver.problem

@@ -1,0 +1,93 @@
+"""All forms of labels say the same of a step, and wrong ones say what is wrong."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from scrl.environments.labels import LabelError, Labels, Step
+
+SAMPLE = Step(np.array([-0.5, 2.0]), np.array([0.1]), -1.5, {"served": [1.0, 0.0], "fuel": 2.5})
+
+
+def is_left(observation):
+    return observation[0] < 0
+
+
+def by_all(observation, action, reward, info):
+    return {"cost": -reward, "fuel": info["fuel"], "pushed": action[0]}
+
+
+@pytest.mark.parametrize(
+    ("source", "regions", "names", "amounts"),
+    [
+        (lambda o: [o[0] < 0, o[0] >= 0], None, ("S1", "S2"), [1, 0]),
+        (lambda o: [o[0] < 0, o[0] >= 0], ("left", "right"), ("left", "right"), [1, 0]),
+        (lambda o: {"left": o[0] < 0, "high": o[1]}, None, ("left", "high"), [1, 2]),
+        (by_all, None, ("cost", "fuel", "pushed"), [1.5, 2.5, 0.1]),
+        ("served", None, ("S1", "S2"), [1, 0]),
+        ("served", ("north", "south"), ("north", "south"), [1, 0]),
+        ("fuel", None, ("fuel",), [2.5]),
+        ({"left": is_left, "burnt": "fuel"}, None, ("left", "burnt"), [1, 2.5]),
+        ({"left": is_left, "burnt": "fuel"}, ("burnt", "left"), ("burnt", "left"), [2.5, 1]),
+        (lambda o: {"left": o[0] < 0, "high": o[1]}, ("high", "left"), ("high", "left"), [2, 1]),
+        (is_left, ("left",), ("left",), [1]),
+        (lambda *step: [step[0][0]], ("x",), ("x",), [-0.5]),
+    ],
+)
+def test_every_form_is_read(source, regions, names, amounts):
+    labels = Labels.of(source, regions, sample=SAMPLE)
+    assert labels.names == names
+    found = labels(SAMPLE)
+    assert found.dtype == np.float64
+    assert found == pytest.approx(amounts)
+
+
+def test_labels_that_are_read_already_stay_as_they_are():
+    labels = Labels.of({"left": is_left})
+    assert Labels.of(labels) is labels
+
+
+def test_a_method_and_defaults_count_as_one_would_think():
+    class Field:
+        def labels(self, observation, scale=2.0):
+            return [scale * observation[1]]
+
+    assert Labels.of(Field().labels, ("amount",))(SAMPLE) == pytest.approx([4.0])
+
+
+@pytest.mark.parametrize(
+    ("source", "regions", "message"),
+    [
+        (3, None, "labels are a function of the observation, the key of a vector in `info`, or"),
+        ({}, None, "regions must be one or more names, not ()"),
+        ({"left": 1}, None, "the label of 'left' must be a function or a key of `info`, not 1"),
+        (lambda one, two: 0, ("a",), "must take (observation) or (observation, action, reward,"),
+        (lambda: 0, ("a",), "and this one takes 0 arguments"),
+        (lambda o: [1, 2], ("a", "a"), "a region is named twice: a, a"),
+        (lambda o: [1, 2], (), "regions must be one or more names"),
+        (lambda o: [1, 2], ("a",), "labels of shape (2,), but there are 1 regions (a): [1, 2]"),
+        (lambda o: [[1], [2]], ("a", "b"), "labels of shape (2, 1), but there are 2 regions"),
+        (lambda o: [1, math.nan], ("a", "b"), "the label of 'b' is no finite number: [1, nan]"),
+        (lambda o: "much", ("a",), "labels must be numbers, not 'much'"),
+        (lambda o: 1 / 0, ("a",), "labels: ZeroDivisionError: division by zero"),
+        ({"a": lambda o: o}, None, "the label of 'a' must be one number (or true or false), not ["),
+        ({"a": lambda o: o[9]}, None, "the label of 'a': IndexError: "),
+        ("fule", ("a",), "there is no 'fule' in `info`: did you mean 'fuel'?"),
+        (lambda o: {"a": 1}, ("a", "b"), "labels lack the region 'b'"),
+        (lambda o: {"a": 1, "b": 1}, ("a",), "labels name an unknown region 'b'"),
+        ({"left": is_left}, ("lift",), "labels lack the region 'lift': did you mean 'left'?"),
+        ({"a": is_left, "b": is_left}, ("a",), "labels name an unknown region 'b'"),
+    ],
+)
+def test_what_is_wrong_is_said(source, regions, message):
+    with pytest.raises(LabelError) as error:
+        Labels.of(source, regions)(SAMPLE)
+    assert message in str(error.value)
+
+
+def test_without_names_a_sample_is_needed():
+    with pytest.raises(LabelError, match="the regions have no names: give `regions`"):
+        Labels.of(lambda observation: [1.0])

@@ -1,0 +1,191 @@
+"""Every kind of space of Gymnasium is encoded, or refused in one sentence that says what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+
+import scrl
+from scrl.environments import EnvironmentFault
+from scrl.environments.rollout import drive_at_random
+from scrl.environments.spaces import Actions
+
+from .small import LOOP
+
+PAIR = Box(-1.0, 1.0, (2,))
+
+
+class Mission(spaces.Space[str]):
+    """A space of somebody's own, of which Gymnasium knows nothing: as in MiniGrid."""
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        return True
+
+    def sample(self, mask: Any = None, probability: Any = None) -> str:
+        return "get to the goal"
+
+    def contains(self, x: Any) -> bool:
+        return isinstance(x, str)
+
+
+class Sampled(gymnasium.Env[Any, Any]):
+    """Shows what its observation space has, and takes only what its action space has."""
+
+    def __init__(self, seen: Any = PAIR, taken: Any = PAIR, shown: Any = None) -> None:
+        self.observation_space, self.action_space = seen, taken
+        self._shown = shown
+
+    def _seen(self) -> Any:
+        return self.observation_space.sample() if self._shown is None else self._shown
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        self.observation_space.seed(seed)
+        return self._seen(), {}
+
+    def step(self, action: Any) -> Any:
+        # A scalar of NumPy's would be taken too, with a warning, which is an error here.
+        assert self.action_space.contains(action)
+        return self._seen(), 1.0, False, False, {}
+
+
+def problem(**of_sampled: Any) -> Any:
+    def make() -> Sampled:
+        return Sampled(**of_sampled)
+
+    return scrl.environment(make, labels=lambda seen: [1.0], rules="S1 >= 1", horizon_steps=4)
+
+
+# Each with an observation and the numbers that networks see of it, worked by hand.
+SEEN = [
+    (Box(-1.0, 1.0, (2,), np.float64), np.array([0.5, -1.0]), [0.5, -1.0]),
+    (Box(-np.inf, np.inf, (1,), np.float16), np.array([3.0], np.float16), [3]),
+    (Box(0, 255, (1, 2, 1), np.uint8), np.array([[[7], [255]]], np.uint8), [7, 255]),
+    (Box(-np.inf, np.inf, (2,), np.int64), np.array([-5, 2**40]), [-5, 2.0**40]),
+    (Box(0, 1, (2,), np.bool_), np.array([True, False]), [1, 0]),
+    (Box(-1.0, 1.0, ()), np.array(0.5, np.float32), [0.5]),
+    (Discrete(3), 1, [0, 1, 0]),
+    (Discrete(3, start=-1), 1, [0, 0, 1]),
+    (MultiBinary((2, 2)), np.array([[1, 0], [0, 1]], np.int8), [1, 0, 0, 1]),
+    (MultiDiscrete([2, 3]), np.array([1, 0]), [0, 1, 1, 0, 0]),
+    (spaces.Text(3, charset="ab"), "ba", [1, 0, 2]),
+    (spaces.Dict(a=PAIR, b=Discrete(2)), {"a": np.ones(2, np.float32), "b": 0}, [1, 1, 1, 0]),
+    (spaces.Tuple((Discrete(2), PAIR)), (1, np.ones(2, np.float32)), [0, 1, 1, 1]),
+    (spaces.OneOf((Discrete(2), PAIR)), (np.int64(1), np.ones(2, np.float32)), [1, 1, 1]),
+]
+
+
+@pytest.mark.parametrize(("space", "seen", "row"), SEEN, ids=lambda each: type(each).__name__)
+def test_observations_of_every_kind_are_rows_of_numbers(space: Any, seen: Any, row: Any) -> None:
+    made = problem(seen=space, shown=seen)
+    assert made.observations.features == len(row)
+    with made.open(2) as lanes:
+        first = drive_at_random(lanes, made.actions, seeds=[1, 2])
+    assert np.array_equal(first.features, np.broadcast_to(row, first.features.shape))
+
+
+MAKE_IT_A_BOX = "gymnasium.wrappers.TransformObservation to make it a Box"
+LEAVE_IT_OUT = "gymnasium.wrappers.FilterObservation to leave it out"
+
+
+@pytest.mark.parametrize(
+    ("space", "parts"),
+    [
+        (spaces.Sequence(Discrete(3)), ("Sequence(Discrete(3), stack=False) are", MAKE_IT_A_BOX)),
+        (spaces.Graph(PAIR, None), ("from Graph(", "no fixed number of numbers", MAKE_IT_A_BOX)),
+        (Mission(), ("observations from Mission are no fixed number", MAKE_IT_A_BOX)),
+        (spaces.Dict(image=PAIR, mission=Mission()), ("Mission (at ['mission'])", LEAVE_IT_OUT)),
+        (spaces.Tuple((spaces.Dict(a=spaces.Sequence(PAIR)),)), ("(at [0]['a'])", MAKE_IT_A_BOX)),
+        (spaces.OneOf((PAIR, Mission())), ("Mission (at [1])", MAKE_IT_A_BOX)),
+        (Box(0.0, 1.0, (0,)), ("hold nothing to see",)),
+        (spaces.Dict(), ("observations from Dict() hold nothing to see",)),
+    ],
+)
+def test_observations_of_no_fixed_size_are_refused(space: Any, parts: tuple[str, ...]) -> None:
+    with pytest.raises(EnvironmentFault) as error:
+        problem(seen=space)
+    assert all(part in str(error.value) for part in parts)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("space", "ends"),
+    [
+        (Box(-2.0, 1.0, (2,), np.float64), ([-2.0, -2.0], [1.0, 1.0])),
+        (Box(-1.0, 1.0, (1, 2), np.float16), ([[-1.0, -1.0]], [[1.0, 1.0]])),
+        (Box(-1.0, 1.0, ()), (-1.0, 1.0)),
+        (Box(0, 2, (1,), np.int32), ([0], [2])),
+        (Box(0, 255, (1,), np.uint8), ([0], [255])),
+        (Box(0, 1, (1,), np.bool_), ([False], [True])),
+    ],
+)
+def test_actions_of_every_box_reach_its_bounds(space: Any, ends: Any) -> None:
+    made = problem(taken=space)
+    with made.open(2) as lanes:
+        drive_at_random(lanes, made.actions, seeds=[1, 2])  # which takes what the space holds
+    corners = made.actions.to_environment(np.stack([np.zeros(space.shape), np.ones(space.shape)]))
+    assert np.array_equal(corners, ends)
+    assert corners.dtype == space.dtype
+
+
+def test_whole_numbers_are_taken_about_equally_often() -> None:
+    """Cut off, the highest of 0, 1 and 2 would never be; rounded, each end is half as often."""
+    actions = Actions.of(Box(0, 2, (1,), np.int64))
+    chosen = actions.to_environment(np.linspace(0.0, 1.0, 1001)[:, None])
+    assert np.bincount(chosen.ravel()).tolist() == pytest.approx([250, 500, 250], abs=1)
+
+
+@pytest.mark.parametrize(
+    ("space", "part"),
+    [
+        (Box(-np.inf, np.inf, (1,)), "Box(-inf, inf, (1,), float32) have no bounds to learn"),
+        (Box(0, np.inf, (1,), np.int64), "have no bounds to learn between: give them some with"),
+        (Box(-3e38, 3e38, (1,)), "have no bounds to learn between: give them some with gymnasium"),
+        (Box(0.0, 1.0, (0,)), "hold no number to be chosen"),
+        (MultiBinary(3), "actions from MultiBinary(3) cannot be learned, only those from Box and"),
+        (MultiDiscrete([[2, 3], [3, 2]]), "actions from MultiDiscrete([[2 3] [3 2]]) cannot be"),
+        (spaces.Text(5, charset="ab"), "actions from Text(1, 5, charset="),
+        (spaces.Dict(a=PAIR), "wrap the environment in gymnasium.wrappers.TransformAction, with"),
+        (spaces.Tuple((PAIR,)), "actions from Tuple(Box(-1.0, 1.0, (2,), float32)) cannot be"),
+        (spaces.Sequence(PAIR), "actions from Sequence("),
+        (spaces.Graph(PAIR, None), "actions from Graph("),
+        (spaces.OneOf((PAIR,)), "actions from OneOf("),
+        (Mission(), "actions from Mission cannot be learned"),
+    ],
+)
+def test_actions_that_cannot_be_learned_are_refused(space: Any, part: str) -> None:
+    with pytest.raises(EnvironmentFault) as error:
+        problem(taken=space)
+    assert part in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("space", "shown"),
+    [
+        (spaces.Dict(a=Box(-np.inf, np.inf, (1,))), {"a": np.array([np.inf], np.float32)}),
+        (Box(-np.inf, np.inf, (1,), np.float64), np.array([1e300])),  # not as 32 bits
+    ],
+)
+def test_what_is_no_number_to_the_networks_is_found(space: Any, shown: Any) -> None:
+    made = problem(seen=space, shown=shown)
+    with made.open(1) as lanes, pytest.raises(EnvironmentFault) as error:
+        lanes.reset([0])
+    assert str(error.value).startswith("environment 0, episode 1, at its start: the observation is")
+
+
+@pytest.mark.usefixtures("quick_compiling")
+def test_parts_of_many_kinds_and_an_action_of_no_dimension_are_trained(tmp_path: Path) -> None:
+    space = spaces.Dict(a=PAIR, b=Discrete(2, start=5), c=spaces.Text(2), d=MultiBinary(2))
+    made = problem(seen=space, taken=Box(-1.0, 1.0, ()))
+    budget = LOOP | {"iterations": 1, "settle": 1, "minibatches": 1}
+    result = scrl.train(made, settings=budget, out=tmp_path / "run")
+    assert result.seeds[0].evaluation.density == {"S1": 4.0}
+    action = scrl.load_policy(tmp_path / "run")(spaces.flatten(space, space.sample()))
+    assert made.source.maker(0)().action_space.contains(action)

@@ -1,0 +1,58 @@
+"""Which branch an answer rests on: without a reference, and where the best one cannot be driven."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from scrl.evaluation import evaluate
+from scrl.planning import planner
+from scrl.planning.planner import _other_branch
+from scrl.problems import Problem, find_world, load
+from scrl.reference.priced import price_rules, price_without
+
+
+def test_a_discounted_problem_is_answered_without_a_reference() -> None:
+    problem = load("agri-joint")
+    options = dataclasses.replace(problem.options, discount=0.9995)
+    discounted = dataclasses.replace(problem, options=options)
+    answer = planner().ask(discounted, ["if S2 > 200 then S3 >= 400"])
+    plain = evaluate(problem.with_rules(["S1 >= 1"]), answer.plans[0].policy)
+    assert answer.status == "satisfied"
+    assert answer.gap is None
+    assert answer.evaluation.density["S3"] < plain.density["S3"]
+    assert [way.taken for way in answer.branch] == ["S3 >= 400"]
+
+
+@pytest.fixture(scope="module")
+def choice() -> Problem:
+    return find_world("agri").with_rules(["S5 <= 220 or S1 >= 500", "S3 >= 500"])
+
+
+def numbers(problem: Problem, start: str) -> list[int]:
+    """The atoms that begin like this."""
+    return [i for i, atom in enumerate(problem.atoms.atoms) if atom.show().startswith(start)]
+
+
+def test_without_an_atom_the_next_best_branch_is_priced(choice: Problem) -> None:
+    best = price_rules(choice)
+    other = price_without(choice, best, numbers(choice, "S5 <="))
+    assert other is not None
+    assert [each.taken for each in best.taken] == ["S5 <= 220", "S3 >= 500"]
+    assert [each.taken for each in other.taken] == ["S1 >= 500", "S3 >= 500"]
+    assert [way.is_taken for way in best.disjuncts] == [True, False]
+    assert [way.is_taken for way in other.disjuncts] == [False, True]
+    assert other.reference is best.reference
+    assert price_without(choice, best, numbers(choice, "S")) is None
+
+
+def test_a_broken_atom_without_an_alternative_blames_those_that_have_one(choice: Problem) -> None:
+    """S3 >= 500 has none, so what is given up is S5 <= 220; after that nothing is left to give."""
+    best = price_rules(choice)
+    broken = np.array(numbers(choice, "S3 >="))
+    avoided, other = _other_branch(choice, best, frozenset(), broken)
+    assert avoided == set(numbers(choice, "S5 <="))
+    assert other is not None
+    assert _other_branch(choice, other, avoided, broken)[1] is None

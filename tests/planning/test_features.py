@@ -1,0 +1,100 @@
+"""What lies ahead: the fluid in closed form, sums over parts of cells, and what a moment shows."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from scrl.planning.features import (
+    SIGHTS,
+    Outlook,
+    best_time,
+    least_price,
+    reach,
+    sight,
+    window_for,
+)
+from scrl.problems import load
+from scrl.reference.fluid import FluidSweep
+from scrl.worlds.sweep.world import SweepWorld
+
+
+@pytest.fixture(scope="module")
+def world() -> SweepWorld:
+    return load("agri-joint").world
+
+
+PRICES = np.array([0.6, -0.5, 0.9, 0.0, 0.2])
+
+
+def outlook(world: SweepWorld) -> Outlook:
+    return Outlook.of(world, jnp.asarray(PRICES, jnp.float32)[None], window_for(3.0, 0.6))
+
+
+def test_the_best_time_is_the_fluids(world: SweepWorld) -> None:
+    fluid = dataclasses.replace(FluidSweep.of(load("agri-joint").world_spec), effort=1.0)
+    prices = np.linspace(-2.0, 0.999, 50)
+    expected = fluid.best_times(-prices)
+    assert np.allclose(best_time(jnp.asarray(prices), world.numbers), expected, rtol=1e-3)
+
+
+def test_below_the_least_price_the_fluid_hurries(world: SweepWorld) -> None:
+    least = float(least_price(world.numbers))
+    assert least == pytest.approx(1.0 - (1.0 + 1.0 / 3.0) ** -2)
+    below, above = best_time(jnp.asarray([least - 1e-3, least + 1e-3]), world.numbers)
+    assert float(below) == pytest.approx(1.0 / 3.0)
+    assert float(above) > 1.0 / 3.0
+
+
+@pytest.mark.parametrize("long_path", [1_000_000, 0])
+def test_sums_on_the_way_are_those_of_the_cells(
+    world: SweepWorld, long_path: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scrl.planning.features.LONG_PATH", long_path)
+    found = outlook(world)
+    kinds = np.asarray(world.kind_of_cell)
+    for cell in (0, 777, world.length - 3):
+        view = found.view(jnp.asarray(cell))
+        for place in (0.0, 0.25, 3.0, 17.6):
+            whole, part = int(place), place - int(place)
+            ahead = np.array([kinds[min(cell + step, world.length)] for step in range(whole + 1)])
+            prices = (world.kinds @ jnp.asarray(PRICES))[ahead]
+            time = best_time(prices, world.numbers)
+            gains = np.asarray(prices * time - time**2 / (1.0 + time)) * (kinds[-1] != ahead)
+            expected = gains[:-1].sum() + part * gains[-1]
+            at = jnp.asarray(place)
+            gained = view.gain_upto(at) - view.gain_upto(jnp.zeros(()))
+            assert float(gained) == pytest.approx(expected, abs=1e-5)
+            assert float(view.price_at(at)) == float(prices[-1])
+
+
+def test_nothing_past_the_end_is_worth_anything(world: SweepWorld) -> None:
+    view = outlook(world).view(jnp.asarray(world.length))
+    far = jnp.asarray([0.0, 0.5, 17.0])
+    assert not np.any(np.diff(view.gain_upto(far)))
+    assert not np.any(np.diff(view.mood_upto(far), axis=0))
+    assert not np.any(view.price_at(far))
+
+
+@pytest.mark.parametrize(("rate", "effort"), [(2.25, 0.1), (1.0, 7.0)])
+def test_a_moment_knows_neither_rate_nor_effort(rate: float, effort: float) -> None:
+    problem = load("agri-joint")
+    vehicle = dataclasses.replace(problem.world_spec.vehicle, rate=rate, effort=effort)
+    world = SweepWorld.from_spec(dataclasses.replace(problem.world_spec, vehicle=vehicle))
+    view = outlook(world).view(jnp.asarray(1200))
+    half = jnp.asarray(0.5)
+    seen = sight(world, view, half, half, jnp.zeros(()))
+    plain = sight(problem.world, outlook(problem.world).view(jnp.asarray(1200)),
+                  half, half, jnp.zeros(()))  # fmt: skip
+    assert seen.shape == (SIGHTS,)
+    assert np.array_equal(seen, plain)
+
+
+def test_the_window_holds_whatever_is_looked_at(world: SweepWorld) -> None:
+    furthest = 3.0 * 2.0 + 2.0 * float(reach(world.numbers))
+    assert window_for(3.0, 0.6) > furthest
+    assert jax.eval_shape(lambda: outlook(world)).reach == window_for(3.0, 0.6)

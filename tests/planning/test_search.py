@@ -1,0 +1,177 @@
+"""Plans for rules: kept, near the best, mixed where one cannot, honest where none can."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import scrl
+from scrl.errors import ScrlError
+from scrl.planning import Planner, planner
+from scrl.problems import Problem, ProblemOptions, builtin_names, find_world, load
+from scrl.reference.priced import price_rules
+from scrl.worlds.sweep.regions import from_labels, from_masks
+from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.vehicle import Vehicle
+
+
+@pytest.fixture(scope="module")
+def asking() -> Planner:
+    return planner()
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_the_shipped_policy_answers_every_built_in_problem(asking: Planner, name: str) -> None:
+    answer = asking.ask(name)
+    assert answer.status == "satisfied"
+    assert answer.gap is not None
+    assert answer.gap <= 0.02
+    assert answer.warnings == ()
+    # What is said was driven: the plan does it again.
+    (plan,) = answer.plans
+    again = scrl.evaluate(answer.problem, plan.policy)
+    assert again.is_satisfied
+    assert again.return_ == pytest.approx(answer.evaluation.return_, rel=1e-5)
+
+
+def test_a_changed_number_is_a_new_plan_at_once(asking: Planner) -> None:
+    world = find_world("agri")
+    low, high = asking.ask_all(world, ["S1 >= 300", "S1 >= 350"])
+    assert low.is_satisfied
+    assert high.is_satisfied
+    assert 300 <= low.evaluation.density["S1"] < 350 <= high.evaluation.density["S1"]
+    assert high.evaluation.return_ < low.evaluation.return_
+    assert high.plans[0].prices["S1"] > low.plans[0].prices["S1"] > 0
+    assert high.plans[0].prices["S5"] == 0
+
+
+def test_the_disjuncts_are_priced_and_the_cheapest_is_taken() -> None:
+    priced = price_rules(load("agri-multi"))
+    found = {each.text: each for each in priced.disjuncts}
+    assert [text for text, each in found.items() if each.is_taken] == ["S1 >= 329"]
+    assert found["S2 <= 200"].return_ is None
+    assert found["S3 >= 800"].return_ == pytest.approx(-29.93, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("rule", "status"),
+    [
+        ("S1 >= 1e20", "impossible"),
+        ("S1 <= 1e20", "satisfied"),
+        ("S1 <= 1e150", "satisfied"),
+        ("1e-150*S1 <= 1", "satisfied"),
+        ("if S1 > 1e20 then S2 >= 1e30", "satisfied"),
+    ],
+)
+def test_numbers_of_any_size_are_answered(asking: Planner, rule: str, status: str) -> None:
+    assert asking.ask("agri", rule).status == status
+
+
+def test_rules_that_no_loosening_helps_are_named(
+    asking: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for room in ("explain", "priced"):
+        monkeypatch.setattr(f"scrl.reference.{room}.least_loosening", lambda *_, **__: None)
+    with pytest.raises(ScrlError, match="impossible: no policy keeps 'rule-1', and no loosening"):
+        asking.ask("agri", "S1 >= 1e150")
+
+
+def test_impossible_rules_get_the_conflict_and_the_least_violating_plan(asking: Planner) -> None:
+    answer = asking.ask("agri", ["S1 >= 400", "S1 + S2 <= 700", "S5 >= 100"])
+    assert answer.status == "impossible"
+    assert not answer.is_satisfied
+    assert answer.gap is None
+    assert {rule for rule, _ in answer.reference.conflict} == {"rule-1", "rule-2"}
+    least = sum(each.by for each in answer.reference.relax)
+    assert answer.evaluation.cons_vio == pytest.approx(least, abs=10.0)
+
+
+@pytest.fixture(scope="module")
+def two_halves() -> Problem:
+    """24 cells, half of them S1: at a crawl of 33.3 steps a cell S1 gets 12 * 33.3 * 2.25 = 900."""
+    halves = from_labels(np.repeat([[1, 2]], 4, axis=0).repeat(3, axis=1))
+    return Problem.create(SweepSpec(dataclasses.replace(halves, warnings=("closed 1 ring",))))
+
+
+@pytest.mark.parametrize("bound", ["1e5", "1e9", "1e15", "1e20"])
+def test_a_loosened_bound_does_not_depend_on_how_far_off_it_was(
+    two_halves: Problem, bound: str
+) -> None:
+    """The plan is made for what the rule becomes, give or take a thousandth."""
+    priced = price_rules(two_halves.with_rules([f"S1 >= {bound} or S2 >= 3e20"]))
+    assert [each.to for each in priced.reference.relax] == ["S1 >= 900"]
+    assert priced.branch is not None
+    assert priced.branch.bounds == pytest.approx([-900], rel=2e-3)
+
+
+def test_the_plan_of_a_rule_far_off_gives_what_the_loosened_rule_says(
+    asking: Planner, two_halves: Problem
+) -> None:
+    """Steps and inertia cost a little at the edges of S1: 12 cells, entered four times."""
+    answer = asking.ask(two_halves, "S1 >= 1e9")
+    assert answer.status == "impossible"
+    assert answer.evaluation.density["S1"] == pytest.approx(900, rel=0.05)
+    assert answer.warnings[0] == "closed 1 ring"  # what was repaired in the map
+
+
+def test_where_one_plan_cannot_a_mixture_does(asking: Planner) -> None:
+    """A window narrower than one step of service, which no single plan can be sure to hit."""
+    answer = asking.ask("agri", ["S1 == 300.1 within 0.2"])
+    assert answer.is_satisfied
+    assert len(answer.plans) > 1
+    assert sum(plan.weight for plan in answer.plans) == pytest.approx(1.0)
+    parts = [scrl.evaluate(answer.problem, plan.policy) for plan in answer.plans]
+    mean = sum(p.weight * e.density["S1"] for p, e in zip(answer.plans, parts, strict=True))
+    assert mean == pytest.approx(answer.evaluation.density["S1"], abs=1e-3)
+
+
+def test_overlapping_regions_and_another_vehicle(asking: Planner) -> None:
+    masks = np.zeros((2, 20, 20), bool)
+    masks[0, 2:12, 2:12], masks[1, 8:18, 8:18] = True, True
+    vehicle = Vehicle(max_speed=1.5, inertia=0.3, rate=10.0, effort=2.0)
+    spec = SweepSpec(from_masks(masks, ["A", "B"]), vehicle)
+    answer = asking.ask(Problem.create(spec, ["A >= 1000", "B <= 900"]))
+    assert answer.is_satisfied
+    assert answer.gap is not None
+    assert answer.gap < 0.05
+
+
+def test_in_wind_the_rules_hold_in_expectation(asking: Planner) -> None:
+    problem = load("agri-situational")
+    wind = dataclasses.replace(problem.world_spec.wind, strength=0.1)
+    spec = dataclasses.replace(problem.world_spec, wind=wind)
+    answer = asking.ask(dataclasses.replace(problem, world_spec=spec))
+    assert answer.is_satisfied
+    assert answer.evaluation.episodes == 1000
+    assert answer.gap is not None
+    assert answer.gap < 0.06
+
+
+def test_outside_what_it_was_trained_for_it_says_so(asking: Planner) -> None:
+    spec = SweepSpec(from_labels(np.array([[1] * 40 + [2] * 40])), Vehicle(max_speed=20.0))
+    answer = asking.ask(Problem.create(spec, ["S1 >= 10"]))
+    assert any("max speed 20 (trained for 0.5 to 8)" in text for text in answer.warnings)
+    assert any("scrl learn" in text for text in answer.warnings)
+
+
+def test_no_rules_full_speed(asking: Planner) -> None:
+    world = Problem.create(load("med-joint").world_spec, (), ProblemOptions(name="free"))
+    answer = asking.ask(world)
+    assert answer.is_satisfied
+    best = scrl.evaluate(world, "full-speed").return_
+    assert answer.evaluation.return_ == pytest.approx(best, rel=1e-3)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, -1.0, float("nan")])
+def test_a_confidence_that_is_none_is_refused(asking: Planner, confidence: float) -> None:
+    with pytest.raises(ScrlError, match="confidence"):
+        asking.ask("agri", "S1 >= 300", confidence=confidence)
+
+
+def test_the_same_question_has_the_same_answer(asking: Planner) -> None:
+    one, other = (asking.ask("med-situational", seed=3) for _ in range(2))
+    first, second = (each.to_json() for each in (one, other))
+    del first["wall_s"], second["wall_s"]
+    assert first == second

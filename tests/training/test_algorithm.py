@@ -1,0 +1,246 @@
+"""The loop: what counts as better, what is measured, units, traces, and the same bits again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from scrl.penalty import Atoms, lagrangian
+from scrl.policies import Constant
+from scrl.training.algorithm import (
+    AUTOMATIC_KAPPA_RATE,
+    Best,
+    LearningPlan,
+    LoopState,
+    Metrics,
+    Task,
+    _better,
+    begin,
+    iterate,
+    measure,
+    settle,
+)
+from scrl.training.config import configure
+from scrl.training.devices import begin_all, learn_round, mesh_for, settle_round, side_by_side
+
+from .tasks import problem, task
+
+pytestmark = pytest.mark.usefixtures("quick_compiling")
+
+
+def small(learner: str = "ppo", **settings: object) -> LearningPlan:
+    """A plan that compiles quickly: two worlds of 16 steps, networks of 4."""
+    few = {"worlds": 2, "steps": 16, "width": 4, "depth": 1, "iterations": 4, "settle": 4}
+    if learner == "ppo":
+        few |= {"minibatches": 2}
+    else:
+        few |= {"memory": 64, "batch": 8, "updates": 4}
+    return configure("scrl", learner=learner, settings=few | settings).plan
+
+
+class TestBetter:
+    """`_better` with what was found on one side and the best so far on the other."""
+
+    @pytest.mark.parametrize(
+        ("old", "new", "is_better"),
+        [
+            # (violation, return); the tolerance is 1.
+            ((np.inf, -np.inf), (7.0, -9.0), True),  # anything whole beats nothing
+            ((0.0, -5.0), (0.0, -4.0), True),  # both keep the rules: the larger return
+            ((0.0, -5.0), (0.0, -6.0), False),
+            ((0.0, -5.0), (1.0, -4.0), True),  # within the tolerance is kept
+            ((1.0, -5.0), (0.0, -6.0), False),  # and a smaller violation is then no gain
+            ((3.0, -1.0), (0.5, -9.0), True),  # kept rules beat any return
+            ((0.5, -9.0), (1.5, -1.0), False),
+            ((3.0, -1.0), (2.0, -9.0), True),  # both violate: the smaller violation
+            ((2.0, -9.0), (3.0, -1.0), False),
+            ((2.0, -9.0), (2.0, -1.0), False),
+        ],
+    )
+    def test_rules_come_first_then_the_return(
+        self, old: tuple[float, float], new: tuple[float, float], is_better: bool
+    ) -> None:
+        assert chosen(old, new) == (new if is_better else old)
+
+    def test_an_episode_that_was_cut_off_is_never_chosen(self) -> None:
+        assert chosen((9.0, -9.0), (0.0, -1.0), is_whole=False) == (9.0, -9.0)
+        assert chosen((np.inf, -np.inf), (0.0, -1.0), is_whole=False) == (np.inf, -np.inf)
+
+    @pytest.mark.parametrize("new", [(0.0, np.nan), (np.nan, -1.0), (np.nan, np.nan)])
+    def test_what_is_not_a_number_is_never_chosen(self, new: tuple[float, float]) -> None:
+        for old in [(9.0, -9.0), (0.0, -9.0), (np.inf, -np.inf)]:
+            assert chosen(old, new) == old
+
+    def test_all_parts_of_the_better_one_are_taken(self) -> None:
+        found = pick(best(5.0, -1.0, 3), best(2.0, -7.0, 8))
+        parts = (found.policy, found.kappa, found.told_violation, found.return_, found.iteration)
+        assert [float(np.ravel(part)[0]) for part in parts] == [8.0, 8.0, 2.0, -7.0, 8.0]
+
+
+def best(violation: float, return_: float, iteration: int) -> Best:
+    """With the iteration in place of the policy and of kappa."""
+    number = jnp.asarray(iteration, float)
+    return Best(
+        number, number[None], jnp.asarray(violation), jnp.zeros(()), jnp.asarray(return_),
+        jnp.asarray(iteration),
+    )  # fmt: skip
+
+
+def pick(old: Best, new: Best, *, is_whole: bool = True) -> Best:
+    seen = SimpleNamespace(is_whole=jnp.asarray(is_whole))
+    return _better(SimpleNamespace(tolerance=1.0), old, new, seen)
+
+
+def chosen(
+    old: tuple[float, float], new: tuple[float, float], *, is_whole: bool = True
+) -> tuple[float, float]:
+    found = pick(best(*old, 3), best(*new, 8), is_whole=is_whole)
+    return float(found.told_violation), float(found.return_)
+
+
+@partial(jax.jit, static_argnums=0)
+def run(plan: LearningPlan, of: Task, key: jax.Array) -> tuple[LoopState, LoopState, Metrics]:
+    """The state before the first round, after the last one, and what every round saw."""
+    first = begin(plan, of, key=key)
+    last, metrics = jax.lax.scan(
+        lambda state, _: iterate(plan, of, state), first, None, length=plan.loop.iterations
+    )
+    return first, last, metrics
+
+
+FACTOR = 8.0
+"""A power of two: products with it are exact, so no chance rounding moves a step over an edge."""
+
+
+class Units(NamedTuple):
+    """A world in other units, and what becomes of amounts and costs in them."""
+
+    change: Callable[[Task], Task]
+    amount: float
+    cost: float
+
+
+UNITS = {
+    "amounts": Units(
+        lambda of: eqx.tree_at(
+            lambda of: (of.world.numbers.rate, of.rules.bounds, of.told.bounds), of,
+            (FACTOR * of.world.numbers.rate, FACTOR * of.rules.bounds, FACTOR * of.told.bounds),
+        ),
+        FACTOR, 1.0,
+    ),
+    "costs": Units(
+        lambda of: eqx.tree_at(
+            lambda of: of.world.numbers.effort, of, FACTOR * of.world.numbers.effort
+        ),
+        1.0, FACTOR,
+    ),
+}  # fmt: skip
+SITUATIONAL = ("A >= 14 or B >= 13", "A + B <= 30")
+
+
+class TestUnits:
+    """Units are read off the world: what is learned does not depend on how it is counted."""
+
+    @pytest.mark.parametrize("learner", ["ppo", "ddpg", "sac"])
+    def test_learning_is_the_same_in_other_units(self, learner: str) -> None:
+        plan, of, key = small(learner), task(problem(SITUATIONAL), LINEAR), jax.random.key(0)
+        _, _, plain = run(plan, of, key)
+        assert float(plain.kappa[-1].max()) > 0.0
+        assert float(jnp.abs(jnp.diff(plain.return_)).max()) > 1e-4
+        for units in UNITS.values():
+            _, _, other = run(plan, units.change(of), key)
+            assert np.allclose(other.return_ / units.cost, plain.return_, rtol=1e-4)
+            assert np.allclose(other.density / units.amount, plain.density, rtol=1e-4)
+            assert np.allclose(other.violation / units.amount, plain.violation, rtol=1e-4)
+            assert np.allclose(other.kappa / units.cost, plain.kappa, rtol=1e-4)
+
+    def test_the_units_are_those_of_a_drive_with_the_first_throttle(self) -> None:
+        """Its cost per step is a large price; 9 such prices per all it gave out move kappa."""
+        for change in (lambda of: of, *(units.change for units in UNITS.values())):
+            of = change(task(problem(SITUATIONAL), LINEAR))
+            plan = small("ppo")
+            first = begin(plan, of, key=jax.random.key(0))
+            throttle = Constant(jnp.asarray(plan.settings.first_mean))
+            drive = measure(of, throttle, 1, key=jax.random.key(1))
+            cost, steps = float(-drive.return_), float(drive.steps)
+            rate = float(of.world.numbers.rate)
+            assert float(first.eyes.price_unit) == pytest.approx(cost / steps, rel=1e-5)
+            beta = AUTOMATIC_KAPPA_RATE * (cost / steps) / (rate * steps)
+            assert float(first.kappa_rate) == pytest.approx(beta, rel=1e-5)
+            service = np.asarray(drive.density) / rate
+            assert np.allclose(first.eyes.channel_unit, [cost, *service], rtol=1e-5)
+
+
+LINEAR = lagrangian()
+"""One mechanism for many tests, so that they share their compiled rounds."""
+
+
+def test_same_key_same_bits_and_other_key_other_policy() -> None:
+    of = task(problem(SITUATIONAL), LINEAR)
+    one, again, other = (run(small("ppo"), of, jax.random.key(seed)) for seed in (0, 0, 1))
+    same = jax.tree.map(lambda mine, theirs: np.array_equal(bits(mine), bits(theirs)), one, again)
+    assert all(jax.tree.leaves(same))
+    assert not np.array_equal(one[2].return_, other[2].return_)
+    assert not np.array_equal(one[1].key, other[1].key)
+
+
+def bits(leaf: jax.Array) -> np.ndarray:
+    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+
+
+def test_rounds_after_the_first_trace_nothing_anew() -> None:
+    """A mechanism that counts how often Python comes by: at tracing time, and never again."""
+    traced = []
+
+    def price(atoms: Atoms, kappa: jax.Array) -> jax.Array:
+        traced.append("price")
+        return LINEAR.price(atoms, kappa)
+
+    plan, of = small(), task(problem(SITUATIONAL), LINEAR._replace(price=price))
+    mesh = mesh_for(1)
+    tasks = side_by_side([of])
+    state = begin_all(plan, mesh, tasks, jax.random.key(0)[None, None])
+    state, _ = learn_round(plan, mesh, tasks, state)
+    learned = len(traced)
+    assert learned > 0
+    for _ in range(3):
+        state, _ = learn_round(plan, mesh, tasks, state)
+    assert len(traced) == learned
+    state, _ = settle_round(plan, mesh, tasks, state)
+    settled = len(traced)
+    assert settled > learned
+    # Other numbers in a world of the same size are no reason to trace either.
+    faster = eqx.tree_at(lambda of: of.world.numbers.max_speed, of, 5.0 * jnp.ones(()))
+    for each in (of, faster):
+        state, _ = settle_round(plan, mesh, side_by_side([each]), state)
+    assert len(traced) == settled
+
+
+def test_settling_moves_kappa_alone_and_keeps_the_best_that_was_seen() -> None:
+    """`B >= 20` is out of reach at 0.9 of the top speed: kappa grows, the policy stays."""
+    plan, of = small(first_mean=0.9, kappa_rate=0.125), task(problem(("B >= 20",)), LINEAR)
+    first = jax.jit(lambda key: begin(plan, of, key=key))(jax.random.key(0))
+    assert float(first.kappa_rate) == 0.125
+    first = first._replace(iteration=jnp.asarray(4))
+    settled, metrics = jax.jit(partial(settle, plan, of))(first)
+    # 20 - B units short, half a step (0.5 units) of inset, and half of beta in the first round.
+    short = 20.0 - float(metrics.density[1])
+    assert short > 10.0
+    assert float(settled.kappa[0]) == pytest.approx(0.5 * 0.125 * (short + 0.5), rel=1e-5)
+    for mine, theirs in zip(
+        jax.tree.leaves(settled.learner), jax.tree.leaves(first.learner), strict=True
+    ):
+        assert np.array_equal(mine, theirs)
+    assert float(settled.best.violation) == pytest.approx(short, rel=1e-5)
+    assert float(settled.best.return_) == float(metrics.return_)
+    assert int(settled.best.iteration) == 4
+    assert int(settled.iteration) == 5

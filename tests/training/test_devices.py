@@ -1,0 +1,103 @@
+"""Rounds over several devices, and compiled ahead: in a process of its own with four devices."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..quick import COMPILING
+
+SCRIPT = """
+import json, os, sys
+import jax, numpy as np
+from scrl.training.config import configure
+from scrl.problems import Problem
+from scrl.training.devices import Rounds, task_of
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.vehicle import Vehicle
+
+config = configure(settings=dict(iterations=2, settle=1, worlds=2, steps=16, minibatches=2))
+spec = SweepSpec(from_labels(np.array([[1] * 10 + [2] * 10]), ["A", "B"]), Vehicle(rate=1.0))
+problems = [Problem.create(spec, (rule,)) for rule in ("A >= 12", "B >= 9")]
+tasks = [task_of(each, config) for each in problems]
+cache = os.environ["JAX_COMPILATION_CACHE_DIR"]
+
+def compiled():
+    names = ("begin_all", "learn_round", "settle_round")
+    return {each for each in os.listdir(cache) if any(name in each for name in names)}
+
+def measured(tasks, seeds, is_ahead=False):
+    rounds = Rounds(config.plan, tasks, seeds)
+    if is_ahead:
+        rounds.compile_ahead()
+    kept = compiled()
+    state, _ = rounds.learn(rounds.begin())
+    state, metrics = rounds.learn(state)
+    if is_ahead:
+        state, _ = rounds.settle(state)
+    parts = [rounds.own(metrics, index) for index in range(len(tasks))]
+    returns = [np.asarray(part.return_).tolist() for part in parts]
+    whole = rounds.whole([rounds.part(state, index) for index in range(len(tasks))])
+    alike = all(
+        np.array_equal(one, other)
+        for task in range(len(tasks))
+        for one, other in zip(
+            jax.tree.leaves(rounds.part(state, task).learner),
+            jax.tree.leaves(rounds.part(whole, task).learner), strict=True
+        )
+    )
+    return {
+        "mesh": dict(rounds.mesh.shape), "returns": returns, "is_whole": alike,
+        "compiled": [len(kept), len(compiled() - kept)],
+    }
+
+json.dump({
+    "all": measured(tasks, range(5), is_ahead=True),
+    "alone": [[measured([task], [seed])["returns"][0][0] for seed in (0, 4)] for task in tasks],
+}, sys.stdout)
+"""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Two tasks with five seeds on four devices, and some of them alone."""
+    cache: Path = tmp_path_factory.mktemp("compiled")
+    environment = {
+        **os.environ,
+        "JAX_NUM_CPU_DEVICES": "4",
+        "JAX_COMPILATION_CACHE_DIR": str(cache),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        **COMPILING,
+    }
+    command = [sys.executable, "-c", SCRIPT]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_seeds_and_tasks_are_shared_out_among_the_devices(found: dict[str, Any]) -> None:
+    """Ten runs on four devices: three each at best, two devices for each task; one runs twice."""
+    assert found["all"]["mesh"] == {"seed": 2, "task": 2}
+
+
+def test_each_run_is_what_it_is_alone(found: dict[str, Any]) -> None:
+    for together, alone in zip(found["all"]["returns"], found["alone"], strict=True):
+        assert len(together) == 5
+        assert [together[0], together[4]] == pytest.approx(alone, rel=1e-4)
+        assert len({round(each, 4) for each in together}) == 5
+    assert found["all"]["is_whole"], "the parts of a state, put together, are the state again"
+
+
+def test_what_was_compiled_ahead_is_found(found: dict[str, Any]) -> None:
+    ahead, later = found["all"]["compiled"]
+    assert ahead >= 3
+    assert later == 0
