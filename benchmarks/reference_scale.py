@@ -17,7 +17,7 @@ import scrl
 from benchmarks.machine import matmul_gflops
 from scrl.problems import Problem, builtin_names
 from scrl.worlds.sweep.regions import RegionMap, from_masks
-from scrl.worlds.sweep.spec import Route, SweepSpec
+from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 
 
 def many_clauses(clauses: int = 200, seed: int = 0) -> Problem:
@@ -26,7 +26,7 @@ def many_clauses(clauses: int = 200, seed: int = 0) -> Problem:
     x is 0.9 to 3 times what full speed gives, y, z and w are 1 to 2 times that.
     """
     rng = np.random.default_rng(seed)
-    spec = SweepSpec(overlapping_map(100, 20, seed), route=Route(horizon_steps=50_000))
+    spec = SweepSpec(overlapping_map(100, 20, seed), route=SweepRoute(horizon_steps=50_000))
     names = spec.regions.names
     received = spec.path.service.sum(axis=0) * spec.vehicle.rate / spec.vehicle.max_speed
     rules = []
@@ -52,7 +52,9 @@ def overlapping_map(side: int, regions: int, seed: int) -> RegionMap:
 
 def large_map(side: int = 1000, regions: int = 50, seed: int = 0) -> Problem:
     """A large map where every region is asked for half as much again as full speed gives."""
-    spec = SweepSpec(overlapping_map(side, regions, seed), route=Route(horizon_steps=3_000_000))
+    spec = SweepSpec(
+        overlapping_map(side, regions, seed), route=SweepRoute(horizon_steps=3_000_000)
+    )
     names = spec.regions.names
     received = spec.path.service.sum(axis=0) * spec.vehicle.rate / spec.vehicle.max_speed
     rules = [

@@ -16,7 +16,7 @@ from scrl.policies import Schedule
 from scrl.problems import Problem, ProblemOptions
 from scrl.reference import FiniteMDP, solve_mdp
 from scrl.worlds.sweep.regions import from_masks
-from scrl.worlds.sweep.spec import Route, SweepSpec
+from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle, Wind
 
 
@@ -164,7 +164,7 @@ def overlapping(**options: float) -> Problem:
         regions,
         vehicle=Vehicle(start_noise=options.pop("start_noise", 0.0)),
         wind=Wind(strength=options.pop("strength", 0.0)),
-        route=Route(swath=int(options.pop("swath", 1))),
+        route=SweepRoute(swath=int(options.pop("swath", 1))),
     )
     return Problem.create(spec, (), ProblemOptions(name="overlapping", **options))
 
@@ -184,7 +184,7 @@ def test_the_step_that_ends_the_path_gives_nothing_out(strip: SweepSpec) -> None
     """Full speed over twelve cells: cells 1, 3, 5, 8, 11, then the end; only 5 is outside."""
     result = scrl.evaluate(Problem.create(strip), "full-speed")
     assert (result.steps, result.given_out, result.outside) == (6, 5 * 2.25, 2.25)
-    cut = dataclasses.replace(strip, route=Route(horizon_steps=4))
+    cut = dataclasses.replace(strip, route=SweepRoute(horizon_steps=4))
     result = scrl.evaluate(Problem.create(cut), "full-speed")
     assert (result.steps, result.given_out, result.outside) == (4, 4 * 2.25, 2.25)
 

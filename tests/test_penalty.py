@@ -1,4 +1,4 @@
-"""The punitive mechanism against numbers worked by hand, and against the paper's own examples."""
+"""The punitive penalty against numbers worked by hand, and against the paper's own examples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scrl.penalty import (
-    MECHANISMS,
+    PENALTIES,
     Atoms,
     draw_shares,
     drawn_sigma,
@@ -43,11 +43,11 @@ def test_the_papers_example_1() -> None:
         assert float(
             sigmas(atoms, jnp.ones((1, 1)), jnp.array(labels, float))[0, 0]
         ) == pytest.approx(expected)
-    charge = MECHANISMS["scrl"]().charge
-    kappa, luck = jnp.array([4.0]), jnp.array([0.5])
+    charge = PENALTIES["scrl"]().charge
+    kappa, uniform = jnp.array([4.0]), jnp.array([0.5])
     # kappa 4: sigma is 2 in i (a punishment), -2 in j (a reward).
-    assert float(charge(atoms, kappa, jnp.array([1.0, 0.0]), luck)) == pytest.approx(2.0)
-    assert float(charge(atoms, kappa, jnp.array([0.0, 1.0]), luck)) == pytest.approx(-2.0)
+    assert float(charge(atoms, kappa, jnp.array([1.0, 0.0]), uniform)) == pytest.approx(2.0)
+    assert float(charge(atoms, kappa, jnp.array([0.0, 1.0]), uniform)) == pytest.approx(-2.0)
 
 
 def test_the_papers_tree_has_the_value_4() -> None:
@@ -70,7 +70,7 @@ def test_the_draw_has_the_papers_probabilities() -> None:
     sigma = jnp.array([[1.0, 10.0, 100.0]])
     shares = draw_shares(kappa)
     assert np.allclose(shares, [[4 / 7, 2 / 7, 1 / 7]])
-    drawn = jax.vmap(lambda luck: drawn_sigma(shares, sigma, luck))(lucks(70_000, 1))
+    drawn = jax.vmap(lambda uniform: drawn_sigma(shares, sigma, uniform))(lucks(70_000, 1))
     counts = [int((drawn == value).sum()) for value in (1.0, 10.0, 100.0)]
     # Standard deviations of the counts: sqrt(70,000 p (1 - p)) = 131, 120, 93; four of them.
     assert counts[0] == pytest.approx(40_000, abs=524)
@@ -82,21 +82,23 @@ def test_luck_falls_into_one_piece_of_each_clause() -> None:
     """Shares 1/4, 3/4 and 1/2, 1/2: each piece holds its lower end, and 1 is never reached."""
     shares = jnp.array([[0.25, 0.75, 0.0], [0.0, 0.5, 0.5]])
     sigma = jnp.array([[1.0, 10.0, 100.0]] * 2)
-    for luck, expected in [
+    for uniform, expected in [
         ((0.0, 0.0), 1.0 + 10.0),
         ((0.249, 0.5), 1.0 + 100.0),
         ((0.25, 0.499), 10.0 + 10.0),
         ((0.9999999, 0.9999999), 10.0 + 100.0),
     ]:
-        assert float(drawn_sigma(shares, sigma, jnp.array(luck))) == expected
+        assert float(drawn_sigma(shares, sigma, jnp.array(uniform))) == expected
 
 
 def test_clauses_draw_on_their_own_and_add_up() -> None:
     atoms = atoms_of("A <= 1 or B <= 1", "A + B <= 3")
     kappa = jnp.array([1.0, 1.0, 6.0])
     labels = jnp.array([1.0, 0.0])
-    charge = MECHANISMS["scrl"]().charge
-    seen = np.asarray(jax.vmap(lambda luck: charge(atoms, kappa, labels, luck))(lucks(4000, 2)))
+    charge = PENALTIES["scrl"]().charge
+    seen = np.asarray(
+        jax.vmap(lambda uniform: charge(atoms, kappa, labels, uniform))(lucks(4000, 2))
+    )
     # The first clause charges 1 (A) or 0 (B), evenly; the second always 6 * 1/2 = 3.
     assert set(np.round(seen, 6)) == {3.0, 4.0}
     assert (seen == 4.0).mean() == pytest.approx(0.5, abs=0.04)
@@ -109,16 +111,16 @@ def test_an_atom_shared_by_two_clauses_has_one_kappa() -> None:
 
 
 def test_clauses_of_different_lengths_leave_places_empty() -> None:
-    """`A <= 1` alone charges 4 * 1 whatever the luck; the other draws among its two atoms."""
+    """`A <= 1` alone charges 4 * 1 whatever the uniform; the other draws among its two atoms."""
     atoms = atoms_of("A <= 1", "A + B <= 3 or B <= 1")
     assert atoms.listed.tolist() == [[0, -1], [1, 2]]
     kappa, labels = jnp.array([4.0, 2.0, 2.0]), jnp.array([1.0, 0.0])
     by_clause = atoms.kappa_in_clauses(kappa)
     assert np.allclose(draw_shares(by_clause, 0.0), [[1.0, 0.0], [0.5, 0.5]])
-    charge = MECHANISMS["scrl"]().charge
+    charge = PENALTIES["scrl"]().charge
     assert float(charge(atoms, kappa, labels, jnp.array([0.999, 0.0]))) == pytest.approx(5.0)
     assert float(charge(atoms, kappa, labels, jnp.array([0.0, 0.999]))) == pytest.approx(4.0)
-    least = MECHANISMS["scrl-min"]().charge
+    least = PENALTIES["scrl-min"]().charge
     assert float(least(atoms, kappa, labels, jnp.zeros(2))) == pytest.approx(4.0)
 
 
@@ -126,7 +128,7 @@ def test_clauses_of_different_lengths_leave_places_empty() -> None:
 def test_with_one_atom_scrl_is_the_lagrangian_method(rule: str) -> None:
     """The proposition: lambda = kappa / d with rate beta / d; the same charges, step for step."""
     atoms, beta = atoms_of(rule), 0.05
-    scrl, lagrangian = MECHANISMS["scrl"](), MECHANISMS["lagrangian"]()
+    scrl, lagrangian = PENALTIES["scrl"](), PENALTIES["lagrangian"]()
     kappa = multiplier = jnp.zeros(1)
     rng = np.random.default_rng(0)
     for _ in range(50):
@@ -134,26 +136,26 @@ def test_with_one_atom_scrl_is_the_lagrangian_method(rule: str) -> None:
         kappa = scrl.update(atoms, kappa, density, beta)
         multiplier = lagrangian.update(atoms, multiplier, density, beta)
         labels = jnp.asarray(rng.integers(0, 2, 2), float)
-        luck = jnp.asarray(rng.uniform(0, 1, 1), float)
-        ours = float(scrl.charge(atoms, kappa, labels, luck))
-        theirs = float(lagrangian.charge(atoms, multiplier, labels, luck))
+        uniform = jnp.asarray(rng.uniform(0, 1, 1), float)
+        ours = float(scrl.charge(atoms, kappa, labels, uniform))
+        theirs = float(lagrangian.charge(atoms, multiplier, labels, uniform))
         assert ours == pytest.approx(theirs, abs=1e-6)
         assert float(multiplier[0]) == pytest.approx(float(kappa[0] / atoms.size[0]), abs=1e-6)
 
 
 def test_no_penalty_charges_nothing_and_learns_nothing() -> None:
-    atoms, none = atoms_of("A <= 1"), MECHANISMS["none"]()
+    atoms, none = atoms_of("A <= 1"), PENALTIES["none"]()
     assert float(none.update(atoms, jnp.zeros(1), jnp.array([9.0, 9.0]), 1.0)[0]) == 0.0
     assert float(none.charge(atoms, jnp.ones(1), jnp.ones(2), jnp.zeros(1))) == 0.0
 
 
 def test_no_rules_no_charge() -> None:
     atoms = Atoms.of(AtomTable.of(RuleSet((), ("A", "B"))))
-    for make in MECHANISMS.values():
-        mechanism = make()
-        kappa = mechanism.update(atoms, jnp.zeros(0), jnp.ones(2), 0.1)
-        assert float(mechanism.charge(atoms, kappa, jnp.ones(2), jnp.zeros(0))) == 0.0
-        assert np.allclose(mechanism.price(atoms, kappa), 0.0)
+    for make in PENALTIES.values():
+        penalty = make()
+        kappa = penalty.update(atoms, jnp.zeros(0), jnp.ones(2), 0.1)
+        assert float(penalty.charge(atoms, kappa, jnp.ones(2), jnp.zeros(0))) == 0.0
+        assert np.allclose(penalty.price(atoms, kappa), 0.0)
 
 
 def test_a_sharper_draw_prefers_the_smaller_kappa() -> None:
@@ -167,10 +169,10 @@ def test_a_sharper_draw_prefers_the_smaller_kappa() -> None:
 @pytest.mark.parametrize("name", ["scrl", "lagrangian", "none"])
 def test_the_price_is_what_a_step_earns_on_average(name: str) -> None:
     atoms = atoms_of("A <= 1 or B <= 1", "A + B <= 3 or 2*A - B >= 1")
-    kappa, mechanism = jnp.array([1.0, 2.0, 6.0, 3.0]), MECHANISMS[name]()
-    price = mechanism.price(atoms, kappa)
+    kappa, penalty = jnp.array([1.0, 2.0, 6.0, 3.0]), PENALTIES[name]()
+    price = penalty.price(atoms, kappa)
     for labels in jnp.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]):
-        charges = jax.vmap(lambda luck, at=labels: mechanism.charge(atoms, kappa, at, luck))(
+        charges = jax.vmap(lambda uniform, at=labels: penalty.charge(atoms, kappa, at, uniform))(
             lucks(40_000, 2)
         )
         spread = float(charges.std()) / 200.0
@@ -179,9 +181,9 @@ def test_the_price_is_what_a_step_earns_on_average(name: str) -> None:
 
 def test_the_price_of_the_smallest_sigma_by_hand() -> None:
     """A step in A alone: sigma 2 for `A <= 1`, 0 for `B <= 1`: the least is 0; the guard holds."""
-    atoms, mechanism = atoms_of("A <= 1 or B <= 1", "A >= 9"), MECHANISMS["scrl-min"]()
-    assert np.allclose(mechanism.price(atoms, jnp.array([2.0, 3.0, 0.5])), [0.5, 0.0])
-    assert np.allclose(mechanism.price(atoms, jnp.array([2.0, 0.0, 0.5])), [0.5, 0.0])
+    atoms, penalty = atoms_of("A <= 1 or B <= 1", "A >= 9"), PENALTIES["scrl-min"]()
+    assert np.allclose(penalty.price(atoms, jnp.array([2.0, 3.0, 0.5])), [0.5, 0.0])
+    assert np.allclose(penalty.price(atoms, jnp.array([2.0, 0.0, 0.5])), [0.5, 0.0])
 
 
 def test_opposite_atoms_are_found_and_netted() -> None:
@@ -208,7 +210,7 @@ def test_atoms_that_can_be_broken_together_keep_their_own_kappas(rules: tuple[st
 def test_netting_does_not_touch_what_an_equality_charges() -> None:
     """In a conjunction only the difference of the two kappas counts, with netting and without."""
     atoms = atoms_of("A == B within 6", "B >= 3")
-    plain, net = MECHANISMS["lagrangian"](), netting(MECHANISMS["lagrangian"]())
+    plain, net = PENALTIES["lagrangian"](), netting(PENALTIES["lagrangian"]())
     kappa = jnp.array([0.5, 0.2, 0.1])
     density = jnp.array([9.0, 9.0])
     moved, less = (each.update(atoms, kappa, density, 0.01) for each in (plain, net))

@@ -13,7 +13,7 @@ from scrl.density import count_density
 from scrl.policies import Constant
 from scrl.problems import load
 from scrl.rollout import run_episode, run_episodes, run_trajectory
-from scrl.worlds.sweep.spec import Route, SweepSpec
+from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Wind
 from scrl.worlds.sweep.world import SweepWorld
 
@@ -49,7 +49,7 @@ def test_nothing_counts_after_the_end(strip: SweepSpec) -> None:
 
 
 def test_a_truncated_episode_has_not_terminated(strip: SweepSpec) -> None:
-    world = SweepWorld.from_spec(dataclasses.replace(strip, route=Route(horizon_steps=3)))
+    world = SweepWorld.from_spec(dataclasses.replace(strip, route=SweepRoute(horizon_steps=3)))
     episode = run_episode(world, Constant(jnp.zeros(())), key=jax.random.key(0))
     assert int(episode.steps) == 3
     assert not bool(episode.is_terminated)

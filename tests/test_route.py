@@ -13,7 +13,7 @@ from scrl.route import drive
 from scrl.worlds.sweep.georeference import Georeference
 from scrl.worlds.sweep.places import ends_of_stretches, places_at, stretch_at, turns_of
 from scrl.worlds.sweep.regions import from_masks
-from scrl.worlds.sweep.spec import Route, SweepSpec
+from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 
@@ -61,7 +61,7 @@ def test_metres_per_second_where_both_scales_are_known() -> None:
 
 
 def test_an_episode_that_the_horizon_cuts_off_gives_to_its_last_step() -> None:
-    route = drive(problem(route=Route(horizon_steps=2)), Constant(jnp.ones(())))
+    route = drive(problem(route=SweepRoute(horizon_steps=2)), Constant(jnp.ones(())))
     assert (route.steps, route.is_whole) == (2, False)
     assert route.along.tolist() == [0.0, 2.0, 4.0]
     assert route.amount.tolist() == [3.0, 3.0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scrl.errors import ProblemError
-from scrl.worlds.sweep.spec import Route
+from scrl.worlds.sweep.spec import SweepRoute
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 
@@ -19,8 +19,8 @@ from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
         (lambda: Vehicle(crawl="slow"), "crawl = 'slow' must be a finite number"),
         (lambda: Vehicle(rate=True), "rate = True must be a finite number"),
         (lambda: Wind(strength=2), "strength = 2 must be at least 0 and at most 1"),
-        (lambda: Route(swath=1.5), "swath = 1.5 must be a whole number"),
-        (lambda: Route(direction="row"), "is not one of rows, columns: did you mean 'rows'?"),
+        (lambda: SweepRoute(swath=1.5), "swath = 1.5 must be a whole number"),
+        (lambda: SweepRoute(direction="row"), "is not one of rows, columns: did you mean 'rows'?"),
         (lambda: Units(cell=-1.0), "cell = -1.0 must be above 0"),
         (lambda: Units(unit=5), "unit = 5 must be a text"),
     ],

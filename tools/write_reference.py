@@ -18,7 +18,7 @@ from scrl.problems.save import value_text
 from scrl.settings import Setting, settings_of
 from scrl.training.config import LoopConfig, PenaltyConfig
 from scrl.worlds.sweep.maps import MapOptions
-from scrl.worlds.sweep.spec import Route
+from scrl.worlds.sweep.spec import SweepRoute
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -59,7 +59,7 @@ def problem_sections() -> dict[str, list[Row]]:
     """The tables of a problem file."""
     return {
         "`[problem]`": setting_rows(ProblemOptions),
-        "`[world]`": [*FILE_ROWS, *map_rows(), *setting_rows(Route), *setting_rows(Units)],
+        "`[world]`": [*FILE_ROWS, *map_rows(), *setting_rows(SweepRoute), *setting_rows(Units)],
         "`[vehicle]`": setting_rows(Vehicle),
         "`[wind]`": setting_rows(Wind),
     }

@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrl.errors import ScrlError, did_you_mean
-from scrl.learners import SeeingPolicy
+from scrl.learners import TrainedPolicy
 from scrl.problems import Problem
 from scrl.problems import load as load_problem
-from scrl.rules import told
+from scrl.rules import reading_of
 from scrl.runs.folder import RunFolder, RunRecord, new_run_path
 from scrl.terminal import Auto, watching
 from scrl.training import result
 from scrl.training.config import TrainingConfig, configure
-from scrl.training.loop import keeping_account, run_together
+from scrl.training.loop import explaining_interruption, train_side_by_side
 from scrl.training.progress import TrainingProgressBar, Watcher
 from scrl.training.result import REPORT_SEED, TrainingResult, config_of, read_result, seed_index
-from scrl.training.run import Underway
+from scrl.training.run import TrainingRun
 
 if TYPE_CHECKING:
-    from scrl.environments import EnvironmentProblem, OutsidePolicy
+    from scrl.environments import EnvironmentPolicy, EnvironmentProblem
 
 USUAL_THROTTLE = 0.6
 """About that of policies in training: a budget of steps is shared out by it."""
@@ -66,13 +66,13 @@ def train(  # noqa: PLR0913 (one for each thing that a user may want to say)
             outside, method=method, seeds=len(chosen), settings=settings, **parts
         )
         path = Path(out) if out else new_run_path(Path("runs"), outside.name, config.method)
-        told(outside.rules, config.told)
+        reading_of(outside.rules, config.reading)
         with _room().waiting():
             record = RunRecord.now(outside.name, config.method, config.to_json(), chosen)
             folder = RunFolder.create(path, None, record, environment=outside.kept)
             with (
                 watching(watch, TrainingProgressBar) as bar,
-                keeping_account(folder, is_new=True),
+                explaining_interruption(folder, is_new=True),
             ):
                 return _room().run_outside(outside, config, folder, bar)
     loaded = problem if isinstance(problem, Problem) else load_problem(problem)
@@ -83,18 +83,21 @@ def train(  # noqa: PLR0913 (one for each thing that a user may want to say)
     )
     path = Path(out) if out else new_run_path(Path("runs"), loaded.name, config.method)
     run = begin_run(loaded, config, chosen, path)
-    with watching(watch, TrainingProgressBar) as bar, keeping_account(run.folder, is_new=True):
-        return run_together([run], bar)[0]
+    with (
+        watching(watch, TrainingProgressBar) as bar,
+        explaining_interruption(run.folder, is_new=True),
+    ):
+        return train_side_by_side([run], bar)[0]
 
 
 def begin_run(
     problem: Problem, config: TrainingConfig, seeds: tuple[int, ...], path: Path
-) -> Underway:
+) -> TrainingRun:
     """A new run in a folder of its own; what cannot be run is refused before it is written."""
     _check_seeds(seeds)
-    told(problem.rules, config.told)
+    reading_of(problem.rules, config.reading)
     record = RunRecord.now(problem.name, config.method, config.to_json(), seeds)
-    return Underway(problem, config, RunFolder.create(path, problem, record))
+    return TrainingRun(problem, config, RunFolder.create(path, problem, record))
 
 
 def _check_seeds(seeds: tuple[int, ...]) -> None:
@@ -123,16 +126,19 @@ def resume(
     if (finished := read_result(folder)) is not None:
         return finished
     if env is None and not environment:
-        run = Underway.again(folder)
-        with watching(watch, TrainingProgressBar) as bar, keeping_account(folder, is_new=False):
-            return run_together([run], bar)[0]
+        run = TrainingRun.again(folder)
+        with (
+            watching(watch, TrainingProgressBar) as bar,
+            explaining_interruption(folder, is_new=False),
+        ):
+            return train_side_by_side([run], bar)[0]
     outside = environment_again(folder, env, environment)
     _room().check_lanes(outside, folder)
     config = config_of(folder)
     with (
         _room().waiting(),
         watching(watch, TrainingProgressBar) as bar,
-        keeping_account(folder, is_new=False),
+        explaining_interruption(folder, is_new=False),
     ):
         return _room().run_outside(outside, config, folder, bar)
 
@@ -153,7 +159,7 @@ _KEPT_OPTIONS = ("rules", "regions", "horizon_steps", "name", "description", "un
                  "discount", "margin", "equality_band")  # fmt: skip
 
 
-def load_policy(run: Path | str, seed: int | None = None) -> SeeingPolicy | OutsidePolicy:
+def load_policy(run: Path | str, seed: int | None = None) -> TrainedPolicy | EnvironmentPolicy:
     """The policy that a run ended with: that of a seed, or of the best one.
 
     One for somebody's environment is a function of an observation; the environment is not needed.

@@ -76,13 +76,13 @@ class Evaluation:
     @property
     def summary(self) -> str:
         """Whether the rules hold and, with several episodes, in which share of single ones."""
-        told = "every rule holds" if self.is_satisfied else f"violated by {self.cons_vio:,.2f}"
+        text = "every rule holds" if self.is_satisfied else f"violated by {self.cons_vio:,.2f}"
         if self.episodes == 1:
             is_mixed = self.is_satisfied and not self.episodes_satisfied
-            return f"{told} on average over several plans, not by each alone" if is_mixed else told
+            return f"{text} on average over several plans, not by each alone" if is_mixed else text
         share = 100.0 * self.episodes_satisfied / self.episodes
         return (
-            f"{told} on average; {self.episodes_satisfied:,} of {self.episodes:,} single episodes "
+            f"{text} on average; {self.episodes_satisfied:,} of {self.episodes:,} single episodes "
             f"({share:.1f} %) keep every rule"
         )
 

@@ -17,7 +17,7 @@ from scrl.evaluation import DEFAULT_EPISODES, Evaluation, evaluate, evaluate_mix
 from scrl.planning.plan_files import holds_plan, kept_conflict, kept_plans
 from scrl.problems import Problem
 from scrl.route import Route, drive
-from scrl.runs.folder import KeptEnvironment, RunFolder
+from scrl.runs.folder import EnvironmentRecord, RunFolder
 from scrl.training.result import REPORT_SEED, load_policy, read_seed
 
 
@@ -25,7 +25,7 @@ from scrl.training.result import REPORT_SEED, load_policy, read_seed
 class Driver:
     """A policy on its problem, and the episode that shows what it does."""
 
-    problem: Problem | KeptEnvironment
+    problem: Problem | EnvironmentRecord
     policy: Any
     seed: int
     """Of training, or of the search."""
@@ -43,7 +43,7 @@ class Driver:
     @cached_property
     def route(self) -> Route:
         """What it drives in that episode, on a map."""
-        if isinstance(self.problem, KeptEnvironment):
+        if isinstance(self.problem, EnvironmentRecord):
             raise PolicyError(
                 f"{self.problem.name}: there is no route, since there is no map: the policy acts "
                 f"in an environment of somebody's ({self.problem.environment})"

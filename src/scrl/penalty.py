@@ -1,4 +1,4 @@
-"""The punitive mechanism of Sec. 4: from violations to what each step is charged.
+"""The penalty of Sec. 4: from violations to what each step is charged.
 
     kappa(phi) <- max(0, kappa(phi) + beta Vio(phi))           the penalty factor of an atom
     w(phi, s)   = sum_i a_i 1{i in L(s)} / sum_i |a_i|         how much a step in s bears on it
@@ -130,15 +130,15 @@ def draw_shares(
 def drawn_sigma(
     shares: Float[Array, "clause place"],
     sigma: Float[Array, "clause place"],
-    luck: Float[Array, " clause"],
+    uniform: Float[Array, " clause"],
 ) -> Float[Array, ""]:
     """Algorithm 3, summed over clauses: sigma of the atom drawn with these shares.
 
-    `luck` is a number from [0, 1) for each clause: the shares cut [0, 1) into pieces, and the one
-    in which it falls is drawn.
+    `uniform` is a number from [0, 1) for each clause: the shares cut [0, 1) into pieces, and the
+    one in which it falls is drawn.
     """
     above = jnp.cumsum(shares, axis=1)
-    place = (luck * above[:, -1])[:, None]
+    place = (uniform * above[:, -1])[:, None]
     is_drawn = (above - shares <= place) & (place < above)
     return jnp.sum(jnp.where(is_drawn, sigma, 0.0))
 
@@ -150,36 +150,36 @@ def smallest_sigma(
     return jnp.sum(jnp.where(is_charged(kappa), jnp.min(sigma, axis=1), 0.0))
 
 
-class Mechanism(NamedTuple):
+class Penalty(NamedTuple):
     """How violations become charges: what is kept per atom, how it moves, what a step pays."""
 
     update: Callable[..., Float[Array, " atom"]]
     """(atoms, kappa, density, rate) -> kappa."""
     charge: Callable[..., Float[Array, ""]]
-    """(atoms, kappa, labels, luck) -> sigma(Psi, s); luck: from [0, 1), one for each clause."""
+    """(atoms, kappa, labels, uniform) -> sigma(Psi, s); uniform: from [0, 1), one a clause."""
     price: Callable[..., Float[Array, " region"]]
     """(atoms, kappa) -> what a step that serves one region alone earns in expectation: -E sigma."""
 
 
-def scrl(sharpness: float = 1.0) -> Mechanism:
+def scrl(sharpness: float = 1.0) -> Penalty:
     """Algorithm 3: one atom of each clause is drawn for every transition."""
 
     def charge(
-        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], luck: Array
+        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], uniform: Array
     ) -> Float[Array, ""]:
         by_clause = atoms.kappa_in_clauses(kappa)
         shares = draw_shares(by_clause, sharpness)
-        return drawn_sigma(shares, sigmas(atoms, by_clause, labels), luck)
+        return drawn_sigma(shares, sigmas(atoms, by_clause, labels), uniform)
 
     def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
         shares = draw_shares(atoms.kappa_in_clauses(kappa), sharpness)
         expected = shares * atoms.in_clauses(kappa)
         return -jnp.tensordot(expected, atoms.in_clauses(weights(atoms)), axes=2)
 
-    return Mechanism(_kappa_by_violation, charge, price)
+    return Penalty(_kappa_by_violation, charge, price)
 
 
-def scrl_min() -> Mechanism:
+def scrl_min() -> Penalty:
     """SCRL-min: the smallest sigma of each clause."""
 
     def least(
@@ -189,19 +189,19 @@ def scrl_min() -> Mechanism:
         return smallest_sigma(by_clause, sigmas(atoms, by_clause, labels))
 
     def charge(
-        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], luck: Array
+        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], uniform: Array
     ) -> Float[Array, ""]:
-        del luck
+        del uniform
         return least(atoms, kappa, labels)
 
     def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
         alone = jnp.eye(atoms.coefficients.shape[1])
         return -jax.vmap(lambda labels: least(atoms, kappa, labels))(alone)
 
-    return Mechanism(_kappa_by_violation, charge, price)
+    return Penalty(_kappa_by_violation, charge, price)
 
 
-def lagrangian() -> Mechanism:
+def lagrangian() -> Penalty:
     """sum_j lambda_j a_j . labels: every atom charges, disjunctions unheeded.
 
     Its rate is beta / d, so that for one atom it and SCRL take the same steps.
@@ -214,18 +214,18 @@ def lagrangian() -> Mechanism:
         return next_kappa(kappa, signed, rate / atoms.size)
 
     def charge(
-        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], luck: Array
+        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], uniform: Array
     ) -> Float[Array, ""]:
-        del luck
+        del uniform
         return kappa @ (atoms.coefficients @ labels)
 
     def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
         return -kappa @ atoms.coefficients
 
-    return Mechanism(update, charge, price)
+    return Penalty(update, charge, price)
 
 
-def no_penalty() -> Mechanism:
+def no_penalty() -> Penalty:
     """Nothing is charged: the learner on its own."""
 
     def update(
@@ -235,16 +235,16 @@ def no_penalty() -> Mechanism:
         return kappa
 
     def charge(
-        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], luck: Array
+        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], uniform: Array
     ) -> Float[Array, ""]:
-        del atoms, kappa, labels, luck
+        del atoms, kappa, labels, uniform
         return jnp.zeros(())
 
     def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
         del kappa
         return jnp.zeros(atoms.coefficients.shape[1])
 
-    return Mechanism(update, charge, price)
+    return Penalty(update, charge, price)
 
 
 def _kappa_by_violation(
@@ -253,18 +253,18 @@ def _kappa_by_violation(
     return next_kappa(kappa, signed_violation(atoms.coefficients, atoms.bounds, density), rate)
 
 
-def netting(mechanism: Mechanism) -> Mechanism:
+def netting(penalty: Penalty) -> Penalty:
     """The same, but the kappas of opposite atoms are netted after every move."""
 
     def update(
         atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"], rate: float
     ) -> Float[Array, " atom"]:
-        return netted(mechanism.update(atoms, kappa, density, rate), atoms.opposite)
+        return netted(penalty.update(atoms, kappa, density, rate), atoms.opposite)
 
-    return mechanism._replace(update=update)
+    return penalty._replace(update=update)
 
 
-MECHANISMS: dict[str, Callable[[], Mechanism]] = {
+PENALTIES: dict[str, Callable[[], Penalty]] = {
     "scrl": scrl,
     "scrl-min": scrl_min,
     "lagrangian": lagrangian,

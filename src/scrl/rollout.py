@@ -225,7 +225,7 @@ def run_trajectory(
     return jax.lax.scan(body, start, step_keys)[1]
 
 
-class Stretch(NamedTuple):
+class Rollout(NamedTuple):
     """Steps of many worlds side by side that go on from episode to episode."""
 
     observation: Float[Array, "time world feature"]
@@ -244,9 +244,9 @@ def begin_worlds(world: SweepWorld, worlds: int, *, key: PRNGKeyArray) -> SweepS
     return jax.vmap(lambda each: world.initial(key=each))(jax.random.split(key, worlds))
 
 
-def gather(
+def collect(
     world: SweepWorld, act: ActInLane, states: SweepState, *, steps: int, key: PRNGKeyArray
-) -> tuple[SweepState, Stretch]:
+) -> tuple[SweepState, Rollout]:
     """Go on for some steps in every world; one whose episode ends starts anew in the same step.
 
     `act(observation, lane, noise)` gives an action and its log probability; `lane` is the number
@@ -261,7 +261,7 @@ def gather(
         jax.random.split(reset_key, (steps, worlds)),
     )
 
-    def one(state: SweepState, lane: Int[Array, ""], chance: Chance) -> tuple[SweepState, Stretch]:
+    def one(state: SweepState, lane: Int[Array, ""], chance: Chance) -> tuple[SweepState, Rollout]:
         seen = world.observe(state)
         action, log_probability = act(seen, lane, chance.noise)
         after = world.transition(state, action, key=chance.world)
@@ -269,12 +269,12 @@ def gather(
         fresh = world.initial(key=chance.reset)
         is_over = is_terminated | is_truncated
         going = jax.tree.map(lambda new, old: jnp.where(is_over, new, old), fresh, after)
-        return going, Stretch(
+        return going, Rollout(
             seen, action, log_probability, world.reward(after), world.labels(after),
             is_terminated, is_truncated, world.observe(after),
         )  # fmt: skip
 
-    def body(states: SweepState, chance: Chance) -> tuple[SweepState, Stretch]:
+    def body(states: SweepState, chance: Chance) -> tuple[SweepState, Rollout]:
         return jax.vmap(one)(states, lanes, chance)
 
     return jax.lax.scan(body, states, chance)

@@ -28,7 +28,7 @@ class ProgressBar:
 
     def __init__(self, out: Console) -> None:
         self.out = out
-        self.told = time.monotonic()
+        self.last_line_s = time.monotonic()
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -62,8 +62,10 @@ class ProgressBar:
     def show(self, done: float, text: str, left: str, *, is_due: bool = False) -> None:
         """Move the bar; elsewhere print a line, if it is due or the last was long ago."""
         self.bar.update(self.task, completed=done, description=text, left=left)
-        if not self.out.is_terminal and (is_due or time.monotonic() - self.told > LINE_EVERY_S):
-            self.told = time.monotonic()
+        if not self.out.is_terminal and (
+            is_due or time.monotonic() - self.last_line_s > LINE_EVERY_S
+        ):
+            self.last_line_s = time.monotonic()
             self.out.print(f"{done:.0%} {text} {left}".rstrip(), soft_wrap=True)
 
 

@@ -16,18 +16,18 @@ import onnxruntime
 import pytest
 
 import scrl
-from scrl.environments import OutsidePolicy
-from scrl.environments.encoder import OutsideEyes, Usual
+from scrl.environments import EnvironmentPolicy
+from scrl.environments.encoder import EnvironmentEncoder, RunningMoments
 from scrl.environments.spaces import Actions
 from scrl.errors import PolicyError
 from scrl.export import FORMATS, ExportError, PolicyFormat, export, find_format
-from scrl.export.policies import EnvironmentPolicy
-from scrl.learners import LEARNERS, SeeingPolicy
-from scrl.learners.actions import ActionKind, Choice, Numbers
+from scrl.export.policies import PortableEnvironmentPolicy
+from scrl.learners import LEARNERS, TrainedPolicy
+from scrl.learners.actions import ActionKind, Continuous, Discrete
 from scrl.opening import run_driver
 from scrl.problems import ProblemOptions
 from scrl.rules import RuleSet
-from scrl.runs.folder import KeptEnvironment, RunFolder
+from scrl.runs.folder import EnvironmentRecord, RunFolder
 
 from .small import HORIZON, LOOP, REGIONS, RULES, make_walk
 
@@ -35,31 +35,33 @@ pytestmark = pytest.mark.usefixtures("quick_compiling")
 STATES, FEATURES = 1_000, 4
 LARGEST_DIFFERENCE = 2e-5
 """In actions that are up to 10 wide."""
-PLANE = Actions(Numbers((2, 1)), (-1.0, -5.0), (1.0, 5.0))
-CHOICES = Actions(Choice(3), dtype="int64", first=-1)
+PLANE = Actions(Continuous((2, 1)), (-1.0, -5.0), (1.0, 5.0))
+CHOICES = Actions(Discrete(3), dtype="int64", first=-1)
 
 
-def lively(name: str, actions: Actions, *, sees_prices: bool) -> EnvironmentPolicy:
+def lively(name: str, actions: Actions, *, sees_prices: bool) -> PortableEnvironmentPolicy:
     """A policy with weights so large that it does all there is to do."""
     kind: ActionKind = actions.kind
     keys = jax.random.split(jax.random.key(4), 4)
-    usual = Usual(
+    usual = RunningMoments(
         jnp.asarray(9.0), jax.random.normal(keys[0], (FEATURES,)),
         jnp.exp(jax.random.normal(keys[1], (FEATURES,))),
     )  # fmt: skip
-    eyes = OutsideEyes(
+    encoder = EnvironmentEncoder(
         jnp.asarray(0.3), jnp.ones(3), jnp.asarray([0.5, 2.0]), usual, kind, FEATURES, 2,
         sees_prices, 2,
     )  # fmt: skip
-    learner = LEARNERS[name].make(LEARNERS[name].config(width=16, depth=1), eyes)
+    learner = LEARNERS[name].make(LEARNERS[name].config(width=16, depth=1), encoder)
     network = eqx.filter_jit(lambda key: learner.actor(learner.init(key=key)))(keys[2])
     last = lambda each: each.network.layers[-1].weight  # noqa: E731
     network = eqx.tree_at(last, network, replace_fn=lambda weight: 60.0 * weight)
     price = jax.random.normal(keys[3], (2,))
     rules = RuleSet.of(RULES, REGIONS)
     options = ProblemOptions(name="walk")
-    kept = KeptEnvironment("Walk-v0", rules, HORIZON, FEATURES, actions.to_json(), options)
-    return EnvironmentPolicy(kept, OutsidePolicy(SeeingPolicy(network, eyes, price), actions))
+    kept = EnvironmentRecord("Walk-v0", rules, HORIZON, FEATURES, actions.to_json(), options)
+    return PortableEnvironmentPolicy(
+        kept, EnvironmentPolicy(TrainedPolicy(network, encoder, price), actions)
+    )
 
 
 def some_rows() -> np.ndarray:
@@ -70,7 +72,7 @@ def some_rows() -> np.ndarray:
     return rows.astype(np.float32)
 
 
-def original(policy: EnvironmentPolicy, rows: np.ndarray) -> np.ndarray:
+def original(policy: PortableEnvironmentPolicy, rows: np.ndarray) -> np.ndarray:
     found = policy.policy.on_rows(rows)
     assert np.ptp(found) > 1, "too tame to tell"
     return found

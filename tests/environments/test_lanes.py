@@ -14,7 +14,7 @@ from gymnasium.wrappers import TimeLimit
 from scrl.environments.contract import EnvironmentFault
 from scrl.environments.labels import Labels
 from scrl.environments.lanes import Lanes
-from scrl.environments.rollout import Explored, gather, run_episodes
+from scrl.environments.rollout import Explored, collect, run_episodes
 from scrl.environments.spaces import Actions
 
 from .small import GOAL, HORIZON, REGIONS, Walk
@@ -83,13 +83,13 @@ class Squeaking(Walk):
 
 def test_a_warning_of_an_environment_is_heard_once() -> None:
     vector = SyncVectorEnv([lambda: TimeLimit(Squeaking(), HORIZON)])
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         with Lanes(vector, Labels.of("amounts", REGIONS), HORIZON, is_ours=False) as lanes:
             lanes.reset([0])
             for _ in range(3):
                 lanes.step(SPEEDS[1:])
-    assert [str(each.message) for each in heard] == ["a squeak"]
+    assert [str(each.message) for each in caught] == ["a squeak"]
 
 
 class Other(VectorEnv[Any, Any, Any]):
@@ -131,7 +131,7 @@ def test_a_stretch_holds_the_steps_in_order() -> None:
         return Explored((SPEEDS + 1.0) / 2.0, np.full(2, -0.1 * time))
 
     with lanes_in(AutoresetMode.DISABLED) as lanes:
-        found = gather(lanes, actions, explore, steps=10, seeds=SEEDS)
+        found = collect(lanes, actions, explore, steps=10, seeds=SEEDS)
     assert found.log_probability[:, 0] == pytest.approx(-0.1 * np.arange(10))
     for lane in range(2):
         for time, row in enumerate(by_hand(SEEDS[lane], SPEEDS[lane, 0], 10)):

@@ -147,11 +147,11 @@ def test_a_time_limit_that_cannot_be_kept_is_refused(options: Any, message: str)
 @pytest.mark.parametrize("options", [{}, {"processes": True, "step_timeout_s": math.inf}])
 def test_what_cannot_be_closed_costs_a_warning_and_no_result(options: Any) -> None:
     made = problem([Unclosable, Unclosable], **options)
-    with pytest.warns(RuntimeWarning) as heard:
+    with pytest.warns(RuntimeWarning) as caught:
         found = made.evaluate(stand, episodes=2)
     plain = problem([make_walk, make_walk], name="Unclosable")
     assert found == plain.evaluate(stand, episodes=2)
-    [text] = [str(each.message) for each in heard]
+    [text] = [str(each.message) for each in caught]
     assert text == (
         "environment 0: close raised RuntimeError: the door is stuck (and of 1 others); what was "
         "found before is not affected"

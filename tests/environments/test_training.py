@@ -294,8 +294,10 @@ def test_units_come_from_rewards_of_any_size_and_from_none(make: Any, cost: floa
             task = task_outside(problem, config)
             states.append(OutsideRounds(config.plan, task, problem.actions, lanes, (0,)).begin())
     usual, found = states
-    assert found.eyes.price_unit == pytest.approx(cost)
-    assert found.eyes.channel_unit[0, 0] == pytest.approx(cost * usual.eyes.channel_unit[0, 0])
+    assert found.encoder.price_unit == pytest.approx(cost)
+    assert found.encoder.channel_unit[0, 0] == pytest.approx(
+        cost * usual.encoder.channel_unit[0, 0]
+    )
     np.testing.assert_allclose(found.kappa_rate, cost * usual.kappa_rate, rtol=1e-5)
 
 
@@ -332,7 +334,7 @@ def test_only_plain_sums_end_with_the_horizon(discount: float, ends: bool) -> No
         rounds = OutsideRounds(config.plan, task, problem.actions, lanes, (0,))
         state = rounds.begin()
         keys = round_keys(config.plan, problem.actions, state.key)
-        stretch = rounds._explore(state, np.zeros((1, 2, 2), np.float32), keys)
-    assert stretch.is_truncated[0, -1].all()
-    assert (stretch.is_terminated[0, -1] == ends).all()
-    assert not stretch.is_terminated[0, :-1].any()
+        rollout = rounds._explore(state, np.zeros((1, 2, 2), np.float32), keys)
+    assert rollout.is_truncated[0, -1].all()
+    assert (rollout.is_terminated[0, -1] == ends).all()
+    assert not rollout.is_terminated[0, :-1].any()

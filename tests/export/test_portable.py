@@ -16,9 +16,9 @@ import onnxruntime
 import pytest
 
 from scrl.export import ExportError, find_format
-from scrl.export.policies import SweepPolicy, throttle_function
-from scrl.learners import LEARNERS, SeeingPolicy
-from scrl.learners.encoders import SweepEyes
+from scrl.export.policies import PortableSweepPolicy, throttle_function
+from scrl.learners import LEARNERS, TrainedPolicy
+from scrl.learners.encoders import SweepEncoder
 from scrl.policies import Constant
 from scrl.problems import Problem, load
 
@@ -46,20 +46,20 @@ def some_states(problem: Problem) -> States:
     return States(cell, *numbers)
 
 
-def lively_policy(name: str, problem: Problem, *, sees_prices: bool) -> SeeingPolicy:
+def lively_policy(name: str, problem: Problem, *, sees_prices: bool) -> TrainedPolicy:
     """A policy of a learner with prices and weights so large that it uses all throttles."""
     regions = len(problem.world_spec.regions.names)
-    eyes = SweepEyes(jnp.asarray(0.03), jnp.ones(1 + regions), regions, sees_prices, atoms=2)
+    encoder = SweepEncoder(jnp.asarray(0.03), jnp.ones(1 + regions), regions, sees_prices, atoms=2)
     squashed = {"is_squashed": sees_prices} if name == "ddpg" else {}
-    learner = LEARNERS[name].make(LEARNERS[name].config(width=16, depth=1, **squashed), eyes)
+    learner = LEARNERS[name].make(LEARNERS[name].config(width=16, depth=1, **squashed), encoder)
     network = eqx.filter_jit(lambda key: learner.actor(learner.init(key=key)))(jax.random.key(1))
     last = lambda each: each.network.layers[-1].weight  # noqa: E731
     network = eqx.tree_at(last, network, replace_fn=lambda weight: 100.0 * weight)
     price = jax.random.normal(jax.random.key(2), (regions,)) * 0.03
-    return SeeingPolicy(network, eyes, price)
+    return TrainedPolicy(network, encoder, price)
 
 
-def original(problem: Problem, policy: SeeingPolicy, states: States) -> np.ndarray:
+def original(problem: Problem, policy: TrainedPolicy, states: States) -> np.ndarray:
     """One observation after the other, as in an episode."""
     found = jax.jit(throttle_function(problem, policy))(*states)
     assert float(jnp.ptp(found)) > 0.2, "too tame to tell"
@@ -84,7 +84,7 @@ def test_onnx_agrees_on_a_thousand_states(
 ) -> None:
     world = problem if world_name == "islands" else load(world_name)
     policy, states = lively_policy(name, world, sees_prices=sees_prices), some_states(world)
-    model, _ = find_format("onnx").write(SweepPolicy.of(world, policy))
+    model, _ = find_format("onnx").write(PortableSweepPolicy.of(world, policy))
     (found,) = onnxruntime.InferenceSession(model).run(["throttle"], states._asdict())
     assert np.abs(found - original(world, policy, states)).max() <= LARGEST_DIFFERENCE
 
@@ -93,7 +93,7 @@ def test_stablehlo_agrees_on_a_thousand_states_without_this_package(
     problem: Problem, tmp_path: Path
 ) -> None:
     policy, states = lively_policy("ppo", problem, sees_prices=True), some_states(problem)
-    data, _ = find_format("stablehlo").write(SweepPolicy.of(problem, policy))
+    data, _ = find_format("stablehlo").write(PortableSweepPolicy.of(problem, policy))
     (tmp_path / "policy.stablehlo").write_bytes(data)
     np.savez(tmp_path / "states.npz", **states._asdict())
     code = (
@@ -126,7 +126,7 @@ def test_the_original_is_what_an_episode_asks(problem: Problem) -> None:
 @pytest.mark.parametrize("name", ["onnx", "stablehlo"])
 def test_the_description_says_how_to_use_the_file(name: str, problem: Problem) -> None:
     policy = lively_policy("ppo", problem, sees_prices=True)
-    described = json.loads(find_format(name).write(SweepPolicy.of(problem, policy))[1])
+    described = json.loads(find_format(name).write(PortableSweepPolicy.of(problem, policy))[1])
     assert list(described["inputs"]) == ["cell", "offset", "speed", "gust"]
     assert list(described["outputs"]) == ["throttle"]
     assert (described["metres_per_cell"], described["seconds_per_step"]) == (70.0, 10.0)
@@ -145,10 +145,10 @@ def test_the_description_says_how_to_use_the_file(name: str, problem: Problem) -
 
 def test_a_plan_or_another_maps_policy_is_refused(problem: Problem) -> None:
     with pytest.raises(ExportError, match="export it as csv"):
-        SweepPolicy.of(problem, Constant(jnp.ones(())))
+        PortableSweepPolicy.of(problem, Constant(jnp.ones(())))
     other = lively_policy("ppo", load("agri-joint"), sees_prices=True)
     with pytest.raises(ExportError, match="trained on a map with 5 regions"):
-        SweepPolicy.of(problem, other)
+        PortableSweepPolicy.of(problem, other)
 
 
 @pytest.mark.parametrize(("name", "package"), [("onnx", "onnx"), ("stablehlo", "flatbuffers")])
@@ -156,6 +156,6 @@ def test_a_missing_package_is_named(
     name: str, package: str, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    policy = SweepPolicy.of(problem, lively_policy("ppo", problem, sees_prices=True))
+    policy = PortableSweepPolicy.of(problem, lively_policy("ppo", problem, sees_prices=True))
     with pytest.raises(ExportError, match=rf"need the package {package}: pip install 'scrl\[exp"):
         find_format(name).write(policy)

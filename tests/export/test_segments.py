@@ -13,7 +13,7 @@ from scrl.policies import Constant, Schedule
 from scrl.problems import Problem
 from scrl.route import Route, drive
 from scrl.worlds.sweep.regions import from_labels
-from scrl.worlds.sweep.spec import Route as RouteSettings
+from scrl.worlds.sweep.spec import SweepRoute as RouteSettings
 from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
 

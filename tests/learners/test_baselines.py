@@ -11,7 +11,7 @@ import pytest
 import scrl
 from scrl.problems import Problem, ProblemOptions
 from scrl.worlds.sweep.regions import from_labels
-from scrl.worlds.sweep.spec import Route, SweepSpec
+from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 
 SMALL = {"worlds": 8, "steps": 64, "width": 16, "settle": 20}
 REPLAYED = {"memory": 8192, "batch": 64, "updates": 128, "target_rate": 0.03}
@@ -40,7 +40,7 @@ def test_a_baseline_keeps_one_plain_rule_at_little_cost(tmp_path: Path, method: 
     again pays 8 % more; 15 % are allowed. Untrained the drive costs 24 % more and breaks the rule.
     """
     regions = from_labels(np.array([[1] * 30 + [2] * 30]), ["A", "B"])
-    spec = SweepSpec(regions, route=Route(horizon_steps=300))
+    spec = SweepSpec(regions, route=SweepRoute(horizon_steps=300))
     problem = Problem.create(spec, "B >= 45", ProblemOptions(name="corridor"))
     result = scrl.train(
         problem, method=method, seeds=2, settings=SMALL | BASELINES[method], out=tmp_path / "run"

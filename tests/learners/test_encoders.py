@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scrl.learners.encoders import SweepEyes
+from scrl.learners.encoders import SweepEncoder
 from scrl.learners.learner import Pricing
-from scrl.penalty import MECHANISMS, Atoms, Mechanism, scrl
+from scrl.penalty import PENALTIES, Atoms, Penalty, scrl
 from scrl.rules import AtomTable, RuleSet
 from scrl.worlds.sweep.observation import observation_size, read_observation
 from scrl.worlds.sweep.regions import from_labels
@@ -22,7 +22,7 @@ PRICE = jnp.array([0.5, -1.0])
 SCALARS = [0.35, 0.5, 0.0, 0.0, 1 / 3]
 """Progress 3.5 of 10 cells, half of the top speed, no gust, the only row, column 3 of 0..9."""
 
-PENALTIES: dict[str, Mechanism] = {name: make() for name, make in MECHANISMS.items()} | {
+PENALTIES: dict[str, Penalty] = {name: make() for name, make in PENALTIES.items()} | {
     "sharp scrl": scrl(2.0)
 }
 
@@ -38,35 +38,35 @@ def observation() -> jax.Array:
     )
 
 
-def eyes(*, sees_prices: bool = True, unit: float = 0.25) -> SweepEyes:
+def encoder(*, sees_prices: bool = True, unit: float = 0.25) -> SweepEncoder:
     channels = 3 if sees_prices else 1
-    return SweepEyes(jnp.asarray(unit), jnp.ones(channels), 2, sees_prices)
+    return SweepEncoder(jnp.asarray(unit), jnp.ones(channels), 2, sees_prices)
 
 
-def pricing(mechanism: Mechanism, *, wobble: float = 0.0) -> Pricing:
+def pricing(penalty: Penalty, *, wobble: float = 0.0) -> Pricing:
     """Two clauses of two atoms each, all of them charged."""
     rules = RuleSet.of(["A <= 1 or B <= 1", "A + B <= 3 or 2*A - B >= 1"], ("A", "B"))
     atoms = Atoms.of(AtomTable.of(rules))
-    return Pricing(atoms, jnp.array([1.0, 2.0, 6.0, 3.0]), mechanism, wobble, jnp.ones(()))
+    return Pricing(atoms, jnp.array([1.0, 2.0, 6.0, 3.0]), penalty, wobble, jnp.ones(()))
 
 
 def test_the_actor_sees_the_prices_here_and_ahead(observation: jax.Array) -> None:
-    inputs = eyes().actor(observation, PRICE)
+    inputs = encoder().actor(observation, PRICE)
     # A here, then none, none, B, B, B (cells 3, 4, 5, 6, 7, 9) and past the end; 0.5 / 0.25 = 2.
     ahead = [2.0, 0.0, 0.0, -4.0, -4.0, -4.0, 0.0]
     assert np.allclose(inputs, [*SCALARS, 1.0, 0.0, *ahead])
-    assert len(inputs) == eyes().actor_size
+    assert len(inputs) == encoder().actor_size
 
 
 def test_the_critic_sees_what_is_left_and_what_it_is_worth(observation: jax.Array) -> None:
-    inputs = eyes().critic(observation, PRICE)
+    inputs = encoder().critic(observation, PRICE)
     # A quarter of A is left, all of B; prices 2 and -4 in units; products 0.25 * 2 and 1 * -4.
     assert np.allclose(inputs, [*SCALARS, 1.0, 0.0, 0.25, 1.0, 2.0, -4.0, 0.5, -4.0])
-    assert len(inputs) == eyes().critic_size
+    assert len(inputs) == encoder().critic_size
 
 
 def test_without_prices_both_see_the_observation_as_it_is(observation: jax.Array) -> None:
-    blind = eyes(sees_prices=False)
+    blind = encoder(sees_prices=False)
     assert np.array_equal(blind.actor(observation, PRICE), observation)
     assert np.array_equal(blind.critic(observation, PRICE), observation)
     assert blind.actor_size == blind.critic_size == observation_size(2) == len(observation)
@@ -75,31 +75,31 @@ def test_without_prices_both_see_the_observation_as_it_is(observation: jax.Array
 def test_the_value_is_the_channels_at_their_price() -> None:
     channels = jnp.array([[-3.0, 4.0, 1.0], [-5.0, 0.0, 2.0]])
     # -3 + 0.5 * 4 - 1 * 1 = -2; -5 - 2 = -7; or each row at a price of its own.
-    assert np.allclose(eyes().value(channels, PRICE), [-2.0, -7.0])
+    assert np.allclose(encoder().value(channels, PRICE), [-2.0, -7.0])
     prices = jnp.array([[1.0, 0.0], [0.0, 3.0]])
-    assert np.allclose(eyes().value(channels, prices), [1.0, 1.0])
-    assert np.allclose(eyes(sees_prices=False).value(channels[:, :1], PRICE), [-3.0, -5.0])
+    assert np.allclose(encoder().value(channels, prices), [1.0, 1.0])
+    assert np.allclose(encoder(sees_prices=False).value(channels[:, :1], PRICE), [-3.0, -5.0])
 
 
 def test_the_critic_predicts_one_number_or_one_more_than_there_are_regions() -> None:
-    assert (eyes().channels, eyes(sees_prices=False).channels) == (3, 1)
+    assert (encoder().channels, encoder(sees_prices=False).channels) == (3, 1)
 
 
 @pytest.mark.parametrize("sees_prices", [True, False])
 @pytest.mark.parametrize("name", PENALTIES)
 def test_the_channels_add_up_to_the_punished_reward(name: str, sees_prices: bool) -> None:
     """For every single draw, not only on average: r - sigma of the atom that was drawn."""
-    paid_by, looking = pricing(PENALTIES[name]), eyes(sees_prices=sees_prices)
+    paid_by, looking = pricing(PENALTIES[name]), encoder(sees_prices=sees_prices)
     kappa, reward = jnp.array([1.0, 2.0, 0.5, 3.0]), jnp.asarray(-0.7)
     price = paid_by.price(kappa)
-    luck = paid_by.luck((50,), key=jax.random.key(0))
+    uniform = paid_by.uniform((50,), key=jax.random.key(0))
     for labels in jnp.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.3, 0.7], [0.0, 0.0]]):
         channels = jax.vmap(
-            lambda luck, at=labels: paid_by.channels(looking, kappa, reward, at, luck)
-        )(luck)
+            lambda uniform, at=labels: paid_by.channels(looking, kappa, reward, at, uniform)
+        )(uniform)
         sigma = jax.vmap(
-            lambda luck, at=labels: paid_by.mechanism.charge(paid_by.atoms, kappa, at, luck)
-        )(luck)
+            lambda uniform, at=labels: paid_by.penalty.charge(paid_by.atoms, kappa, at, uniform)
+        )(uniform)
         assert channels.shape == (50, looking.channels)
         assert np.allclose(looking.value(channels, price), reward - sigma, atol=1e-6)
         if sees_prices:
@@ -112,9 +112,11 @@ def test_the_parts_of_a_punished_reward_by_hand() -> None:
     paid_by = Pricing(atoms, jnp.array([1.0, 3.0]), scrl(), 0.0, jnp.ones(()))
     assert np.allclose(paid_by.price(paid_by.kappa), [0.75, 0.75])
     in_a, reward = jnp.array([1.0, 0.0]), jnp.asarray(-0.1)
-    luck = (jnp.arange(100) + 0.5)[:, None] / 100
+    uniform = (jnp.arange(100) + 0.5)[:, None] / 100
     channels = np.asarray(
-        jax.vmap(lambda each: paid_by.channels(eyes(), paid_by.kappa, reward, in_a, each))(luck)
+        jax.vmap(lambda each: paid_by.channels(encoder(), paid_by.kappa, reward, in_a, each))(
+            uniform
+        )
     )
     # The atom of A is drawn: sigma = -1, r' = 0.9, and 0.9 - 0.75 stays; that of B: sigma = 0,
     # r' = -0.1, and -0.1 - 0.75 stays.

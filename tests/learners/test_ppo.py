@@ -52,7 +52,7 @@ def test_nothing_follows_a_terminated_step() -> None:
     """gamma 1, lambda 1/2; the second step terminates, so V(s') = 50 must not be seen."""
     steps = one_world([1.0, 2.0, 4.0], [10.0, 20.0, 40.0], [20.0, 50.0, 44.0], 1, -1)
     # delta: 1 + 20 - 10 = 11; 2 - 20 = -18; 4 + 44 - 40 = 8.
-    # A: 11 + 0.5 * -18 = 2; -18; 8 (the last of the stretch, followed by V(s') alone).
+    # A: 11 + 0.5 * -18 = 2; -18; 8 (the last of the rollout, followed by V(s') alone).
     assert fast_advantages(steps, 1.0, 0.5).ravel() == pytest.approx([2.0, -18.0, 8.0])
 
 

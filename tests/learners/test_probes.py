@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scrl.penalty import Atoms, Mechanism, lagrangian, scrl, scrl_min
+from scrl.penalty import Atoms, Penalty, lagrangian, scrl, scrl_min
 from scrl.policies import Constant
 from scrl.problems import Problem
 from scrl.training.algorithm import LearningPlan, Metrics, Task, begin, iterate, measure
 from scrl.training.config import configure
 from scrl.worlds.sweep.regions import from_labels
-from scrl.worlds.sweep.spec import Route, SweepSpec
+from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
 
 SEEDS = (0, 1, 2)
@@ -47,22 +47,22 @@ class Probe(NamedTuple):
 def corridor(cells: int) -> Problem:
     """A row of cells, all of A; `A >= 1` makes kappa what a step in A earns."""
     regions = from_labels(np.ones((1, cells), int), ["A"])
-    return Problem.create(SweepSpec(regions, route=Route(horizon_steps=200)), "A >= 1")
+    return Problem.create(SweepSpec(regions, route=SweepRoute(horizon_steps=200)), "A >= 1")
 
 
-def fixed_price() -> Mechanism:
+def fixed_price() -> Penalty:
     """Kappa stays as it is and is paid for every step in A."""
     return lagrangian()._replace(update=lambda atoms, kappa, density, rate: kappa)
 
 
 def probe(
-    problem: Problem, learner: str, mechanism: Mechanism, discount: float = 1.0, **settings: object
+    problem: Problem, learner: str, penalty: Penalty, discount: float = 1.0, **settings: object
 ) -> Probe:
     """Eight worlds of 64 steps a round, networks of width 16."""
     small = {"worlds": 8, "steps": 64, "width": 16, "first_mean": 0.9, "discount": discount}
     plan = configure("scrl", learner=learner, settings=small | settings).plan
     atoms = Atoms.of(problem.atoms)
-    return Probe(plan, Task(problem.world, atoms, atoms, mechanism, 1e-6, discount, False))
+    return Probe(plan, Task(problem.world, atoms, atoms, penalty, 1e-6, discount, False))
 
 
 REPLAYED = {
@@ -138,7 +138,7 @@ UNREACHABLE, HORIZON = 70.0, 60
 """One unit a step: within 60 steps nothing gets 70 units."""
 
 
-def chasing(mechanism: Mechanism) -> Metrics:
+def chasing(penalty: Penalty) -> Metrics:
     """Ten cells of A, then twenty of B, under `A >= 70 or B >= 16`; metrics by seed and round.
 
     Full speed leaves 7 units in B; 16 need a speed of 1.25 there, at a price of about 0.07.
@@ -146,10 +146,10 @@ def chasing(mechanism: Mechanism) -> Metrics:
     spec = SweepSpec(
         from_labels(np.array([[1] * 10 + [2] * 20]), ["A", "B"]),
         vehicle=Vehicle(rate=1.0),
-        route=Route(horizon_steps=HORIZON),
+        route=SweepRoute(horizon_steps=HORIZON),
     )
     problem = Problem.create(spec, f"A >= {UNREACHABLE} or B >= 16")
-    chased = probe(problem, "ppo", mechanism, iterations=100, kappa_rate=3e-4, last_kappa_rate=1.0)
+    chased = probe(problem, "ppo", penalty, iterations=100, kappa_rate=3e-4, last_kappa_rate=1.0)
     return jax.tree.map(lambda leaf: np.asarray(leaf[0]), chased.learn())
 
 

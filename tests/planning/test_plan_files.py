@@ -25,7 +25,7 @@ from scrl.planning import Answer, planner
 from scrl.planning.learn import resume_learning
 from scrl.planning.plan_files import PLAN, holds_plan
 from scrl.problems import Problem, ProblemOptions, load
-from scrl.report.words import Teller
+from scrl.report.words import RuleDescriber
 from scrl.rules import holds, parse
 from scrl.runs.folder import RunFolder
 from scrl.training.result import read_result
@@ -220,7 +220,7 @@ def test_ask_and_the_page_have_one_wording_for_rules_that_leave_a_choice(kept: P
     answer = planner().ask(load("agri-priority"), seed=3)
     told, page = printed(answer), page_of(kept).text
     assert "taken" not in told
-    teller = Teller.of(answer.problem, answer.evaluation.density)
+    teller = RuleDescriber.of(answer.problem, answer.evaluation.density)
     for rule in answer.problem.rules.rules:
         said = teller.say(rule.formula).text
         assert f"{rule.name}: {said}" in told

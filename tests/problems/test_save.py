@@ -12,7 +12,7 @@ import scrl
 from scrl.errors import ProblemError
 from scrl.problems import Problem, ProblemOptions, builtin_names, load, start_problem
 from scrl.worlds.sweep.regions import RegionMap
-from scrl.worlds.sweep.spec import Route, SweepSpec
+from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 
@@ -51,7 +51,7 @@ def test_a_problem_made_in_python_survives_a_round_trip(tmp_path: Path) -> None:
         RegionMap(("north field", "S2"), masks, field, forbidden),
         vehicle=Vehicle(rate=1.0, start_noise=0.5),
         wind=Wind(strength=0.1),
-        route=Route(direction="columns", start="bottom-right", swath=1, horizon_steps=77),
+        route=SweepRoute(direction="columns", start="bottom-right", swath=1, horizon_steps=77),
         units=Units(cell=2.0, step=0.5, unit='"litres"'),
     )
     rule = scrl.implies(scrl.d["north field"] > 3, scrl.d["S2"] >= 2)

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from scrl.reference.branches import TooManyBranchesError, best_branch_by_enumeration
 from scrl.reference.certificate import certify, require
-from scrl.reference.disjunctive import Atoms, choose_branch
+from scrl.reference.disjunctive import BoundedAtoms, choose_branch
 from scrl.reference.linear import Status
 from scrl.reference.model import LinearModel
 from scrl.reference.solve_finite import solve_mdp
@@ -21,11 +21,11 @@ MODEL = LinearModel(
 )
 
 
-def atoms(rows, members) -> Atoms:
+def atoms(rows, members) -> BoundedAtoms:
     """Rows (a, b, bound) for a x + b y <= bound, with unknown ranges: none are needed."""
     table = np.array(rows, float)
     unknown = np.full(len(table), np.inf)
-    return Atoms(table[:, :2], table[:, 2], np.array(members, bool), -unknown, unknown)
+    return BoundedAtoms(table[:, :2], table[:, 2], np.array(members, bool), -unknown, unknown)
 
 
 def test_clauses_by_hand():
@@ -75,7 +75,7 @@ def test_the_mixed_integer_program_agrees(seed):
     bounds = low + (high - low) * random.uniform(0.1, 0.6, size=8)
     members = random.random((5, 8)) < 0.35
     members[np.arange(5), random.integers(0, 8, 5)] = True
-    rules = Atoms(coefficients, bounds, members, low, high)
+    rules = BoundedAtoms(coefficients, bounds, members, low, high)
     one, other = choose_branch(model, rules), best_branch_by_enumeration(model, rules)
     assert one.status is other.status
     if one.optimum is None:

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from scrl.reference import disjunctive
-from scrl.reference.disjunctive import Atoms, choose_branch
+from scrl.reference.disjunctive import BoundedAtoms, choose_branch
 from scrl.reference.linear import NumericalTroubleError, Status, stdout_closed_to_c
 from scrl.reference.model import LinearModel
 
@@ -21,13 +21,13 @@ MODEL = LinearModel(
 )
 
 
-def atoms(rows, members, model=MODEL) -> Atoms:
+def atoms(rows, members, model=MODEL) -> BoundedAtoms:
     """Rows (a, b, bound) for a x + b y <= bound over the box 0..upper."""
     table = np.array(rows, float)
     coefficients = table[:, :2]
     high = np.maximum(coefficients, 0) @ model.upper
     low = np.minimum(coefficients, 0) @ model.upper
-    return Atoms(coefficients, table[:, 2], np.array(members, bool), low, high)
+    return BoundedAtoms(coefficients, table[:, 2], np.array(members, bool), low, high)
 
 
 def test_the_cheaper_disjunct_wins():
@@ -85,7 +85,9 @@ def test_no_branch_holds(rows, members):
 
 
 def test_no_rules_at_all():
-    nothing = Atoms(np.zeros((0, 2)), np.zeros(0), np.zeros((0, 0), bool), np.zeros(0), np.zeros(0))
+    nothing = BoundedAtoms(
+        np.zeros((0, 2)), np.zeros(0), np.zeros((0, 0), bool), np.zeros(0), np.zeros(0)
+    )
     choice = choose_branch(MODEL, nothing)
     assert choice.optimum.return_ == pytest.approx(50)
     assert choice.branch.tolist() == []
@@ -125,7 +127,7 @@ def test_no_time_leaves_a_bound():
     members = np.kron(np.eye(50), np.ones((1, 4))).astype(bool)
     high = np.maximum(coefficients, 0).sum(axis=1)
     low = np.minimum(coefficients, 0).sum(axis=1)
-    rules = Atoms(coefficients, 0.1 * low, members, low, high)
+    rules = BoundedAtoms(coefficients, 0.1 * low, members, low, high)
     choice = choose_branch(model, rules, time_limit_s=0.05)
     assert choice.status is Status.TIME_LIMIT
     assert choice.bound >= (choice.optimum.return_ if choice.optimum else -np.inf)

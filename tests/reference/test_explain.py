@@ -16,7 +16,7 @@ from scrl.problems import Problem
 from scrl.reference import Status
 from scrl.reference.conflict import smallest_conflict
 from scrl.worlds.sweep.regions import from_labels
-from scrl.worlds.sweep.spec import Route, SweepSpec
+from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 
 AGRI = scrl.load("agri-joint")
 
@@ -137,7 +137,7 @@ def test_a_knapsack_of_rules_is_proven_impossible_in_time() -> None:
     wanted = rng.integers(50, 100, count)
     rules = [f"S{2 * i + 1} >= {w} or S{2 * i + 2} >= {w + 2}" for i, w in enumerate(wanted)]
     horizon = int(8 * count / 3 + 0.98 * sum(wanted / 2.25 - 4 / 3))
-    spec = SweepSpec(from_labels(labels), route=Route(horizon_steps=horizon))
+    spec = SweepSpec(from_labels(labels), route=SweepRoute(horizon_steps=horizon))
     found = scrl.solve(Problem.create(spec, rules), time_limit_s=2)
     assert found.status is Status.INFEASIBLE
     assert len(found.conflict) == count

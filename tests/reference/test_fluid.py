@@ -18,7 +18,7 @@ from scrl.reference.answer import Question
 from scrl.reference.fluid import FluidSweep
 from scrl.reference.sweep import best_fluid
 from scrl.worlds.sweep.regions import from_labels, from_masks
-from scrl.worlds.sweep.spec import Route, SweepSpec
+from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
 
 
@@ -65,14 +65,14 @@ def test_ranges_by_hand(strip: SweepSpec) -> None:
 
 
 def test_ranges_know_the_horizon(strip: SweepSpec) -> None:
-    short = dataclasses.replace(strip, route=Route(horizon_steps=10))
+    short = dataclasses.replace(strip, route=SweepRoute(horizon_steps=10))
     # Eight cells at full speed take 8/3 steps; 10 - 8/3 are left for S1: 16.5 units.
     assert FluidSweep.of(short).ranges(np.array([[1.0, 0.0]]))[0, 1] == pytest.approx(16.5)
 
 
 def test_a_horizon_shorter_than_full_speed_is_refused(strip: SweepSpec) -> None:
     with pytest.raises(ScrlError, match="too short to finish the path"):
-        FluidSweep.of(dataclasses.replace(strip, route=Route(horizon_steps=3)))
+        FluidSweep.of(dataclasses.replace(strip, route=SweepRoute(horizon_steps=3)))
 
 
 def test_one_rule_by_hand(strip: SweepSpec) -> None:

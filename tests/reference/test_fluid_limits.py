@@ -15,7 +15,7 @@ from scrl.reference import Status
 from scrl.reference.columns import elastic_mixture, least_violation
 from scrl.reference.priced import price_rules
 from scrl.violation import rule_margins
-from scrl.worlds.sweep.spec import Route, SweepSpec
+from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
 
 
@@ -56,7 +56,7 @@ def test_one_speed_only(strip: SweepSpec) -> None:
 
 
 def test_a_horizon_that_no_true_drive_meets_leaves_the_fluid(strip: SweepSpec) -> None:
-    tight = dataclasses.replace(strip, route=Route(horizon_steps=4))
+    tight = dataclasses.replace(strip, route=SweepRoute(horizon_steps=4))
     found = scrl.solve(Problem.create(tight, "S1 >= 3"))
     assert found.return_ == pytest.approx(-0.1)
     assert found.stepwise is None

@@ -10,7 +10,7 @@ from scrl.policies import Constant
 from scrl.problems import Problem, ProblemOptions
 from scrl.report.allocation import allocation, allocation_figure
 from scrl.worlds.sweep.regions import from_labels
-from scrl.worlds.sweep.spec import Route, SweepSpec
+from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
 
 
@@ -18,7 +18,7 @@ def problem(labels: list[list[int]], **route: int) -> Problem:
     spec = SweepSpec(
         from_labels(np.array(labels)),
         Vehicle(inertia=0.0, max_speed=2.0, rate=3.0),
-        route=Route(**route),
+        route=SweepRoute(**route),
     )
     return Problem.create(spec, (), ProblemOptions(name="small"))
 

@@ -23,7 +23,7 @@ from scrl.report.page.ways import SPEED_COLOURS, draw_route
 from scrl.report.reading import band_of, by_seed
 from scrl.route import Route, drive
 from scrl.worlds.sweep.regions import from_labels
-from scrl.worlds.sweep.spec import Route as RouteSettings
+from scrl.worlds.sweep.spec import SweepRoute as RouteSettings
 from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrl.report.words import Said, Teller
+from scrl.report.words import RuleDescriber, Said
 from scrl.rules import AtomTable, Conventions, RuleSet, parse
 from scrl.violation import rule_margins
 
@@ -17,7 +17,7 @@ REGIONS = ("S1", "S2", "S3", "S4")
 
 
 def say(text: str, unit: str = "units", **density: float) -> Said:
-    return Teller(density, Conventions(), 1e-6, lambda _: unit).say(parse(text))
+    return RuleDescriber(density, Conventions(), 1e-6, lambda _: unit).say(parse(text))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_every_label_has_its_own_unit() -> None:
         found = {units[name] for name in names}
         return found.pop() if len(found) == 1 else "units"
 
-    teller = Teller({"trips": 24.9, "km": 3.0}, Conventions(), 1e-6, unit_of)
+    teller = RuleDescriber({"trips": 24.9, "km": 3.0}, Conventions(), 1e-6, unit_of)
     said = teller.say(parse("trips >= 20 and km <= 5 and trips + km >= 20"))
     assert [part.text.split(",")[0] for part in said.parts] == [
         "trips received 24.9 trips",
@@ -154,7 +154,7 @@ def test_what_is_said_is_what_the_arrays_say(text: str, amounts: tuple[int, ...]
     """The margin of the words is that of the clauses, and so is the verdict."""
     rules = RuleSet.of(text, REGIONS)
     density = dict(zip(REGIONS, map(float, amounts), strict=True))
-    teller = Teller(density, rules.conventions, 1e-6)
+    teller = RuleDescriber(density, rules.conventions, 1e-6)
     formula = rules.rules[0].formula
     [margin] = rule_margins(AtomTable.of(rules), np.array(amounts), 1)
     assert teller.slack(formula) == pytest.approx(margin)

@@ -14,7 +14,7 @@ from scrl.rules import (
     Conventions,
     Formula,
     Implies,
-    Linear,
+    LinearExpression,
     Not,
     Or,
     Positive,
@@ -41,13 +41,17 @@ wild_numbers = wild_numbers.filter(lambda x: x.denominator.bit_length() < 500)
 def linears(names: st.SearchStrategy[str], numbers: st.SearchStrategy[Fraction], constants=bounds):
     """Linear expressions with up to three terms."""
     terms = st.lists(st.tuples(names, numbers), max_size=3, unique_by=lambda term: term[0])
-    return st.builds(Linear, terms.map(tuple), constants)
+    return st.builds(LinearExpression, terms.map(tuple), constants)
 
 
-def compares(sides: st.SearchStrategy[Linear], widths=bands) -> st.SearchStrategy[Compare]:
+def compares(
+    sides: st.SearchStrategy[LinearExpression], widths=bands
+) -> st.SearchStrategy[Compare]:
     """Comparisons in which a region is left."""
 
-    def build(left: Linear, relation: str, right: Linear, band: Fraction | None) -> Compare:
+    def build(
+        left: LinearExpression, relation: str, right: LinearExpression, band: Fraction | None
+    ) -> Compare:
         return Compare(left, relation, right, band if relation == "==" else None)
 
     pairs = st.tuples(sides, sides).filter(lambda p: dict(p[0].terms) != dict(p[1].terms))

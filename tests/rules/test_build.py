@@ -14,7 +14,7 @@ from scrl.rules import (
     And,
     Compare,
     Conventions,
-    Linear,
+    LinearExpression,
     Not,
     Or,
     average,
@@ -90,7 +90,9 @@ NOT_FORMULAS = {
     "'and' joins at least two": lambda: And((d["S1"] <= 3,)),
     "'or' joins at least two": lambda: Or(()),
     "3 is not a formula": lambda: Not(3),
-    "unknown comparison '!='": lambda: Compare(Linear((("S1", 1),)), "!=", Linear()),
+    "unknown comparison '!='": lambda: Compare(
+        LinearExpression((("S1", 1),)), "!=", LinearExpression()
+    ),
     "margin is -1: it must be 0 or more": lambda: Conventions(margin=-1),
     "nan is not a finite": lambda: Conventions(equality_band=float("nan")),
 }
@@ -113,6 +115,6 @@ def test_depth_is_bounded_so_that_later_passes_may_recurse():
 
 
 def test_terms_merge_in_order_of_first_appearance():
-    linear = Linear((("b", 1), ("a", 2), ("b", 3), ("c", 1), ("c", -1)), 5)
-    assert linear == Linear((("b", 4), ("a", 2)), 5)
+    linear = LinearExpression((("b", 1), ("a", 2), ("b", 3), ("c", 1), ("c", -1)), 5)
+    assert linear == LinearExpression((("b", 4), ("a", 2)), 5)
     assert linear.terms == (("b", Fraction(4)), ("a", Fraction(2)))

@@ -20,7 +20,7 @@ from scrl.rules import (
     Expression,
     Formula,
     Implies,
-    Linear,
+    LinearExpression,
     Not,
     Or,
     RuleSet,
@@ -158,7 +158,7 @@ def _classical(formula: Formula, density: dict[str, Fraction], band: Fraction) -
             return not premise_holds or _classical(conclusion, density, band)
 
 
-def _at(linear: Linear, density: dict[str, Fraction]) -> Fraction:
+def _at(linear: LinearExpression, density: dict[str, Fraction]) -> Fraction:
     return linear.constant + sum(c * density[name] for name, c in linear.terms)
 
 
@@ -232,7 +232,7 @@ def as_python(tree):
             return d[tree]
         case Fraction():
             # Two plain numbers would be Python's business; a wrapped one is ours.
-            return Expression(Linear((), tree))
+            return Expression(LinearExpression((), tree))
         case ("n", part, _):
             return -as_python(part)
         case ("not", part, _):

@@ -8,18 +8,29 @@ from fractions import Fraction
 import pytest
 
 from scrl.errors import RuleError
-from scrl.rules import And, Compare, Implies, Linear, Not, Or, PlacedRuleError, Span, parse, show
+from scrl.rules import (
+    And,
+    Compare,
+    Implies,
+    LinearExpression,
+    Not,
+    Or,
+    PlacedRuleError,
+    Span,
+    parse,
+    show,
+)
 
-S1, S2, S3, S4 = (Linear(((f"S{i}", 1),)) for i in range(1, 5))
+S1, S2, S3, S4 = (LinearExpression(((f"S{i}", 1),)) for i in range(1, 5))
 
 
-def number(value) -> Linear:
-    return Linear((), value)
+def number(value) -> LinearExpression:
+    return LinearExpression((), value)
 
 
 def test_a_comparison_keeps_both_sides_as_written():
     assert parse("S2 <= 300") == Compare(S2, "<=", number(300))
-    left = Linear((("S1", 1), ("S4", 2), ("S3", -1)))
+    left = LinearExpression((("S1", 1), ("S4", 2), ("S3", -1)))
     assert parse("S1 + 2*S4 - S3 >= 10") == Compare(left, ">=", number(10))
     assert parse("10 >= S1") == Compare(number(10), ">=", S1)
     assert parse("10 >= S1") != parse("S1 <= 10")

@@ -18,7 +18,7 @@ from scrl.report.compare import compare
 from scrl.report.page import page_text
 from scrl.report.reading import read_runs
 from scrl.runs.folder import RunFolder
-from scrl.training.run import Underway
+from scrl.training.run import TrainingRun
 
 from .mutations import mutated, scrambled, text_of
 from .small import OLD, answer
@@ -66,7 +66,7 @@ def use(run: Path, kind: str) -> Any:
     resume(run)
     match kind:
         case "trained":
-            Underway.again(RunFolder.open(run)).task()
+            TrainingRun.again(RunFolder.open(run)).task()
         case "environment":
             page_text(read_runs([run]))
             show_kept(run, None, as_json=False)

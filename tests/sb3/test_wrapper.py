@@ -62,7 +62,7 @@ def test_our_own_worlds_bring_regions_labels_and_units() -> None:
     problem = scrl.load("agri-situational")
     env = scrl.sb3.Ruled(gymnasium.make("scrl/agri-situational-v0"), problem.rules)
     assert env.labels.names == ("S1", "S2", "S3", "S4", "S5")
-    assert not env.room.is_random
+    assert not env.measured_in.is_random
     model = PPO("MlpPolicy", env, device="cpu", seed=0)
     # An untrained policy that is told to go at full speed drives as ours does.
     bias = model.policy.action_net.bias

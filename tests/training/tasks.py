@@ -21,12 +21,12 @@ def problem(rules: tuple[str, ...] = (), **settings: object) -> Problem:
     return Problem.create(dataclasses.replace(spec, **settings), rules)
 
 
-def task(of: Problem, mechanism: object = None) -> Task:
+def task(of: Problem, penalty: object = None) -> Task:
     return Task(
         of.world,
         Atoms.of(of.atoms),
         Atoms.of(of.atoms),
-        mechanism or drawn(),
+        penalty or drawn(),
         of.tolerance,
         of.discount,
         of.world_spec.is_random,

@@ -81,7 +81,7 @@ class TestBetter:
 
     def test_all_parts_of_the_better_one_are_taken(self) -> None:
         found = pick(best(5.0, -1.0, 3), best(2.0, -7.0, 8))
-        parts = (found.policy, found.kappa, found.told_violation, found.return_, found.iteration)
+        parts = (found.policy, found.kappa, found.reading_violation, found.return_, found.iteration)
         assert [float(np.ravel(part)[0]) for part in parts] == [8.0, 8.0, 2.0, -7.0, 8.0]
 
 
@@ -103,7 +103,7 @@ def chosen(
     old: tuple[float, float], new: tuple[float, float], *, is_whole: bool = True
 ) -> tuple[float, float]:
     found = pick(best(*old, 3), best(*new, 8), is_whole=is_whole)
-    return float(found.told_violation), float(found.return_)
+    return float(found.reading_violation), float(found.return_)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -172,15 +172,15 @@ class TestUnits:
             drive = measure(of, throttle, 1, key=jax.random.key(1))
             cost, steps = float(-drive.return_), float(drive.steps)
             rate = float(of.world.numbers.rate)
-            assert float(first.eyes.price_unit) == pytest.approx(cost / steps, rel=1e-5)
+            assert float(first.encoder.price_unit) == pytest.approx(cost / steps, rel=1e-5)
             beta = AUTOMATIC_KAPPA_RATE * (cost / steps) / (rate * steps)
             assert float(first.kappa_rate) == pytest.approx(beta, rel=1e-5)
             service = np.asarray(drive.density) / rate
-            assert np.allclose(first.eyes.channel_unit, [cost, *service], rtol=1e-5)
+            assert np.allclose(first.encoder.channel_unit, [cost, *service], rtol=1e-5)
 
 
 LINEAR = lagrangian()
-"""One mechanism for many tests, so that they share their compiled rounds."""
+"""One penalty for many tests, so that they share their compiled rounds."""
 
 
 def test_same_key_same_bits_and_other_key_other_policy() -> None:
@@ -198,7 +198,7 @@ def bits(leaf: jax.Array) -> np.ndarray:
 
 
 def test_rounds_after_the_first_trace_nothing_anew() -> None:
-    """A mechanism that counts how often Python comes by: at tracing time, and never again."""
+    """A penalty that counts how often Python comes by: at tracing time, and never again."""
     traced = []
 
     def price(atoms: Atoms, kappa: jax.Array) -> jax.Array:

@@ -11,7 +11,7 @@ import pytest
 
 from scrl.errors import ProblemError
 from scrl.learners import LEARNERS
-from scrl.penalty import MECHANISMS
+from scrl.penalty import PENALTIES
 from scrl.training.config import (
     METHODS,
     PRESETS,
@@ -26,7 +26,7 @@ from scrl.training.config import (
 
 
 @pytest.mark.parametrize(
-    ("method", "learner", "penalty"), list(itertools.product(METHODS, LEARNERS, MECHANISMS))
+    ("method", "learner", "penalty"), list(itertools.product(METHODS, LEARNERS, PENALTIES))
 )
 def test_every_method_takes_every_learner_and_penalty(
     method: str, learner: str, penalty: str
@@ -35,7 +35,7 @@ def test_every_method_takes_every_learner_and_penalty(
     assert (config.method, config.learner, config.penalty) == (method, learner, penalty)
     assert type(config.learner_settings) is LEARNERS[learner].config
     assert config.plan.settings == config.learner_settings
-    assert len(config.mechanism) == len(MECHANISMS[penalty]())
+    assert len(config.penalty) == len(PENALTIES[penalty]())
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -59,7 +59,7 @@ def test_a_method_alone_is_its_learner_and_its_penalty(method: str) -> None:
 )
 def test_what_a_method_is_told(named: dict[str, str], told: str) -> None:
     config = configure(**named)
-    assert config.told == told
+    assert config.reading == told
     assert TrainingConfig.from_json(config.to_json()) == config
 
 
@@ -89,8 +89,8 @@ def test_the_sharpness_of_the_draw_reaches_the_mechanism() -> None:
     # s = 0: p = 1/2, 1/2, so 0.5 and 1.5. s = 1: p = 3/4, 1/4, so 0.75 for both.
     atoms = Atoms(jnp.eye(2), jnp.zeros(2), jnp.array([[0, 1]]), jnp.arange(2))
     for sharpness, expected in [(0.0, [-0.5, -1.5]), (1.0, [-0.75, -0.75])]:
-        mechanism = configure(settings={"sharpness": sharpness}).mechanism
-        assert mechanism.price(atoms, jnp.array([1.0, 3.0])).tolist() == pytest.approx(expected)
+        penalty = configure(settings={"sharpness": sharpness}).penalty_functions
+        assert penalty.price(atoms, jnp.array([1.0, 3.0])).tolist() == pytest.approx(expected)
 
 
 # Presets.
@@ -121,8 +121,8 @@ def test_what_is_named_wins_over_the_preset() -> None:
 def test_a_preset_speaks_to_every_learner(preset: str, learner: str) -> None:
     given, config = PRESETS[preset], configure(preset=preset, learner=learner)
     settings = config.to_json()["settings"]
-    heard = given.keys() & settings.keys()
-    assert {key: settings[key] for key in heard} == {key: given[key] for key in heard}
+    reading = given.keys() & settings.keys()
+    assert {key: settings[key] for key in reading} == {key: given[key] for key in reading}
     assert given.keys() - settings.keys() <= {"learner", "is_squashed", "batch", "updates"}
 
 

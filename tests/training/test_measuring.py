@@ -14,7 +14,7 @@ from scrl.policies import Constant
 from scrl.problems import ProblemOptions
 from scrl.rollout import run_episodes
 from scrl.training.algorithm import Measurement, measure
-from scrl.worlds.sweep.spec import Route
+from scrl.worlds.sweep.spec import SweepRoute
 from scrl.worlds.sweep.vehicle import Wind
 
 from .tasks import problem, task
@@ -60,7 +60,7 @@ class TestMeasure:
         assert float(seen.error[0]) == pytest.approx(sides.std(ddof=1) / np.sqrt(32), rel=1e-4)
 
     def test_a_drive_that_is_cut_off_is_not_whole(self) -> None:
-        of = problem(route=Route(horizon_steps=5))
+        of = problem(route=SweepRoute(horizon_steps=5))
         seen = measure(task(of), Constant(jnp.ones(())), 1, key=jax.random.key(0))
         assert not bool(seen.is_whole)
         assert float(seen.steps) == 5.0

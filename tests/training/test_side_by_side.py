@@ -18,10 +18,10 @@ from scrl.runs.folder import RunFolder
 from scrl.training.algorithm import LoopState
 from scrl.training.config import configure
 from scrl.training.devices import Rounds, shape_of, task_of
-from scrl.training.loop import run_together
+from scrl.training.loop import train_side_by_side
 from scrl.training.progress import TrainingProgress
 from scrl.training.result import TrainingResult
-from scrl.training.run import Underway
+from scrl.training.run import TrainingRun
 
 from .small import LEARNERS, LOOP, ROUNDS, Stopped, assert_same_bits, stop_after
 
@@ -41,14 +41,14 @@ def problems(problem: Problem) -> list[Problem]:
     ]
 
 
-def begin(problems: list[Problem], out: Path, name: str = "ppo") -> list[Underway]:
+def begin(problems: list[Problem], out: Path, name: str = "ppo") -> list[TrainingRun]:
     known: dict[str, Any] = {**LEARNERS[name]}
     config = configure(**(known | {"settings": LOOP | known["settings"]}))
     return [begin_run(each, config, (0, 1), out / each.name) for each in problems]
 
 
 def together(problems: list[Problem], out: Path, watch: Any = None) -> list[TrainingResult]:
-    return run_together(begin(problems, out), watch)
+    return train_side_by_side(begin(problems, out), watch)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_the_first_rounds_are_those_of_each_run_alone(
         problems = problems[:2]
     runs = begin(problems, tmp_path, name)
 
-    def first_rounds(of: list[Underway]) -> tuple[Rounds, LoopState]:
+    def first_rounds(of: list[TrainingRun]) -> tuple[Rounds, LoopState]:
         rounds = Rounds(of[0].config.plan, [run.task() for run in of], (0, 1))
         state = rounds.begin()
         for _ in range(2):
@@ -104,7 +104,9 @@ def test_runs_that_were_stopped_go_on_to_the_same_bits(
 ) -> None:
     with pytest.raises(Stopped):
         together(problems, tmp_path, stop_after(3))
-    run_together([Underway.again(RunFolder.open(tmp_path / each.name)) for each in problems])
+    train_side_by_side(
+        [TrainingRun.again(RunFolder.open(tmp_path / each.name)) for each in problems]
+    )
     for each in problems:
         assert_same_bits(tmp_path / each.name, whole / each.name)
 
@@ -120,8 +122,8 @@ def test_runs_that_a_kill_left_ahead_wait_for_the_others(
     shutil.rmtree(early / "two")
     shutil.copytree(late / "two", early / "two")
     seen: list[TrainingProgress] = []
-    run_together(
-        [Underway.again(RunFolder.open(early / each.name)) for each in problems], seen.append
+    train_side_by_side(
+        [TrainingRun.again(RunFolder.open(early / each.name)) for each in problems], seen.append
     )
     rounds = [(now.problem.name, now.rounds) for now in seen]
     assert rounds[:2] == [("one", 3), ("three", 3)]

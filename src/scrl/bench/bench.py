@@ -14,7 +14,7 @@ from typing import Any
 
 from scrl.bench.engines import Workers, find_engine
 from scrl.bench.packing import Job
-from scrl.bench.progress import BenchProgressBar, BenchWatcher, Teller
+from scrl.bench.progress import BenchProgressBar, BenchWatcher, ProgressCounter
 from scrl.bench.rows import Row, as_csv, latex, markdown, rows_of
 from scrl.bench.tables import VARIANTS, Cell, Table
 from scrl.errors import ScrlError
@@ -68,7 +68,7 @@ def run_bench(  # noqa: PLR0913 (one for each thing that a user may want to say)
     train_jobs = find_engine(engine)
     problems = {name: _problem(name, table.variant) for name in {cell.problem for cell in cells}}
     with watching(watch, BenchProgressBar) as screen:
-        teller = Teller(len(cells), screen)
+        teller = ProgressCounter(len(cells), screen)
         jobs = []
         for cell in cells:
             config = _configure(cell, settings, is_quick=is_quick)

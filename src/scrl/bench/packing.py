@@ -16,7 +16,7 @@ from scrl.problems import Problem
 from scrl.runs.folder import RunFolder
 from scrl.training.config import TrainingConfig
 from scrl.training.devices import Rounds, shape_of, task_of
-from scrl.training.run import Underway
+from scrl.training.run import TrainingRun
 
 MEMORY_SHARE = 0.5
 """Of a device's memory, for what one call needs."""
@@ -34,10 +34,10 @@ class Job:
     seeds: tuple[int, ...]
     path: Path
 
-    def underway(self) -> Underway:
+    def underway(self) -> TrainingRun:
         """The run in its folder: begun now, or gone on with."""
         if (self.path / "run.json").exists():
-            return Underway.again(RunFolder.open(self.path))
+            return TrainingRun.again(RunFolder.open(self.path))
         return begin_run(self.problem, self.config, self.seeds, self.path)
 
 

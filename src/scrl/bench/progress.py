@@ -35,7 +35,7 @@ class BenchProgress:
 BenchWatcher = Callable[[BenchProgress], None]
 
 
-class Teller:
+class ProgressCounter:
     """Keeps the results, and counts what is under way, be it one pack or many at once."""
 
     def __init__(self, cells: int, watch: BenchWatcher | None) -> None:

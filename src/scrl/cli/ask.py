@@ -169,7 +169,7 @@ def print_plan(answer: Answer, out: Console) -> None:
 
 def _print_ways(answer: Answer, out: Console) -> None:
     """The rules that leave a choice: which ways the plan keeps, in the words of the page."""
-    from scrl.report.words import Teller
+    from scrl.report.words import RuleDescriber
 
     if not answer.disjuncts:
         return
@@ -180,7 +180,7 @@ def _print_ways(answer: Answer, out: Console) -> None:
         mark = "[bold]met[/bold]" if answer.is_met(each) else "not met"
         ways.add_row(escape(each.rule), escape(each.text), mark, best)
     out.print(ways)
-    teller = Teller.of(answer.problem, answer.evaluation.density)
+    teller = RuleDescriber.of(answer.problem, answer.evaluation.density)
     named = {each.rule for each in answer.disjuncts}
     for rule in answer.problem.rules.rules:
         if rule.name in named:

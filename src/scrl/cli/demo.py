@@ -57,14 +57,14 @@ def demo(
     picture, page = _draw(loaded, result)
     answers, unanswered = ask_untrained(loaded)
     if as_json:
-        told = {
+        details = {
             "full_speed": fast.to_json(),
             "reference": best.to_json() if best else None,
             "picture": str(picture),
             "page": str(page),
             "asked": [answer.to_json() for answer in answers],
         }
-        print_json({**result.to_json(), **told})
+        print_json({**result.to_json(), **details})
     else:
         _tell_after(loaded, result, picture, page)
         _tell_asked(answers)

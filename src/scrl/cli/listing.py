@@ -26,7 +26,7 @@ def list_all(as_json: JsonFlag = False) -> None:
                 "name": name,
                 "learner": method.learner,
                 "penalty": method.penalty,
-                "told": method.told,
+                "reading": method.reading,
             }
             for name, method in METHODS.items()
         ]
@@ -45,7 +45,7 @@ def list_all(as_json: JsonFlag = False) -> None:
     )
     for name, method in METHODS.items():
         methods.add_row(
-            f"[bold]{name}[/bold]", method.learner, method.penalty, method.told, method.sentence
+            f"[bold]{name}[/bold]", method.learner, method.penalty, method.reading, method.sentence
         )
     learners = table("!learner", "what it is", title="Learners")
     for name, sentence in LEARNERS.items():

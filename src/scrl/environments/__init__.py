@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from scrl.environments.contract import EnvironmentFault as EnvironmentFault
-    from scrl.environments.policy import OutsidePolicy as OutsidePolicy
+    from scrl.environments.policy import EnvironmentPolicy as EnvironmentPolicy
     from scrl.environments.problem import EnvironmentProblem as EnvironmentProblem
     from scrl.environments.problem import environment as environment
 
 _HOMES = {
     "EnvironmentFault": "contract",
     "EnvironmentProblem": "problem",
-    "OutsidePolicy": "policy",
+    "EnvironmentPolicy": "policy",
     "environment": "problem",
 }
 
-__all__ = ["EnvironmentFault", "EnvironmentProblem", "OutsidePolicy", "environment"]
+__all__ = ["EnvironmentFault", "EnvironmentPolicy", "EnvironmentProblem", "environment"]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,20 +12,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
-from scrl.environments.encoder import OutsideEyes, Usual
+from scrl.environments.encoder import EnvironmentEncoder, RunningMoments
 from scrl.environments.lanes import Lanes
 from scrl.environments.rollout import (
     SAMPLES,
     Explored,
     FirstDrive,
+    collect,
     drive_at_random,
-    gather,
     run_episodes,
 )
 from scrl.environments.spaces import Actions
-from scrl.learners import SeeingPolicy
-from scrl.learners.actions import Choice
-from scrl.rollout import Episode, Stretch
+from scrl.learners import TrainedPolicy
+from scrl.learners.actions import Discrete
+from scrl.rollout import Episode, Rollout
 from scrl.training.algorithm import (
     LoopState,
     Metrics,
@@ -56,7 +56,7 @@ class RoundKeys(NamedTuple):
 def round_keys(plan: LearningPlan, actions: Actions, keys: PRNGKeyArray) -> RoundKeys:
     """Seeds of environments, noise, and keys for everything else."""
     kind, loop = actions.kind, plan.loop
-    shape = (kind.count,) if isinstance(kind, Choice) else kind.shape
+    shape = (kind.count,) if isinstance(kind, Discrete) else kind.shape
 
     def of_seed(key: PRNGKeyArray) -> RoundKeys:
         measure, wobble, drive, noise, update, after = jax.random.split(key, 6)
@@ -90,26 +90,28 @@ def begin_all(
 
     def of_seed(first: FirstDrive, key: PRNGKeyArray) -> LoopState:
         learner_key, loop_key, settle_key = jax.random.split(key, 3)
-        eyes = _eyes(plan, task, actions, first)
-        beta = _kappa_rate(plan, task, eyes, first.steps.mean())
-        return untrained(plan, task, eyes, beta, keys=(learner_key, loop_key, settle_key))
+        encoder = _encoder(plan, task, actions, first)
+        beta = _kappa_rate(plan, task, encoder, first.steps.mean())
+        return untrained(plan, task, encoder, beta, keys=(learner_key, loop_key, settle_key))
 
     return jax.vmap(of_seed)(first, keys)
 
 
 def _kappa_rate(
-    plan: LearningPlan, task: Task, eyes: OutsideEyes, steps: Float[Array, ""]
+    plan: LearningPlan, task: Task, encoder: EnvironmentEncoder, steps: Float[Array, ""]
 ) -> Float[Array, " atom"]:
     """Beta of every atom, for episodes of so many steps."""
-    told = task.told
+    reading = task.reading
     if plan.loop.kappa_rate is not None:
-        return jnp.full(told.bounds.shape, plan.loop.kappa_rate)
-    weight = jnp.abs(told.coefficients)
-    unit = weight @ jnp.abs(eyes.label_unit) / weight.sum(axis=1)
-    return automatic_kappa_rate(eyes.price_unit / unit, unit * steps, told.bounds)
+        return jnp.full(reading.bounds.shape, plan.loop.kappa_rate)
+    weight = jnp.abs(reading.coefficients)
+    unit = weight @ jnp.abs(encoder.label_unit) / weight.sum(axis=1)
+    return automatic_kappa_rate(encoder.price_unit / unit, unit * steps, reading.bounds)
 
 
-def _eyes(plan: LearningPlan, task: Task, actions: Actions, first: FirstDrive) -> OutsideEyes:
+def _encoder(
+    plan: LearningPlan, task: Task, actions: Actions, first: FirstDrive
+) -> EnvironmentEncoder:
     # Where chance finds no reward, a step counts as 1: prices must have some size.
     size = jnp.where(first.size.sum() > 0, first.size.mean(), first.steps.mean())
     label_unit = jnp.where(
@@ -122,16 +124,16 @@ def _eyes(plan: LearningPlan, task: Task, actions: Actions, first: FirstDrive) -
     sign = jnp.where(first.net.sum(axis=0) < 0, -1.0, 1.0)
     sees_prices = plan.loop.sees_prices
     seen = first.features.reshape(-1, first.features.shape[-1])
-    return OutsideEyes(
+    return EnvironmentEncoder(
         price_unit=size / first.steps.mean(),
         channel_unit=jnp.concatenate([size[None], *([sign * served] if sees_prices else [])]),
         label_unit=sign * label_unit,
-        usual=Usual(jnp.asarray(float(len(seen))), seen.mean(axis=0), seen.var(axis=0)),
+        moments=RunningMoments(jnp.asarray(float(len(seen))), seen.mean(axis=0), seen.var(axis=0)),
         actions=actions.kind,
         features=seen.shape[1],
         regions=task.world.regions,
         sees_prices=sees_prices,
-        atoms=len(task.told.bounds),
+        atoms=len(task.reading.bounds),
     )
 
 
@@ -145,26 +147,26 @@ def first_drive_like(worlds: int, features: int, regions: int) -> FirstDrive:
 
 
 @partial(jax.jit, static_argnums=0)
-def policies(plan: LearningPlan, task: Task, state: LoopState) -> SeeingPolicy:
+def policies(plan: LearningPlan, task: Task, state: LoopState) -> TrainedPolicy:
     """The policies without noise, of all seeds."""
     return jax.vmap(lambda each: present_policy(plan, task, each))(state)
 
 
 @jax.jit
 def choose_all(
-    policy: SeeingPolicy, features: Float[Array, "seed world feature"]
+    policy: TrainedPolicy, features: Float[Array, "seed world feature"]
 ) -> Shaped[Array, "seed world *action"]:
     """What every seed's policy does in its lanes."""
 
-    def of_seed(policy: SeeingPolicy, features: Array) -> Array:
+    def of_seed(policy: TrainedPolicy, features: Array) -> Array:
         return jax.vmap(lambda row: act_on(policy, row))(features)
 
     return jax.vmap(of_seed)(policy, features)
 
 
-def act_on(policy: SeeingPolicy, row: Float[Array, " feature"]) -> Shaped[Array, "*action"]:
+def act_on(policy: TrainedPolicy, row: Float[Array, " feature"]) -> Shaped[Array, "*action"]:
     """What a policy does without noise: numbers that may lie outside of [0, 1], or a choice."""
-    return policy.network(policy.eyes.actor(row, policy.price))  # pyright: ignore[reportCallIssue]
+    return policy.network(policy.encoder.actor(row, policy.price))  # pyright: ignore[reportCallIssue]
 
 
 @partial(jax.jit, static_argnums=0)
@@ -174,11 +176,11 @@ def explore_all(
     """What every seed tries in its lanes, and how probable that was."""
 
     def of_seed(acting: Any, features: Array, noise: Array) -> tuple[Array, Array]:
-        state, eyes, prices = acting
-        learner = plan.build(eyes, task.discount)
+        state, encoder, prices = acting
+        learner = plan.build(encoder, task.discount)
 
         def of_world(row: Array, price: Array, noise: Array) -> tuple[Array, Array]:
-            return learner.explore(state, eyes.actor(row, price), noise)
+            return learner.explore(state, encoder.actor(row, price), noise)
 
         return jax.vmap(of_world)(features, prices, noise)
 
@@ -198,7 +200,7 @@ def move_all(
     plan: LearningPlan,
     task: Task,
     state: LoopState,
-    policy: SeeingPolicy,
+    policy: TrainedPolicy,
     ran: Episode,
     is_learning: bool,
 ) -> tuple[LoopState, Metrics]:
@@ -207,9 +209,9 @@ def move_all(
     Beta is read off these episodes: policies may live many times as long as random actions do.
     """
 
-    def of_seed(state: LoopState, policy: SeeingPolicy, ran: Episode) -> Any:
+    def of_seed(state: LoopState, policy: TrainedPolicy, ran: Episode) -> Any:
         seen = judge(task, ran, deviations=plan.loop.deviations)
-        beta = _kappa_rate(plan, task, cast(OutsideEyes, state.eyes), seen.steps)
+        beta = _kappa_rate(plan, task, cast(EnvironmentEncoder, state.encoder), seen.steps)
         state = state._replace(kappa_rate=beta)
         state, metrics = move(plan, task, state, policy, seen, is_learning=is_learning)
         return state._replace(iteration=state.iteration + (not is_learning)), metrics
@@ -224,7 +226,7 @@ def remeasure_best(plan: LearningPlan, task: Task, state: LoopState, ran: Episod
     def of_seed(state: LoopState, ran: Episode) -> LoopState:
         seen = judge(task, ran, deviations=plan.loop.deviations)
         best = state.best._replace(
-            told_violation=seen.told_violation, violation=seen.violation, return_=seen.return_
+            reading_violation=seen.reading_violation, violation=seen.violation, return_=seen.return_
         )
         return state._replace(best=best)
 
@@ -236,21 +238,21 @@ def improve_all(
     plan: LearningPlan,
     task: Task,
     state: LoopState,
-    stretch: Stretch,
+    rollout: Rollout,
     kappas: Array,
     update_keys: PRNGKeyArray,
     next_keys: PRNGKeyArray,
 ) -> tuple[LoopState, Float[Array, " seed"]]:
-    """Every seed learns from its stretch, and takes over what observations are usual."""
+    """Every seed learns from its rollout, and updates the running moments of its observations."""
 
-    def of_seed(state: LoopState, stretch: Stretch, kappas: Array, key: Any, after: Any) -> Any:
-        state, loss = improve(plan, task, state, stretch, kappas, key=key)
-        eyes = cast(OutsideEyes, state.eyes)
-        usual = eyes.usual.with_more(stretch.observation)
-        eyes = eqx.tree_at(lambda eyes: eyes.usual, eyes, usual)
-        return state._replace(eyes=eyes, key=after), loss
+    def of_seed(state: LoopState, rollout: Rollout, kappas: Array, key: Any, after: Any) -> Any:
+        state, loss = improve(plan, task, state, rollout, kappas, key=key)
+        encoder = cast(EnvironmentEncoder, state.encoder)
+        moments = encoder.moments.with_more(rollout.observation)
+        encoder = eqx.tree_at(lambda encoder: encoder.moments, encoder, moments)
+        return state._replace(encoder=encoder, key=after), loss
 
-    return jax.vmap(of_seed)(state, stretch, kappas, update_keys, next_keys)
+    return jax.vmap(of_seed)(state, rollout, kappas, update_keys, next_keys)
 
 
 class OutsideRounds:
@@ -261,7 +263,7 @@ class OutsideRounds:
     ) -> None:
         self.plan, self.task, self.actions = plan, task, actions
         self.lanes, self.seeds = lanes, tuple(seeds)
-        self.atoms = (task.told.shape[0],)
+        self.atoms = (task.reading.shape[0],)
 
     def begin(self) -> LoopState:
         """The state of every seed before the first round."""
@@ -280,9 +282,9 @@ class OutsideRounds:
         ran = self._measure(policy, loop.episodes, keys.measure)
         state, metrics = move_all(self.plan, self.task, state, policy, ran, True)
         kappas, prices = kappas_around(self.plan, self.task, state, keys.wobble)
-        stretch = self._explore(state, prices, keys)
+        rollout = self._explore(state, prices, keys)
         state, loss = improve_all(
-            self.plan, self.task, state, stretch, kappas, keys.update, keys.next
+            self.plan, self.task, state, rollout, kappas, keys.update, keys.next
         )
         return state, metrics._replace(loss=loss)
 
@@ -322,7 +324,7 @@ class OutsideRounds:
         del task
         return metrics
 
-    def _measure(self, policy: SeeingPolicy, episodes: int, seeds: np.ndarray) -> Episode:
+    def _measure(self, policy: TrainedPolicy, episodes: int, seeds: np.ndarray) -> Episode:
         """Whole episodes of every seed's policy without noise; the seed is the first axis."""
 
         def act(lanes: Lanes) -> np.ndarray:
@@ -339,9 +341,9 @@ class OutsideRounds:
         whole = ran._replace(is_terminated=jnp.ones(ran.is_terminated.shape, bool))
         return jax.tree.map(lambda leaf: leaf.reshape(len(self.seeds), -1, *leaf.shape[2:]), whole)
 
-    def _explore(self, state: LoopState, prices: Array, keys: RoundKeys) -> Stretch:
+    def _explore(self, state: LoopState, prices: Array, keys: RoundKeys) -> Rollout:
         """Steps with noise, of every seed in its lanes; the seed is the first axis."""
-        acting = (state.learner, state.eyes, prices)
+        acting = (state.learner, state.encoder, prices)
         noise = np.asarray(keys.noise)
 
         def explore(features: Float[np.ndarray, "lane feature"], time: int) -> Explored:
@@ -352,7 +354,7 @@ class OutsideRounds:
             return Explored(flat, np.asarray(chance).ravel())
 
         seeds = np.ravel(keys.drive).tolist()
-        found = gather(self.lanes, self.actions, explore, steps=self.plan.loop.steps, seeds=seeds)
+        found = collect(self.lanes, self.actions, explore, steps=self.plan.loop.steps, seeds=seeds)
         if self.task_discount == 1.0:
             # Plain sums end with the horizon: without an end they would have no value.
             found = found._replace(is_terminated=found.is_terminated | found.is_truncated)
@@ -374,4 +376,4 @@ class OutsideRounds:
 
 
 def _shape(actions: Actions) -> tuple[int, ...]:
-    return () if isinstance(actions.kind, Choice) else actions.kind.shape
+    return () if isinstance(actions.kind, Discrete) else actions.kind.shape

@@ -7,20 +7,20 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from scrl.learners.actions import ActionKind
-from scrl.learners.encoders import PricedEyes
+from scrl.learners.encoders import PricedEncoder
 
 FARTHEST = 10.0
 """Features are cut off this many standard deviations from their mean."""
 
 
-class Usual(eqx.Module):
+class RunningMoments(eqx.Module):
     """Mean and variance of all observations so far, feature by feature."""
 
     count: Float[Array, ""]
     mean: Float[Array, " feature"]
     variance: Float[Array, " feature"]
 
-    def with_more(self, seen: Float[Array, "*batch feature"]) -> Usual:
+    def with_more(self, seen: Float[Array, "*batch feature"]) -> RunningMoments:
         """The same over these observations too."""
         rows = seen.reshape(-1, seen.shape[-1])
         more = float(len(rows))
@@ -28,15 +28,15 @@ class Usual(eqx.Module):
         shift = rows.mean(axis=0) - self.mean
         squares = self.count * self.variance + more * rows.var(axis=0)
         squares = squares + shift**2 * self.count * more / total
-        return Usual(total, self.mean + shift * more / total, squares / total)
+        return RunningMoments(total, self.mean + shift * more / total, squares / total)
 
 
-def spread_of(usual: Usual) -> Float[Array, " feature"]:
+def spread_of(moments: RunningMoments) -> Float[Array, " feature"]:
     """What features are divided by."""
-    return jnp.sqrt(usual.variance) + 1e-6
+    return jnp.sqrt(moments.variance) + 1e-6
 
 
-class OutsideEyes(PricedEyes, eqx.Module):
+class EnvironmentEncoder(PricedEncoder, eqx.Module):
     """How observations and prices become inputs, and the critic's outputs a value."""
 
     price_unit: Float[Array, ""]
@@ -45,7 +45,7 @@ class OutsideEyes(PricedEyes, eqx.Module):
     """Typical sizes of what the critic predicts."""
     label_unit: Float[Array, " region"]
     """What a step gives to a region, when it gives something; below 0 where labels count down."""
-    usual: Usual
+    moments: RunningMoments
     actions: ActionKind = eqx.field(static=True)
     features: int = eqx.field(static=True)
     regions: int = eqx.field(static=True)
@@ -68,14 +68,14 @@ class OutsideEyes(PricedEyes, eqx.Module):
         self, observation: Float[Array, " feature"], price: Float[Array, " region"]
     ) -> Float[Array, " input"]:
         """The features in standard deviations, and the prices, large ones on a log scale."""
-        shifted = (observation - self.usual.mean) / spread_of(self.usual)
+        shifted = (observation - self.moments.mean) / spread_of(self.moments)
         features = jnp.clip(shifted, -FARTHEST, FARTHEST)
         if not self.sees_prices:
             return features
         return jnp.concatenate([features, self.seen_prices(price)])
 
     def seen_prices(self, price: Float[Array, " region"]) -> Float[Array, " region"]:
-        """Prices as networks see them: what a usual step in a region earns, in usual rewards."""
+        """Prices as networks see them: what a typical step in a region earns."""
         return jnp.arcsinh(price * self.label_unit / self.price_unit)
 
     def critic(

@@ -17,14 +17,14 @@ from scrl.environments.rollout import Act, run_episodes
 from scrl.environments.spaces import Actions
 from scrl.errors import PolicyError
 from scrl.evaluation import DEFAULT_EPISODES, Evaluation, checked_episodes, verdict
-from scrl.learners import SeeingPolicy
-from scrl.learners.actions import Choice
+from scrl.learners import TrainedPolicy
+from scrl.learners.actions import Discrete
 
 
-class OutsidePolicy:
+class EnvironmentPolicy:
     """What a run learned, without noise: `action = policy(observation)`."""
 
-    def __init__(self, policy: SeeingPolicy, actions: Actions) -> None:
+    def __init__(self, policy: TrainedPolicy, actions: Actions) -> None:
         self.policy, self.actions = policy, actions
         self._of_one = jax.tree.map(lambda leaf: np.asarray(leaf)[None], policy)
 
@@ -35,7 +35,7 @@ class OutsidePolicy:
     @property
     def features(self) -> int:
         """Numbers in the observations that it was trained on."""
-        return self.policy.eyes.features
+        return self.policy.encoder.features
 
     def __call__(self, observation: Any) -> np.ndarray:
         """What to do, as the environment wants it; for an observation of plain numbers."""
@@ -46,16 +46,16 @@ class OutsidePolicy:
                 f"one has {len(row)}"
             )
         action = self.on_rows(row[None])[0]
-        return action if isinstance(self.actions.kind, Choice) else np.asarray(action)
+        return action if isinstance(self.actions.kind, Discrete) else np.asarray(action)
 
     def on_rows(self, rows: Float[np.ndarray, "lane feature"]) -> np.ndarray:
         """The same for many observations at once."""
         return self.actions.to_environment(np.asarray(choose_all(self._of_one, rows[None]))[0])
 
 
-def acting(policy: OutsidePolicy | Callable[[Any], Any]) -> Act:
+def acting(policy: EnvironmentPolicy | Callable[[Any], Any]) -> Act:
     """A policy, or any function of an observation, for all lanes."""
-    if isinstance(policy, OutsidePolicy):
+    if isinstance(policy, EnvironmentPolicy):
         return lambda lanes: policy.on_rows(lanes.features)
 
     def act(lanes: Lanes) -> np.ndarray:
@@ -81,7 +81,7 @@ def evaluate(
         raise PolicyError(
             f"in somebody's environment a policy is a function of an observation, not {policy!r}"
         )
-    if isinstance(policy, OutsidePolicy) and policy.features != problem.observations.features:
+    if isinstance(policy, EnvironmentPolicy) and policy.features != problem.observations.features:
         raise PolicyError(
             f"this policy was trained on observations of {policy.features} numbers, and those of "
             f"{problem.name} have {problem.observations.features}"

@@ -18,7 +18,7 @@ from scrl.evaluation import Evaluation
 from scrl.problems import ProblemOptions
 from scrl.rules import RuleSet
 from scrl.rules.ruleset import Source as RuleSource
-from scrl.runs.environment import NEUTRAL, EnvironmentTerms, KeptEnvironment
+from scrl.runs.environment import NEUTRAL, EnvironmentRecord, EnvironmentTerms
 
 STEP_TIMEOUT_S = 300.0
 """Longest that a step or a reset may take in a process of its own, if nothing else is said."""
@@ -48,9 +48,9 @@ class EnvironmentProblem(EnvironmentTerms):
         return self.kept.parts()
 
     @property
-    def kept(self) -> KeptEnvironment:
+    def kept(self) -> EnvironmentRecord:
         """All that can be written down of it: an environment itself cannot."""
-        return KeptEnvironment(
+        return EnvironmentRecord(
             environment=self.source.name,
             rules=self.rules,
             horizon_steps=self.horizon_steps,

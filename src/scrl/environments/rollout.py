@@ -1,4 +1,4 @@
-"""Lanes + something that acts -> sums of whole episodes, or a stretch of steps to learn from."""
+"""Lanes + something that acts -> sums of whole episodes, or a rollout of steps to learn from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Shaped
 
 from scrl.environments.lanes import Lanes
 from scrl.environments.spaces import Actions
-from scrl.rollout import Episode, Stretch
+from scrl.rollout import Episode, Rollout
 
 Act: TypeAlias = Callable[[Lanes], np.ndarray]
 """What all lanes see -> what each does, as the environment wants it."""
@@ -48,14 +48,14 @@ class Explored(NamedTuple):
     log_probability: Float[np.ndarray, " lane"]
 
 
-def gather(
+def collect(
     lanes: Lanes,
     actions: Actions,
     explore: Callable[[Float[np.ndarray, "lane feature"], int], Explored],
     *,
     steps: int,
     seeds: Sequence[int],
-) -> Stretch:
+) -> Rollout:
     """Steps of all lanes from the start of an episode on; `explore(features, time)` acts."""
     lanes.reset(seeds)
     rows = []
@@ -63,8 +63,8 @@ def gather(
         seen = lanes.features
         chosen = explore(seen, time)
         now = lanes.step(actions.to_environment(chosen.action))
-        rows.append((seen, *chosen, *now))  # in the order of a stretch
-    return Stretch._make(np.stack(each) for each in zip(*rows, strict=True))
+        rows.append((seen, *chosen, *now))  # in the order of a rollout
+    return Rollout._make(np.stack(each) for each in zip(*rows, strict=True))
 
 
 class FirstDrive(NamedTuple):

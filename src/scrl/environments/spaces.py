@@ -13,7 +13,7 @@ from gymnasium.vector.utils import iterate
 from jaxtyping import Float, Shaped
 
 from scrl.environments.contract import EnvironmentFault
-from scrl.learners.actions import ActionKind, Choice, Numbers
+from scrl.learners.actions import ActionKind, Continuous, Discrete
 
 FARTHEST_BOUND = 2.0**53
 """Bounds beyond this are none: whole numbers as large have no exact floating-point number."""
@@ -35,7 +35,7 @@ class Actions:
     def of(cls, space: Any) -> Actions:
         """Those of an action space."""
         if isinstance(space, spaces.Discrete):
-            return cls(Choice(int(space.n)), dtype=str(space.dtype), first=int(space.start))
+            return cls(Discrete(int(space.n)), dtype=str(space.dtype), first=int(space.start))
         if not isinstance(space, spaces.Box):
             raise EnvironmentFault(
                 f"actions from {_short(space)} cannot be learned, only those from Box and Discrete "
@@ -50,11 +50,11 @@ class Actions:
                 f"actions from {_short(space)} have no bounds to learn between: give them some "
                 "with gymnasium.wrappers.TransformAction"
             )
-        return cls(Numbers(tuple(space.shape)), low, high, str(space.dtype))
+        return cls(Continuous(tuple(space.shape)), low, high, str(space.dtype))
 
     def to_environment(self, chosen: Shaped[np.ndarray, "lane ..."]) -> np.ndarray:
         """Numbers from [0, 1], or choices from 0 on, as the environment wants them."""
-        if isinstance(self.kind, Choice):
+        if isinstance(self.kind, Discrete):
             return (np.asarray(chosen) + self.first).astype(self.dtype)
         shape = self.kind.shape
         low, high = np.reshape(self.low, shape), np.reshape(self.high, shape)
@@ -64,12 +64,12 @@ class Actions:
 
     def random(self, lanes: int, chance: np.random.Generator) -> Shaped[np.ndarray, "lane ..."]:
         """Chosen evenly, before `to_environment`."""
-        if isinstance(self.kind, Choice):
+        if isinstance(self.kind, Discrete):
             return chance.integers(self.kind.count, size=lanes)
         return chance.uniform(size=(lanes, *self.kind.shape))
 
     def to_json(self) -> dict[str, Any]:
-        if isinstance(self.kind, Choice):
+        if isinstance(self.kind, Discrete):
             return {"choices": self.kind.count, "first": self.first, "dtype": self.dtype}
         shape = list(self.kind.shape)
         return {"shape": shape, "low": self.low, "high": self.high, "dtype": self.dtype}
@@ -78,11 +78,11 @@ class Actions:
     def from_json(cls, document: Mapping[str, Any]) -> Actions:
         """The same again from what `to_json` wrote."""
         if "choices" in document:
-            kind = Choice(int(document["choices"]))
+            kind = Discrete(int(document["choices"]))
             return cls(kind, dtype=str(document["dtype"]), first=int(document["first"]))
         shape = tuple(map(int, document["shape"]))
         low, high = (tuple(map(float, document[name])) for name in ("low", "high"))
-        return cls(Numbers(shape), low, high, str(document["dtype"]))
+        return cls(Continuous(shape), low, high, str(document["dtype"]))
 
 
 @dataclass(frozen=True)

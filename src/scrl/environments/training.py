@@ -14,24 +14,24 @@ import jax.numpy as jnp
 from scrl.environments.contract import EnvironmentFault
 from scrl.environments.driver import OutsideRounds, begin_all, first_drive_like
 from scrl.environments.lanes import Lanes
-from scrl.environments.policy import OutsidePolicy, evaluate_in
+from scrl.environments.policy import EnvironmentPolicy, evaluate_in
 from scrl.environments.problem import EnvironmentProblem
 from scrl.environments.spaces import Actions
 from scrl.evaluation import Evaluation
-from scrl.learners import SeeingPolicy
-from scrl.learners.actions import Choice
+from scrl.learners import TrainedPolicy
+from scrl.learners.actions import Discrete
 from scrl.penalty import Atoms
 from scrl.problems import Terms
-from scrl.rules import told
+from scrl.rules import reading_of
 from scrl.runs.files import plain
 from scrl.runs.folder import RunError, RunFolder
 from scrl.training.algorithm import Task
 from scrl.training.config import PRESETS, MethodError, TrainingConfig, configure
-from scrl.training.loop import Together
+from scrl.training.loop import TrainingLoop
 from scrl.training.methods import find_method
 from scrl.training.progress import Watcher
 from scrl.training.result import REPORT_SEED, TrainingResult, config_of
-from scrl.training.run import Judge, Underway
+from scrl.training.run import Evaluator, TrainingRun
 from scrl.worlds.outside import OutsideWorld
 
 REPORT_EPISODES = 200
@@ -90,7 +90,7 @@ def configure_outside(
             f"steps = {found.loop.steps} is less than the {horizon} steps of an episode: its end "
             "would never be seen"
         )
-    if isinstance(problem.actions.kind, Choice) and plain.learner != "ppo":
+    if isinstance(problem.actions.kind, Discrete) and plain.learner != "ppo":
         raise MethodError(
             f"the learner '{plain.learner}' needs actions that are numbers, and those of "
             f"{problem.name} are choices: take learner='ppo'"
@@ -130,11 +130,17 @@ def _worlds(
 
 def task_outside(problem: Terms, config: TrainingConfig) -> Task:
     """The problem as the loop wants it."""
-    heard = told(problem.rules, config.told)
-    atoms = Atoms.of(told(problem.rules, "all"))
+    reading = reading_of(problem.rules, config.reading)
+    atoms = Atoms.of(reading_of(problem.rules, "all"))
     world = OutsideWorld(len(problem.regions))
     return Task(
-        world, atoms, Atoms.of(heard), config.mechanism, problem.tolerance, problem.discount, True
+        world,
+        atoms,
+        Atoms.of(reading),
+        config.penalty_functions,
+        problem.tolerance,
+        problem.discount,
+        True,
     )
 
 
@@ -149,8 +155,8 @@ def run_outside(
     with problem.open(len(seeds) * config.loop.worlds) as lanes:
         task = task_outside(problem, config)
         rounds = OutsideRounds(config.plan, task, problem.actions, lanes, seeds)
-        judge = Judge(_report_in(lanes), lambda _: None)
-        return Together([Underway(problem, config, folder, judge)], rounds, watch).run()[0]
+        judge = Evaluator(_report_in(lanes), lambda _: None)
+        return TrainingLoop([TrainingRun(problem, config, folder, judge)], rounds, watch).run()[0]
 
 
 @contextmanager
@@ -173,11 +179,11 @@ def _report_in(lanes: Lanes) -> Any:
     """Reports policies in these lanes, in episodes that had no part in choosing them."""
 
     def report(
-        problem: EnvironmentProblem, policy: SeeingPolicy, seed: int, name: str
+        problem: EnvironmentProblem, policy: TrainedPolicy, seed: int, name: str
     ) -> Evaluation:
         episodes = lanes.count * -(-REPORT_EPISODES // lanes.count)
         return evaluate_in(
-            lanes, problem, OutsidePolicy(policy, problem.actions),
+            lanes, problem, EnvironmentPolicy(policy, problem.actions),
             episodes=episodes, seed=REPORT_SEED + seed, name=name,
         )  # fmt: skip
 
@@ -209,7 +215,7 @@ def check_same(problem: EnvironmentProblem, folder: RunFolder) -> None:
             )
 
 
-def load_outside(folder: RunFolder, seed_index: int) -> OutsidePolicy:
+def load_outside(folder: RunFolder, seed_index: int) -> EnvironmentPolicy:
     """The policy of one seed of a finished run; the environment is not needed."""
     kept = folder.environment()
     if kept is None:
@@ -219,10 +225,10 @@ def load_outside(folder: RunFolder, seed_index: int) -> OutsidePolicy:
     first = first_drive_like(config.loop.worlds, kept.features, len(kept.regions))
     seeds = len(folder.record.seeds)
 
-    def begin() -> SeeingPolicy:
+    def begin() -> TrainedPolicy:
         drives = jax.tree.map(lambda leaf: jnp.zeros((seeds, *leaf.shape[1:])), first)
         keys = jnp.stack([jax.random.key(0)] * seeds)
         return begin_all(config.plan, task, actions, drives, keys).best.policy
 
     policies = folder.load_policy(jax.eval_shape(begin))
-    return OutsidePolicy(jax.tree.map(lambda leaf: leaf[seed_index], policies), actions)
+    return EnvironmentPolicy(jax.tree.map(lambda leaf: leaf[seed_index], policies), actions)

@@ -38,8 +38,8 @@ def _model(onnx: Any, graph: Graph, policy: Portable) -> Any:
         kind = getattr(onnx.TensorProto, {"int32": "INT32", "float32": "FLOAT"}[port.dtype])
         return helper.make_tensor_value_info(port.name, kind, ["n", *port.shape])
 
-    given, told = [value(port) for port in policy.inputs], [value(policy.output)]
+    inputs, outputs = [value(port) for port in policy.inputs], [value(policy.output)]
     name = policy.name or "policy"
-    body = helper.make_graph(graph.nodes, name, given, told, graph.constants)
+    body = helper.make_graph(graph.nodes, name, inputs, outputs, graph.constants)
     opset = [helper.make_opsetid("", OPSET)]
     return helper.make_model(body, opset_imports=opset, ir_version=IR_VERSION, producer_name="scrl")

@@ -11,16 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from scrl.environments import OutsidePolicy
+from scrl.environments import EnvironmentPolicy
 from scrl.environments.driver import act_on
-from scrl.environments.encoder import FARTHEST, OutsideEyes, spread_of
+from scrl.environments.encoder import FARTHEST, EnvironmentEncoder, spread_of
 from scrl.export.frame import frame_of
 from scrl.export.portable import Graph, Port, draw_choice, draw_numbers
 from scrl.export.segments import ExportError
-from scrl.learners import SeeingPolicy
-from scrl.learners.actions import Choice
+from scrl.learners import TrainedPolicy
+from scrl.learners.actions import Discrete
 from scrl.problems import Problem
-from scrl.runs.folder import KeptEnvironment
+from scrl.runs.folder import EnvironmentRecord
 from scrl.worlds.sweep.places import turns_of
 from scrl.worlds.sweep.world import SweepState, SweepWorld
 
@@ -28,11 +28,11 @@ Throttle = Callable[..., Float[Array, " state"]]
 
 
 @dataclass(frozen=True)
-class SweepPolicy:
+class PortableSweepPolicy:
     """What drives over a map."""
 
     problem: Problem
-    policy: SeeingPolicy
+    policy: TrainedPolicy
 
     inputs = (
         Port("cell", "int32", (), "the path cell that the vehicle is in, from 0"),
@@ -46,9 +46,9 @@ class SweepPolicy:
     output = Port("throttle", "float32", (), "from 0 to 1, as a share of the top speed")
 
     @classmethod
-    def of(cls, problem: Problem, policy: Any) -> SweepPolicy:
+    def of(cls, problem: Problem, policy: Any) -> PortableSweepPolicy:
         """The policy, if it is one that sees observations of this problem's world."""
-        if not isinstance(policy, SeeingPolicy):
+        if not isinstance(policy, TrainedPolicy):
             raise ExportError(
                 "only a trained policy can be written as a function, and this run holds a plan: "
                 "export it as csv, which has the throttle of every step"
@@ -105,7 +105,7 @@ class SweepPolicy:
         }
 
 
-def throttle_function(problem: Problem, policy: SeeingPolicy) -> Throttle:
+def throttle_function(problem: Problem, policy: TrainedPolicy) -> Throttle:
     """The policy as a function of whole arrays of states."""
     world = problem.world
     key = jax.random.key(0)  # the policy is deterministic and does not look at it
@@ -122,8 +122,8 @@ def throttle_function(problem: Problem, policy: SeeingPolicy) -> Throttle:
     return jax.vmap(one)
 
 
-def _inputs(graph: Graph, world: SweepWorld, policy: SeeingPolicy) -> str:
-    """What the network is shown, [n, input]: as `SweepWorld.observe` and `Eyes.actor` make it."""
+def _inputs(graph: Graph, world: SweepWorld, policy: TrainedPolicy) -> str:
+    """What the network sees, [n, input]: as `SweepWorld.observe` and `Encoder.actor` make it."""
     scalars = _scalars(graph, world)
     kinds, kind_of_cell = np.asarray(world.kinds), np.asarray(world.kind_of_cell)
 
@@ -134,8 +134,8 @@ def _inputs(graph: Graph, world: SweepWorld, policy: SeeingPolicy) -> str:
         return graph.rows(table, graph.rows(kind_of_cell, cell, np.int32))
 
     ahead = np.asarray(world.cells_ahead).tolist()
-    if policy.eyes.sees_prices:
-        prices = kinds @ np.asarray(policy.price) / np.asarray(policy.eyes.price_unit)
+    if policy.encoder.sees_prices:
+        prices = kinds @ np.asarray(policy.price) / np.asarray(policy.encoder.price_unit)
         views = [graph.column(seen(prices, each)) for each in ahead]
         return graph.node("Concat", *scalars, seen(kinds, 0), *views, axis=1)
     views = [seen(kinds, each) for each in ahead]
@@ -157,11 +157,11 @@ def _scalars(graph: Graph, world: SweepWorld) -> list[str]:
 
 
 @dataclass(frozen=True)
-class EnvironmentPolicy:
+class PortableEnvironmentPolicy:
     """What acts in somebody's environment."""
 
-    kept: KeptEnvironment
-    policy: OutsidePolicy
+    kept: EnvironmentRecord
+    policy: EnvironmentPolicy
 
     @property
     def name(self) -> str:
@@ -175,7 +175,7 @@ class EnvironmentPolicy:
     @property
     def output(self) -> Port:
         actions = self.policy.actions
-        if isinstance(actions.kind, Choice):
+        if isinstance(actions.kind, Discrete):
             first, last = actions.first, actions.first + actions.kind.count - 1
             return Port("action", "int32", (), f"one of the choices {first} to {last}")
         return Port("action", "float32", actions.kind.shape, "within the bounds of the actions")
@@ -185,7 +185,7 @@ class EnvironmentPolicy:
 
         def act(rows: Float[Array, "n feature"]) -> Array:
             chosen = jax.vmap(lambda row: act_on(trained, row))(rows)
-            if isinstance(actions.kind, Choice):
+            if isinstance(actions.kind, Discrete):
                 return (chosen + actions.first).astype(jnp.int32)
             low, wide = map(jnp.asarray, self._bounds())
             return low + jnp.clip(chosen, 0.0, 1.0) * wide
@@ -195,7 +195,7 @@ class EnvironmentPolicy:
     def draw(self, graph: Graph) -> str:
         actions, network = self.policy.actions, cast(Any, self.policy.policy.network)
         inputs = self._inputs(graph)
-        if isinstance(actions.kind, Choice):
+        if isinstance(actions.kind, Discrete):
             chosen = draw_choice(graph, network, inputs)
             moved = graph.node("Add", chosen, graph.constant(actions.first, np.int64))
             return graph.node("Cast", moved, to=_INT32)
@@ -215,22 +215,22 @@ class EnvironmentPolicy:
     def _bounds(self) -> tuple[Float[np.ndarray, "*action"], Float[np.ndarray, "*action"]]:
         """The lowest actions, and how far it is from there to the highest."""
         actions = self.policy.actions
-        assert not isinstance(actions.kind, Choice)  # noqa: S101 (for the type checker)
+        assert not isinstance(actions.kind, Discrete)  # noqa: S101 (for the type checker)
         low, high = (np.reshape(each, actions.kind.shape) for each in (actions.low, actions.high))
         return low.astype(np.float32), (high - low).astype(np.float32)
 
     def _inputs(self, graph: Graph) -> str:
-        """What the network is shown, [n, input]: as `OutsideEyes.actor` makes it."""
+        """What the network is shown, [n, input]: as `EnvironmentEncoder.actor` makes it."""
         trained = self.policy.policy
-        eyes = cast(OutsideEyes, trained.eyes)
-        shifted = graph.node("Sub", "observation", graph.constant(eyes.usual.mean))
-        scaled = graph.node("Div", shifted, graph.constant(spread_of(eyes.usual)))
+        encoder = cast(EnvironmentEncoder, trained.encoder)
+        shifted = graph.node("Sub", "observation", graph.constant(encoder.moments.mean))
+        scaled = graph.node("Div", shifted, graph.constant(spread_of(encoder.moments)))
         cut = graph.node("Clip", scaled, graph.constant(-FARTHEST), graph.constant(FARTHEST))
-        if not eyes.sees_prices:
+        if not encoder.sees_prices:
             return cut
-        seen = eyes.seen_prices(trained.price)
+        seen = encoder.seen_prices(trained.price)
         states = graph.node("Shape", "observation", start=0, end=1)
-        width = graph.constant([eyes.regions], np.int64)
+        width = graph.constant([encoder.regions], np.int64)
         rows = graph.node("Concat", states, width, axis=0)
         return graph.node("Concat", cut, graph.node("Expand", graph.constant(seen), rows), axis=1)
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array
 
 from scrl._version import __version__
-from scrl.learners.actors import Favourite, Mean
+from scrl.learners.actors import GreedyActor, MeanActor
 from scrl.learners.ddpg import Throttle
 from scrl.learners.networks import Mlp
 from scrl.learners.sac import SoftThrottle
@@ -112,7 +112,7 @@ class Graph:
 
 def draw_numbers(graph: Graph, network: Any, inputs: str, shape: tuple[int, ...]) -> str:
     """Numbers before they are cut to 0 and 1, [n, *shape]."""
-    known: Mean | Throttle | SoftThrottle = network
+    known: MeanActor | Throttle | SoftThrottle = network
     wanted = int(np.prod(shape))
     raw = _mlp(graph, known.network, inputs, wanted)  # of its outputs, the first: then come spreads
     raw = graph.node("Reshape", raw, graph.constant([-1, *shape], np.int64))
@@ -120,13 +120,13 @@ def draw_numbers(graph: Graph, network: Any, inputs: str, shape: tuple[int, ...]
         case Throttle(is_squashed=True):
             shift = np.log(known.first / (1.0 - known.first))
             return graph.node("Sigmoid", graph.node("Add", raw, graph.constant(shift)))
-        case Mean() | Throttle() | SoftThrottle():
+        case MeanActor() | Throttle() | SoftThrottle():
             return graph.node("Add", raw, graph.constant(known.first))
         case _:
             assert_never(known)
 
 
-def draw_choice(graph: Graph, network: Favourite, inputs: str) -> str:
+def draw_choice(graph: Graph, network: GreedyActor, inputs: str) -> str:
     """The number of the choice that is liked best, int64 [n]."""
     likes = _mlp(graph, network.network, inputs, None)
     return graph.node("ArgMax", likes, axis=1, keepdims=0)

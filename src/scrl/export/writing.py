@@ -11,7 +11,7 @@ from scrl.evaluation import RuleResult, verdict
 from scrl.export.formats import FORMATS, RouteFormat, find_format
 from scrl.export.frame import frame_of
 from scrl.export.geojson import totals
-from scrl.export.policies import EnvironmentPolicy, SweepPolicy
+from scrl.export.policies import PortableEnvironmentPolicy, PortableSweepPolicy
 from scrl.export.portable import Portable
 from scrl.export.qgroundcontrol import (
     MANY_FENCE_POINTS,
@@ -24,7 +24,7 @@ from scrl.files import replacing
 from scrl.opening import Driver
 from scrl.problems import Problem
 from scrl.route import Route
-from scrl.runs.folder import KeptEnvironment
+from scrl.runs.folder import EnvironmentRecord
 from scrl.worlds.sweep.transits import Transit
 
 
@@ -74,14 +74,14 @@ def export(
 
 def portable(driver: Driver) -> Portable:
     """A driver's policy as the formats want it."""
-    if isinstance(driver.problem, KeptEnvironment):
-        return EnvironmentPolicy(driver.problem, driver.policy)
-    return SweepPolicy.of(driver.problem, driver.policy)
+    if isinstance(driver.problem, EnvironmentRecord):
+        return PortableEnvironmentPolicy(driver.problem, driver.policy)
+    return PortableSweepPolicy.of(driver.problem, driver.policy)
 
 
 def _on_a_map(driver: Driver, format_name: str) -> Problem:
     """The problem that is driven, where it has routes."""
-    if not isinstance(driver.problem, KeptEnvironment):
+    if not isinstance(driver.problem, EnvironmentRecord):
         return driver.problem
     others = [name for name, each in FORMATS.items() if not isinstance(each, RouteFormat)]
     raise ExportError(
@@ -121,7 +121,7 @@ def _judgement(driver: Driver) -> Sequence[RuleResult] | None:
     if driver.judged is not None:
         return driver.judged.rules
     problem = driver.problem
-    if isinstance(problem, KeptEnvironment) or problem.discount < 1.0 or problem.is_random:
+    if isinstance(problem, EnvironmentRecord) or problem.discount < 1.0 or problem.is_random:
         return None
     amounts = driver.route.received.sum(axis=0)[None]
     density = from_episodes(amounts)

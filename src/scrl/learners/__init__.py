@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 from scrl.learners import cal, ddpg, ppo, sac
 from scrl.learners.config import CalConfig, DdpgConfig, NetworkConfig, PpoConfig, SacConfig
-from scrl.learners.encoders import Eyes, SweepEyes
-from scrl.learners.learner import Learner, Pricing, SeeingPolicy
+from scrl.learners.encoders import Encoder, SweepEncoder
+from scrl.learners.learner import Learner, Pricing, TrainedPolicy
 
 
 class LearnerEntry(NamedTuple):
     """A row of the table of learners."""
 
     config: type[NetworkConfig]
-    make: Callable[[Any, Eyes], Learner]
+    make: Callable[[Any, Encoder], Learner]
     has_multipliers: bool = False
     """Whether its networks know the atoms it is told one by one."""
 
@@ -29,11 +29,11 @@ LEARNERS: dict[str, LearnerEntry] = {
 
 __all__ = [
     "LEARNERS",
-    "Eyes",
+    "Encoder",
     "Learner",
     "LearnerEntry",
     "NetworkConfig",
     "Pricing",
-    "SeeingPolicy",
-    "SweepEyes",
+    "SweepEncoder",
+    "TrainedPolicy",
 ]

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True)
-class Numbers:
+class Continuous:
     """Numbers from [0, 1]; without a shape it is one, a throttle."""
 
     shape: tuple[int, ...] = ()
@@ -20,11 +20,11 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Discrete:
     """One of 0, 1, ..., count - 1."""
 
     count: int
 
 
-ActionKind: TypeAlias = Numbers | Choice
-THROTTLE = Numbers()
+ActionKind: TypeAlias = Continuous | Discrete
+THROTTLE = Continuous()

@@ -14,13 +14,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from scrl.learners.actions import Choice
+from scrl.learners.actions import Discrete
 from scrl.learners.config import PpoConfig
-from scrl.learners.encoders import Eyes
+from scrl.learners.encoders import Encoder
 from scrl.learners.networks import Mlp, outside
 
 
-class Mean(eqx.Module):
+class MeanActor(eqx.Module):
     """The throttle, or the numbers, that a network chooses."""
 
     network: Mlp
@@ -31,15 +31,15 @@ class Mean(eqx.Module):
         return self.first + self.network(inputs).reshape(self.shape)
 
 
-class Gaussian(eqx.Module):
+class GaussianActor(eqx.Module):
     """Throttles around a mean, with one spread for all inputs."""
 
-    mean: Mean
+    mean: MeanActor
     free_log_spread: Float[Array, "*action"]
     least_spread: float = eqx.field(static=True)
 
     @property
-    def without_noise(self) -> Mean:
+    def without_noise(self) -> MeanActor:
         return self.mean
 
     @property
@@ -69,7 +69,7 @@ class Gaussian(eqx.Module):
         return each.sum()
 
 
-class Favourite(eqx.Module):
+class GreedyActor(eqx.Module):
     """The choice that a network likes best."""
 
     network: Mlp
@@ -78,14 +78,14 @@ class Favourite(eqx.Module):
         return jnp.argmax(self.network(inputs))
 
 
-class Categorical(eqx.Module):
+class CategoricalActor(eqx.Module):
     """Choices with odds from a network."""
 
     network: Mlp
 
     @property
-    def without_noise(self) -> Favourite:
-        return Favourite(self.network)
+    def without_noise(self) -> GreedyActor:
+        return GreedyActor(self.network)
 
     def explore(
         self, inputs: Float[Array, " input"], noise: Float[Array, " choice"]
@@ -107,15 +107,17 @@ class Categorical(eqx.Module):
         return likes[action], config.entropy * jnp.sum(jnp.exp(likes) * likes)
 
 
-Chooser: TypeAlias = Gaussian | Categorical
+Chooser: TypeAlias = GaussianActor | CategoricalActor
 
 
-def chooser(config: PpoConfig, eyes: Eyes, *, key: PRNGKeyArray) -> Chooser:
-    """An untrained policy for what these eyes see and what can be chosen."""
-    actions = eyes.actions
-    outputs = actions.count if isinstance(actions, Choice) else actions.size
-    network = Mlp(eyes.actor_size, config.hidden, outputs, last_scale=0.01, key=key)
-    if isinstance(actions, Choice):
-        return Categorical(network)
+def chooser(config: PpoConfig, encoder: Encoder, *, key: PRNGKeyArray) -> Chooser:
+    """An untrained policy for the inputs of an encoder and what can be chosen."""
+    actions = encoder.actions
+    outputs = actions.count if isinstance(actions, Discrete) else actions.size
+    network = Mlp(encoder.actor_size, config.hidden, outputs, last_scale=0.01, key=key)
+    if isinstance(actions, Discrete):
+        return CategoricalActor(network)
     spread = jnp.full(actions.shape, jnp.log(jnp.asarray(config.first_spread, float)))
-    return Gaussian(Mean(network, config.first_mean, actions.shape), spread, config.least_spread)
+    return GaussianActor(
+        MeanActor(network, config.first_mean, actions.shape), spread, config.least_spread
+    )

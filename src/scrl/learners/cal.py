@@ -21,13 +21,13 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from scrl.learners.config import CalConfig
-from scrl.learners.encoders import Eyes
+from scrl.learners.encoders import Encoder
 from scrl.learners.learner import Learner, Pricing
 from scrl.learners.networks import ValueNet, adam_memory, adam_step, flat
 from scrl.learners.offpolicy import PricedBatch, Replay, follow, replaying
 from scrl.learners.sac import SacState, first_state, soft_step
 from scrl.penalty import weights
-from scrl.rollout import Stretch
+from scrl.rollout import Rollout
 
 COST_UNIT = 0.2
 """Cost critics predict in this share of an episode, so that their outputs are about 1."""
@@ -50,23 +50,23 @@ class CalState(NamedTuple):
     replay: Replay | None
 
 
-def learner(config: CalConfig, eyes: Eyes) -> Learner:
+def learner(config: CalConfig, encoder: Encoder) -> Learner:
     """CAL for inputs of these sizes."""
 
     def init(*, key: PRNGKeyArray) -> CalState:
         soft_key, cost_key = jax.random.split(key)
-        soft = first_state(config, eyes, key=soft_key)
+        soft = first_state(config, encoder, key=soft_key)
 
         @jax.vmap
         def make(key: PRNGKeyArray) -> ValueNet:
             return ValueNet(
-                eyes.critic_size + eyes.actions.size, config.hidden, eyes.atoms, key=key
+                encoder.critic_size + encoder.actions.size, config.hidden, encoder.atoms, key=key
             )
 
         critics = make(jax.random.split(cost_key, config.cost_critics))
-        log_multiplier = jnp.log(jnp.full(eyes.atoms, config.first_multiplier, float))
+        log_multiplier = jnp.log(jnp.full(encoder.atoms, config.first_multiplier, float))
         memories = (adam_memory(critics), adam_memory(log_multiplier))
-        start = jnp.zeros(eyes.features)
+        start = jnp.zeros(encoder.features)
         replay = soft.replay
         return CalState(
             soft._replace(replay=None), critics, critics, log_multiplier, memories, start, replay
@@ -80,24 +80,24 @@ def learner(config: CalConfig, eyes: Eyes) -> Learner:
 
     def update(
         state: CalState,
-        stretch: Stretch,
+        rollout: Rollout,
         kappas: Float[Array, "world atom"],
         pricing: Pricing,
         progress: Float[Array, ""],
         *,
         key: PRNGKeyArray,
     ) -> tuple[CalState, Float[Array, ""]]:
-        # The very first stretch begins where episodes do.
-        start = jnp.where(progress == 0.0, stretch.observation[0, 0], state.start)
-        return replaying(config, eyes, step_for(pricing))(
-            state._replace(start=start), stretch, kappas, pricing, progress, key=key
+        # The very first rollout begins where episodes do.
+        start = jnp.where(progress == 0.0, rollout.observation[0, 0], state.start)
+        return replaying(config, encoder, step_for(pricing))(
+            state._replace(start=start), rollout, kappas, pricing, progress, key=key
         )
 
     def step_for(pricing: Pricing) -> Callable[..., tuple[CalState, Float[Array, ""]]]:
         def step(
             state: CalState, batch: PricedBatch, rate: Float[Array, ""], *, key: PRNGKeyArray
         ) -> tuple[CalState, Float[Array, ""]]:
-            return _step(config, eyes, pricing, state, batch, rate, key=key)
+            return _step(config, encoder, pricing, state, batch, rate, key=key)
 
         return step
 
@@ -106,7 +106,7 @@ def learner(config: CalConfig, eyes: Eyes) -> Learner:
 
 def _step(
     config: CalConfig,
-    eyes: Eyes,
+    encoder: Encoder,
     pricing: Pricing,
     state: CalState,
     batch: PricedBatch,
@@ -117,13 +117,13 @@ def _step(
     """Cost critics towards the cost that follows; multipliers; then a step of SAC that pays."""
     next_key, soft_key = jax.random.split(key)
     critic_memory, multiplier_memory = state.optimisers
-    target = _cost_target(config, eyes, pricing, state, batch, key=next_key)
+    target = _cost_target(config, encoder, pricing, state, batch, key=next_key)
 
     def cost_error(critics: ValueNet) -> Float[Array, ""]:
         return jnp.mean((_costs(critics, batch.critic_inputs, batch.action) - target) ** 2)
 
     critics, critic_memory, _ = adam_step(cost_error, state.critics, critic_memory, rate)
-    over = _over_budget(config, eyes, pricing, state, critics)
+    over = _over_budget(config, encoder, pricing, state, critics)
     log_multiplier, multiplier_memory, _ = adam_step(
         lambda log_multiplier: -jnp.sum(jnp.exp(log_multiplier) * over),
         state.log_multiplier, multiplier_memory, config.multiplier_rate,
@@ -133,9 +133,9 @@ def _step(
     def surcharge(action: Float[Array, "sample ..."]) -> Float[Array, " sample"]:
         """In the unit of rewards: multipliers count in prices of a step."""
         cost = _upper(config, _costs(critics, batch.critic_inputs, action))
-        return eyes.channel_unit[0] * COST_UNIT * cost @ weight
+        return encoder.channel_unit[0] * COST_UNIT * cost @ weight
 
-    soft, loss = soft_step(config, eyes, state.soft, batch, rate, surcharge, key=soft_key)
+    soft, loss = soft_step(config, encoder, state.soft, batch, rate, surcharge, key=soft_key)
     return CalState(
         soft,
         critics,
@@ -149,7 +149,7 @@ def _step(
 
 def _cost_target(
     config: CalConfig,
-    eyes: Eyes,
+    encoder: Encoder,
     pricing: Pricing,
     state: CalState,
     batch: PricedBatch,
@@ -157,7 +157,7 @@ def _cost_target(
     key: PRNGKeyArray,
 ) -> Float[Array, "critic sample atom"]:
     """w + gamma Qc'(s', a'), for every critic by its own target network."""
-    paid = batch.labels @ weights(pricing.atoms).T / _unit(eyes)
+    paid = batch.labels @ weights(pricing.atoms).T / _unit(encoder)
     noise = jax.random.normal(key, batch.action.shape)
     action, _, _ = jax.vmap(state.soft.actor.draw)(batch.next_actor_inputs, noise)
     after = _costs(state.target_critics, batch.next_critic_inputs, action)
@@ -165,14 +165,14 @@ def _cost_target(
 
 
 def _over_budget(
-    config: CalConfig, eyes: Eyes, pricing: Pricing, state: CalState, critics: ValueNet
+    config: CalConfig, encoder: Encoder, pricing: Pricing, state: CalState, critics: ValueNet
 ) -> Float[Array, " atom"]:
     """How far the cost of a whole episode lies above its bound, as a share of the episode."""
     price = pricing.price(pricing.kappa)
-    action = state.soft.actor(eyes.actor(state.start, price))
-    inputs = eyes.critic(state.start, price)
+    action = state.soft.actor(encoder.actor(state.start, price))
+    inputs = encoder.critic(state.start, price)
     cost = _upper(config, _costs(critics, inputs[None], action[None]))[0]
-    budget = pricing.atoms.bounds / (pricing.rate * pricing.atoms.size * _unit(eyes))
+    budget = pricing.atoms.bounds / (pricing.rate * pricing.atoms.size * _unit(encoder))
     return COST_UNIT * (cost - budget)
 
 
@@ -192,6 +192,6 @@ def _upper(
     return costs.mean(axis=0) + config.confidence * spread
 
 
-def _unit(eyes: Eyes) -> Float[Array, ""]:
+def _unit(encoder: Encoder) -> Float[Array, ""]:
     """Steps that one unit of the cost critics stands for."""
-    return COST_UNIT * eyes.channel_unit[0] / eyes.price_unit
+    return COST_UNIT * encoder.channel_unit[0] / encoder.price_unit

@@ -11,7 +11,7 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from scrl.learners.config import DdpgConfig
-from scrl.learners.encoders import Eyes
+from scrl.learners.encoders import Encoder
 from scrl.learners.learner import Learner
 from scrl.learners.networks import Mlp, adam_memory, adam_step, flat, outside
 from scrl.learners.offpolicy import (
@@ -53,16 +53,16 @@ class DdpgState(NamedTuple):
     replay: Replay
 
 
-def learner(config: DdpgConfig, eyes: Eyes) -> Learner:
+def learner(config: DdpgConfig, encoder: Encoder) -> Learner:
     """DDPG for inputs of these sizes."""
 
     def init(*, key: PRNGKeyArray) -> DdpgState:
         actor_key, critic_key = jax.random.split(key)
-        outputs, shape = eyes.actions.size, eyes.actions.shape
-        network = Mlp(eyes.actor_size, config.hidden, outputs, last_scale=0.01, key=actor_key)
+        outputs, shape = encoder.actions.size, encoder.actions.shape
+        network = Mlp(encoder.actor_size, config.hidden, outputs, last_scale=0.01, key=actor_key)
         actor = Throttle(network, config.first_mean, config.is_squashed, shape)
-        critic = ActionValue(eyes, config.hidden, key=critic_key)
-        replay = empty(config.memory, eyes.features, eyes.regions, shape)
+        critic = ActionValue(encoder, config.hidden, key=critic_key)
+        replay = empty(config.memory, encoder.features, encoder.regions, shape)
         return DdpgState(
             actor, critic, actor, critic, adam_memory(actor), adam_memory(critic), replay
         )
@@ -76,29 +76,33 @@ def learner(config: DdpgConfig, eyes: Eyes) -> Learner:
         state: DdpgState, batch: PricedBatch, rate: Float[Array, ""], *, key: PRNGKeyArray
     ) -> tuple[DdpgState, Float[Array, ""]]:
         del key
-        return _step(config, eyes, state, batch, rate)
+        return _step(config, encoder, state, batch, rate)
 
-    update = replaying(config, eyes, step)
+    update = replaying(config, encoder, step)
     return Learner(init, explore, lambda state: state.actor, update)
 
 
 def _step(
-    config: DdpgConfig, eyes: Eyes, state: DdpgState, batch: PricedBatch, rate: Array
+    config: DdpgConfig, encoder: Encoder, state: DdpgState, batch: PricedBatch, rate: Array
 ) -> tuple[DdpgState, Float[Array, ""]]:
     """Critic towards r + gamma Q'(s', mu'(s')), actor up Q(s, mu(s)), targets a little behind."""
     next_action = jax.vmap(state.target_actor)(batch.next_actor_inputs)
-    after = action_values(eyes, state.target_critic, batch.next_critic_inputs, next_action)
+    after = action_values(encoder, state.target_critic, batch.next_critic_inputs, next_action)
     follows = jnp.where(batch.is_terminated, 0.0, config.gamma)[:, None]
     target = batch.paid + follows * after
     critic, critic_optimiser, loss = adam_step(
-        lambda critic: squared_error(eyes, critic, batch, target),
+        lambda critic: squared_error(encoder, critic, batch, target),
         state.critic, state.critic_optimiser, rate,
     )  # fmt: skip
 
     def actor_loss(actor: Throttle) -> Float[Array, ""]:
         action = jax.vmap(actor)(batch.actor_inputs)
-        value = eyes.value(action_values(eyes, critic, batch.critic_inputs, action), batch.price)
-        return jnp.mean(-value / eyes.price_unit + config.pull * outside(flat(action)).sum(axis=1))
+        value = encoder.value(
+            action_values(encoder, critic, batch.critic_inputs, action), batch.price
+        )
+        return jnp.mean(
+            -value / encoder.price_unit + config.pull * outside(flat(action)).sum(axis=1)
+        )
 
     actor, actor_optimiser, _ = adam_step(actor_loss, state.actor, state.actor_optimiser, rate)
     return DdpgState(

@@ -14,7 +14,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from scrl.learners.actions import THROTTLE, Numbers
+from scrl.learners.actions import THROTTLE, Continuous
 from scrl.learners.networks import Blocks
 from scrl.worlds.sweep.observation import (
     OBSERVED_SCALARS,
@@ -24,7 +24,7 @@ from scrl.worlds.sweep.observation import (
 )
 
 
-class Eyes(Protocol):
+class Encoder(Protocol):
     """What learners must know of how observations and prices become inputs, whatever the world."""
 
     @property
@@ -54,8 +54,8 @@ class Eyes(Protocol):
     def value(self, channels: Array, price: Array) -> Array: ...
 
 
-class PricedEyes:
-    """Eyes whose critic predicts what lies behind the prices, if they may see them."""
+class PricedEncoder:
+    """Encoder whose critic predicts what lies behind the prices, if they may see them."""
 
     regions: int
     sees_prices: bool
@@ -72,7 +72,7 @@ class PricedEyes:
         return at_price(channels, price) if self.sees_prices else channels[..., 0]
 
 
-class SweepEyes(PricedEyes, eqx.Module):
+class SweepEncoder(PricedEncoder, eqx.Module):
     """How observations and prices become inputs, and the critic's outputs a value."""
 
     price_unit: Float[Array, ""]
@@ -85,7 +85,7 @@ class SweepEyes(PricedEyes, eqx.Module):
     """How many atoms a method is told: learners with multipliers of their own must know."""
 
     @property
-    def actions(self) -> Numbers:
+    def actions(self) -> Continuous:
         """What a policy chooses."""
         return THROTTLE
 

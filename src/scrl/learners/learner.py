@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from scrl.learners.encoders import Eyes
-from scrl.penalty import Atoms, Mechanism
+from scrl.learners.encoders import Encoder
+from scrl.penalty import Atoms, Penalty
 
 
 class Pricing(eqx.Module):
@@ -19,7 +19,7 @@ class Pricing(eqx.Module):
 
     atoms: Atoms
     kappa: Float[Array, " atom"]
-    mechanism: Mechanism = eqx.field(static=True)
+    penalty: Penalty = eqx.field(static=True)
     wobble: float = eqx.field(static=True)
     """Each world drives under its own kappa, up to a factor e^wobble from the present one."""
     rate: Float[Array, ""]
@@ -32,29 +32,31 @@ class Pricing(eqx.Module):
         factor = jax.random.uniform(key, shape, minval=-self.wobble, maxval=self.wobble)
         return self.kappa * jnp.exp(factor.T)
 
-    def luck(self, shape: tuple[int, ...], *, key: PRNGKeyArray) -> Float[Array, "*shape clause"]:
+    def uniform(
+        self, shape: tuple[int, ...], *, key: PRNGKeyArray
+    ) -> Float[Array, "*shape clause"]:
         """What the draws of as many transitions hang on."""
         drawn = jax.random.uniform(key, (len(self.atoms.listed), *shape))
         return jnp.moveaxis(drawn, 0, -1)
 
     def price(self, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
-        return self.mechanism.price(self.atoms, kappa)
+        return self.penalty.price(self.atoms, kappa)
 
     def channels(
         self,
-        eyes: Eyes,
+        encoder: Encoder,
         kappa: Float[Array, " atom"],
         reward: Float[Array, ""],
         labels: Float[Array, " region"],
-        luck: Float[Array, " clause"],
+        uniform: Float[Array, " clause"],
     ) -> Float[Array, " channel"]:
         """The punished reward r - sigma, in one piece or in parts that add up to it at the price.
 
         The labels are paid at their price, and what the draw charged beyond its expectation stays
         with the reward.
         """
-        punished = reward - self.mechanism.charge(self.atoms, kappa, labels, luck)
-        if not eyes.sees_prices:
+        punished = reward - self.penalty.charge(self.atoms, kappa, labels, uniform)
+        if not encoder.sees_prices:
             return punished[None]
         rest = punished - self.price(kappa) @ labels
         return jnp.concatenate([rest[None], labels])
@@ -74,17 +76,17 @@ class Learner(NamedTuple):
     actor: Callable[[LearnerState], eqx.Module]
     """(state) -> the network that maps inputs to an action, without noise."""
     update: Callable[..., tuple[LearnerState, Float[Array, ""]]]
-    """(state, stretch, kappas, pricing, progress, key) -> state, loss.
+    """(state, rollout, kappas, pricing, progress, key) -> state, loss.
 
-    `kappas` are those of the worlds of the stretch, `progress` goes from 0 to 1.
+    `kappas` are those of the worlds of the rollout, `progress` goes from 0 to 1.
     """
 
 
-class SeeingPolicy(eqx.Module):
-    """A learned policy: a network, its eyes, and the prices it drives under."""
+class TrainedPolicy(eqx.Module):
+    """A learned policy: a network, its encoder, and the prices it drives under."""
 
     network: eqx.Module
-    eyes: Eyes
+    encoder: Encoder
     price: Float[Array, " region"]
 
     @property
@@ -94,11 +96,11 @@ class SeeingPolicy(eqx.Module):
     @property
     def regions(self) -> int:
         """How many regions it was trained for."""
-        return self.eyes.regions
+        return self.encoder.regions
 
     def __call__(
         self, observation: Float[Array, " feature"], *, key: PRNGKeyArray
     ) -> Float[Array, ""]:
         del key
-        throttle = self.network(self.eyes.actor(observation, self.price))  # pyright: ignore[reportCallIssue]
+        throttle = self.network(self.encoder.actor(observation, self.price))  # pyright: ignore[reportCallIssue]
         return jnp.clip(throttle, 0.0, 1.0)

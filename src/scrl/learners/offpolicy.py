@@ -12,10 +12,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from scrl.learners.config import ReplayConfig
-from scrl.learners.encoders import Eyes
+from scrl.learners.encoders import Encoder
 from scrl.learners.learner import Pricing
 from scrl.learners.networks import ValueNet
-from scrl.rollout import Stretch
+from scrl.rollout import Rollout
 
 
 class Memory(NamedTuple):
@@ -50,18 +50,18 @@ def empty(slots: int, features: int, regions: int, action: tuple[int, ...] = ())
     return Replay(memory, jnp.zeros((), int), jnp.zeros((), int))
 
 
-def remember(replay: Replay, stretch: Stretch) -> Replay:
-    """Add the steps of a stretch; when the ring is full they take the place of the oldest."""
+def remember(replay: Replay, rollout: Rollout) -> Replay:
+    """Add the steps of a rollout; when the ring is full they take the place of the oldest."""
     slots = len(replay.memory.action)
     rows = Memory(
-        stretch.observation,
-        jnp.clip(stretch.action, 0.0, 1.0),
-        stretch.reward,
-        stretch.labels,
-        stretch.is_terminated,
-        stretch.next_observation,
+        rollout.observation,
+        jnp.clip(rollout.action, 0.0, 1.0),
+        rollout.reward,
+        rollout.labels,
+        rollout.is_terminated,
+        rollout.next_observation,
     )
-    # Only the newest steps of a stretch that is longer than the ring find room.
+    # Only the newest steps of a rollout that is longer than the ring find room.
     flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[-slots:], rows)
     added = len(flat.action)
     place = (replay.head + jnp.arange(added)) % slots
@@ -90,7 +90,7 @@ class PricedBatch(NamedTuple):
 
 
 def priced_batch(
-    eyes: Eyes, replay: Replay, pricing: Pricing, size: int, *, key: PRNGKeyArray
+    encoder: Encoder, replay: Replay, pricing: Pricing, size: int, *, key: PRNGKeyArray
 ) -> PricedBatch:
     """Draw transitions, a kappa for each, and pay them by it: no stale punishment is replayed."""
     draw_key, kappa_key, charge_key = jax.random.split(key, 3)
@@ -98,33 +98,37 @@ def priced_batch(
     kappas = pricing.kappas_around(size, key=kappa_key)
     prices = jax.vmap(pricing.price)(kappas)
 
-    def one(step: Memory, kappa: Array, price: Array, luck: Array) -> PricedBatch:
+    def one(step: Memory, kappa: Array, price: Array, uniform: Array) -> PricedBatch:
         return PricedBatch(
-            eyes.actor(step.observation, price),
-            eyes.critic(step.observation, price),
+            encoder.actor(step.observation, price),
+            encoder.critic(step.observation, price),
             step.action,
-            pricing.channels(eyes, kappa, step.reward, step.labels, luck),
+            pricing.channels(encoder, kappa, step.reward, step.labels, uniform),
             step.is_terminated,
-            eyes.actor(step.next_observation, price),
-            eyes.critic(step.next_observation, price),
+            encoder.actor(step.next_observation, price),
+            encoder.critic(step.next_observation, price),
             price,
             step.labels,
         )
 
-    return jax.vmap(one)(drawn, kappas, prices, pricing.luck((size,), key=charge_key))
+    return jax.vmap(one)(drawn, kappas, prices, pricing.uniform((size,), key=charge_key))
 
 
 class ActionValue(eqx.Module):
     """Q(s, a) in channels: what will still be returned and served after this action.
 
-    In the units of `Eyes.channel_unit`, so that all channels are about 1.
+    In the units of `Encoder.channel_unit`, so that all channels are about 1.
     """
 
     network: ValueNet
 
-    def __init__(self, eyes: Eyes, hidden: tuple[int, ...], *, key: PRNGKeyArray) -> None:
+    def __init__(self, encoder: Encoder, hidden: tuple[int, ...], *, key: PRNGKeyArray) -> None:
         self.network = ValueNet(
-            eyes.critic_size + eyes.actions.size, hidden, eyes.channels, blocks=eyes.blocks, key=key
+            encoder.critic_size + encoder.actions.size,
+            hidden,
+            encoder.channels,
+            blocks=encoder.blocks,
+            key=key,
         )
 
     def __call__(
@@ -135,21 +139,24 @@ class ActionValue(eqx.Module):
 
 
 def action_values(
-    eyes: Eyes,
+    encoder: Encoder,
     critic: ActionValue,
     inputs: Float[Array, "sample input"],
     action: Float[Array, "sample ..."],
 ) -> Float[Array, "sample channel"]:
     """Q(s, a) of many pairs, as it is: in reward and steps of service."""
-    return eyes.channel_unit * jax.vmap(critic)(inputs, action)
+    return encoder.channel_unit * jax.vmap(critic)(inputs, action)
 
 
 def squared_error(
-    eyes: Eyes, critic: ActionValue, batch: PricedBatch, target: Float[Array, "sample channel"]
+    encoder: Encoder,
+    critic: ActionValue,
+    batch: PricedBatch,
+    target: Float[Array, "sample channel"],
 ) -> Float[Array, ""]:
     """Mean squared error of a critic in its own units."""
     guess = jax.vmap(critic)(batch.critic_inputs, batch.action)
-    return jnp.mean((guess - target / eyes.channel_unit) ** 2)
+    return jnp.mean((guess - target / encoder.channel_unit) ** 2)
 
 
 def follow(target: Any, leader: Any, share: float) -> Any:
@@ -162,7 +169,7 @@ BATCHES_AT_ONCE = 64
 
 
 def replaying(
-    config: ReplayConfig, eyes: Eyes, step: Callable[..., tuple[Any, Float[Array, ""]]]
+    config: ReplayConfig, encoder: Encoder, step: Callable[..., tuple[Any, Float[Array, ""]]]
 ) -> Callable[..., tuple[Any, Float[Array, ""]]]:
     """The `update` of a learner whose state has a `replay`, from its step on one batch.
 
@@ -172,16 +179,16 @@ def replaying(
 
     def update(
         state: Any,
-        stretch: Stretch,
+        rollout: Rollout,
         kappas: Float[Array, "world atom"],
         pricing: Pricing,
         progress: Float[Array, ""],
         *,
         key: PRNGKeyArray,
     ) -> tuple[Any, Float[Array, ""]]:
-        """Remember a stretch, then learn from batches of what is remembered; the mean loss."""
+        """Remember a rollout, then learn from batches of what is remembered; the mean loss."""
         del kappas  # remembered transitions get their own
-        replay, rate = remember(state.replay, stretch), config.rate_at(progress)
+        replay, rate = remember(state.replay, rollout), config.rate_at(progress)
 
         def one(learned: Any, now: tuple[PricedBatch, Array]) -> tuple[Any, Float[Array, ""]]:
             batch, key = now
@@ -189,7 +196,7 @@ def replaying(
 
         def some(learned: Any, key: PRNGKeyArray) -> tuple[Any, Float[Array, " update"]]:
             batch_key, step_key = jax.random.split(key)
-            drawn = priced_batch(eyes, replay, pricing, at_once * config.batch, key=batch_key)
+            drawn = priced_batch(encoder, replay, pricing, at_once * config.batch, key=batch_key)
             batches = jax.tree.map(
                 lambda leaf: leaf.reshape(at_once, config.batch, *leaf.shape[1:]), drawn
             )

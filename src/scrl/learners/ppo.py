@@ -12,10 +12,10 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from scrl.learners.actors import Chooser, chooser
 from scrl.learners.config import PpoConfig
-from scrl.learners.encoders import Eyes
+from scrl.learners.encoders import Encoder
 from scrl.learners.learner import Learner, Pricing
 from scrl.learners.networks import ValueNet, adam_memory, adam_step
-from scrl.rollout import Stretch
+from scrl.rollout import Rollout
 
 
 class PpoState(NamedTuple):
@@ -37,14 +37,18 @@ class Sample(NamedTuple):
     target: Float[Array, "sample channel"]
 
 
-def learner(config: PpoConfig, eyes: Eyes) -> Learner:
+def learner(config: PpoConfig, encoder: Encoder) -> Learner:
     """PPO for inputs of these sizes."""
 
     def init(*, key: PRNGKeyArray) -> PpoState:
         actor_key, critic_key = jax.random.split(key)
-        actor = chooser(config, eyes, key=actor_key)
+        actor = chooser(config, encoder, key=actor_key)
         critic = ValueNet(
-            eyes.critic_size, config.hidden, eyes.channels, blocks=eyes.blocks, key=critic_key
+            encoder.critic_size,
+            config.hidden,
+            encoder.channels,
+            blocks=encoder.blocks,
+            key=critic_key,
         )
         return PpoState(actor, critic, adam_memory((actor, critic)))
 
@@ -55,7 +59,7 @@ def learner(config: PpoConfig, eyes: Eyes) -> Learner:
 
     def update(
         state: PpoState,
-        stretch: Stretch,
+        rollout: Rollout,
         kappas: Float[Array, "world atom"],
         pricing: Pricing,
         progress: Float[Array, ""],
@@ -63,7 +67,7 @@ def learner(config: PpoConfig, eyes: Eyes) -> Learner:
         key: PRNGKeyArray,
     ) -> tuple[PpoState, Float[Array, ""]]:
         charge_key, epoch_key = jax.random.split(key)
-        sample = _sample(config, eyes, state.critic, stretch, kappas, pricing, key=charge_key)
+        sample = _sample(config, encoder, state.critic, rollout, kappas, pricing, key=charge_key)
         return _epochs(config, state, sample, config.rate_at(progress), key=epoch_key)
 
     return Learner(init, explore, lambda state: state.actor.without_noise, update)
@@ -71,39 +75,39 @@ def learner(config: PpoConfig, eyes: Eyes) -> Learner:
 
 def _sample(
     config: PpoConfig,
-    eyes: Eyes,
+    encoder: Encoder,
     critic: ValueNet,
-    stretch: Stretch,
+    rollout: Rollout,
     kappas: Float[Array, "world atom"],
     pricing: Pricing,
     *,
     key: PRNGKeyArray,
 ) -> Sample:
-    """Price a stretch, estimate its advantages, and lay all steps in one row."""
+    """Price a rollout, estimate its advantages, and lay all steps in one row."""
     prices = jax.vmap(pricing.price)(kappas)
-    paid = jax.vmap(jax.vmap(partial(pricing.channels, eyes)), in_axes=(None, 0, 0, 0))(
-        kappas, stretch.reward, stretch.labels, pricing.luck(stretch.reward.shape, key=key)
+    paid = jax.vmap(jax.vmap(partial(pricing.channels, encoder)), in_axes=(None, 0, 0, 0))(
+        kappas, rollout.reward, rollout.labels, pricing.uniform(rollout.reward.shape, key=key)
     )
 
     def values(inputs: Float[Array, "time world input"]) -> Float[Array, "time world channel"]:
-        return eyes.channel_unit * jax.vmap(jax.vmap(critic))(inputs)
+        return encoder.channel_unit * jax.vmap(jax.vmap(critic))(inputs)
 
-    seen = jax.vmap(jax.vmap(eyes.critic), in_axes=(0, None))
-    inputs = seen(stretch.observation, prices)
+    seen = jax.vmap(jax.vmap(encoder.critic), in_axes=(0, None))
+    inputs = seen(rollout.observation, prices)
     value = values(inputs)
-    after = values(seen(stretch.next_observation, prices))
+    after = values(seen(rollout.next_observation, prices))
     advantage = advantages(
-        paid, value, after, stretch.is_terminated, stretch.is_truncated,
+        paid, value, after, rollout.is_terminated, rollout.is_truncated,
         discount=config.gamma, trace=config.trace,
     )  # fmt: skip
-    single = eyes.value(advantage, prices)
+    single = encoder.value(advantage, prices)
     rows = Sample(
-        jax.vmap(jax.vmap(eyes.actor), in_axes=(0, None))(stretch.observation, prices),
+        jax.vmap(jax.vmap(encoder.actor), in_axes=(0, None))(rollout.observation, prices),
         inputs,
-        stretch.action,
-        stretch.log_probability,
+        rollout.action,
+        rollout.log_probability,
         (single - single.mean()) / (single.std() + 1e-8),
-        (value + advantage) / eyes.channel_unit,
+        (value + advantage) / encoder.channel_unit,
     )
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), rows)
 

@@ -17,7 +17,7 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from scrl.learners.config import SacConfig
-from scrl.learners.encoders import Eyes
+from scrl.learners.encoders import Encoder
 from scrl.learners.learner import Learner
 from scrl.learners.networks import Mlp, adam_memory, adam_step, flat, outside
 from scrl.learners.offpolicy import (
@@ -67,25 +67,25 @@ class SacState(NamedTuple):
     replay: Replay
 
 
-def first_state(config: SacConfig, eyes: Eyes, *, key: PRNGKeyArray) -> SacState:
+def first_state(config: SacConfig, encoder: Encoder, *, key: PRNGKeyArray) -> SacState:
     """Untrained networks and an empty memory."""
     actor_key, one_key, other_key = jax.random.split(key, 3)
-    outputs, shape = 2 * eyes.actions.size, eyes.actions.shape
-    network = Mlp(eyes.actor_size, config.hidden, outputs, last_scale=0.01, key=actor_key)
+    outputs, shape = 2 * encoder.actions.size, encoder.actions.shape
+    network = Mlp(encoder.actor_size, config.hidden, outputs, last_scale=0.01, key=actor_key)
     actor = SoftThrottle(network, config.first_mean, math.log(config.target_spread), shape)
-    one = ActionValue(eyes, config.hidden, key=one_key)
-    critics = (one, ActionValue(eyes, config.hidden, key=other_key))
-    temperature = jnp.log(0.1 * eyes.price_unit)
+    one = ActionValue(encoder, config.hidden, key=one_key)
+    critics = (one, ActionValue(encoder, config.hidden, key=other_key))
+    temperature = jnp.log(0.1 * encoder.price_unit)
     memories = (adam_memory(actor), adam_memory(critics), adam_memory(temperature))
-    replay = empty(config.memory, eyes.features, eyes.regions, shape)
+    replay = empty(config.memory, encoder.features, encoder.regions, shape)
     return SacState(actor, critics, critics, temperature, memories, replay)
 
 
-def learner(config: SacConfig, eyes: Eyes) -> Learner:
+def learner(config: SacConfig, encoder: Encoder) -> Learner:
     """SAC for inputs of these sizes."""
 
     def init(*, key: PRNGKeyArray) -> SacState:
-        return first_state(config, eyes, key=key)
+        return first_state(config, encoder, key=key)
 
     def explore(
         state: SacState, inputs: Float[Array, " input"], noise: Float[Array, "*action"]
@@ -96,9 +96,9 @@ def learner(config: SacConfig, eyes: Eyes) -> Learner:
     def step(
         state: SacState, batch: PricedBatch, rate: Float[Array, ""], *, key: PRNGKeyArray
     ) -> tuple[SacState, Float[Array, ""]]:
-        return soft_step(config, eyes, state, batch, rate, no_surcharge, key=key)
+        return soft_step(config, encoder, state, batch, rate, no_surcharge, key=key)
 
-    update = replaying(config, eyes, step)
+    update = replaying(config, encoder, step)
     return Learner(init, explore, lambda state: state.actor, update)
 
 
@@ -109,7 +109,7 @@ def no_surcharge(action: Float[Array, "sample ..."]) -> Float[Array, " sample"]:
 
 def soft_step(
     config: SacConfig,
-    eyes: Eyes,
+    encoder: Encoder,
     state: SacState,
     batch: PricedBatch,
     rate: Float[Array, ""],
@@ -123,12 +123,12 @@ def soft_step(
     """
     next_key, actor_key = jax.random.split(key)
     temperature = jnp.exp(state.log_temperature)
-    target = _soft_target(config, eyes, state, batch, temperature, key=next_key)
+    target = _soft_target(config, encoder, state, batch, temperature, key=next_key)
     actor_memory, critic_memory, temperature_memory = state.optimisers
     critics, critic_memory, loss = adam_step(
         lambda both: (
-            squared_error(eyes, both[0], batch, target)
-            + squared_error(eyes, both[1], batch, target)
+            squared_error(encoder, both[0], batch, target)
+            + squared_error(encoder, both[1], batch, target)
         ),
         state.critics, critic_memory, rate,
     )  # fmt: skip
@@ -136,17 +136,17 @@ def soft_step(
 
     def actor_loss(actor: SoftThrottle) -> Float[Array, ""]:
         action, log_probability, mean = jax.vmap(actor.draw)(batch.actor_inputs, noise)
-        value = eyes.value(
-            _smaller(eyes, critics, batch.critic_inputs, action, batch.price), batch.price
+        value = encoder.value(
+            _smaller(encoder, critics, batch.critic_inputs, action, batch.price), batch.price
         )
-        cost = (temperature * log_probability - value + surcharge(action)) / eyes.price_unit
+        cost = (temperature * log_probability - value + surcharge(action)) / encoder.price_unit
         return jnp.mean(cost + config.pull * outside(flat(mean)).sum(axis=1))
 
     actor, actor_memory, _ = adam_step(actor_loss, state.actor, actor_memory, rate)
     _, log_probability, _ = jax.vmap(actor.draw)(batch.actor_inputs, noise)
     entropy = -jnp.mean(log_probability)
     of_one = math.log(config.target_spread) + 0.5 * math.log(2.0 * math.pi * math.e)
-    wanted = eyes.actions.size * of_one
+    wanted = encoder.actions.size * of_one
     log_temperature, temperature_memory, _ = adam_step(
         lambda log_temperature: log_temperature * jax.lax.stop_gradient(entropy - wanted),
         state.log_temperature, temperature_memory, rate,
@@ -163,7 +163,7 @@ def soft_step(
 
 def _soft_target(
     config: SacConfig,
-    eyes: Eyes,
+    encoder: Encoder,
     state: SacState,
     batch: PricedBatch,
     temperature: Float[Array, ""],
@@ -173,20 +173,20 @@ def _soft_target(
     """r + gamma (Q'(s', a') - temperature log pi(a' | s')); the entropy goes with the return."""
     noise = jax.random.normal(key, batch.action.shape)
     action, log_probability, _ = jax.vmap(state.actor.draw)(batch.next_actor_inputs, noise)
-    after = _smaller(eyes, state.target_critics, batch.next_critic_inputs, action, batch.price)
+    after = _smaller(encoder, state.target_critics, batch.next_critic_inputs, action, batch.price)
     after = after.at[:, 0].add(-temperature * log_probability)
     follows = jnp.where(batch.is_terminated, 0.0, config.gamma)[:, None]
     return batch.paid + follows * after
 
 
 def _smaller(
-    eyes: Eyes,
+    encoder: Encoder,
     critics: tuple[ActionValue, ActionValue],
     inputs: Float[Array, "sample input"],
     action: Float[Array, "sample ..."],
     price: Float[Array, "sample region"],
 ) -> Float[Array, "sample channel"]:
     """The channels of whichever critic values the action less at its price."""
-    one, other = (action_values(eyes, critic, inputs, action) for critic in critics)
-    is_one = eyes.value(one, price) < eyes.value(other, price)
+    one, other = (action_values(encoder, critic, inputs, action) for critic in critics)
+    is_one = encoder.value(one, price) < encoder.value(other, price)
     return jnp.where(is_one[:, None], one, other)

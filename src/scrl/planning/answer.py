@@ -25,7 +25,7 @@ WHY = ("conflict", "relax", "alternatives", "vehicle_hints")
 
 
 @dataclass(frozen=True)
-class Stretch:
+class PriceSection:
     """Part of the path, and the prices there."""
 
     share: float
@@ -40,7 +40,7 @@ class Plan:
 
     weight: float
     """Share of the episodes."""
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[PriceSection, ...]
     """In the order of the path; prices change from one to the next."""
     policy: PricePolicy | Schedule
 
@@ -56,7 +56,7 @@ class Plan:
         changes = np.flatnonzero((np.diff(prices, axis=0) != 0.0).any(axis=1)) + 1
         edges = [0, *changes.tolist(), len(prices)]
         stretches = tuple(
-            Stretch(
+            PriceSection(
                 (end - start) / len(prices), dict(zip(names, prices[start].tolist(), strict=True))
             )
             for start, end in pairwise(edges)

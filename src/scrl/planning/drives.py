@@ -65,7 +65,7 @@ class PriceDriver:
     """Drives one world by any prices."""
 
     def __init__(self, ahead: AheadOfFluid, spec: SweepSpec, world: SweepWorld) -> None:
-        _make_room(world)
+        _drop_other_shapes(world)
         self.ahead, self.spec, self.world = ahead, spec, world
         self.watch: Callable[[float], None] | None = None
         """Told now and then how much of the path the slowest of some plans has behind it."""
@@ -116,7 +116,7 @@ class PriceDriver:
         padded = np.concatenate([prices, np.repeat(prices[:1], AT_ONCE - len(prices), axis=0)])
         scaled = jnp.asarray(padded / self.spec.vehicle.effort, jnp.float32)
         chunk = max(CHUNK_STEPS // (AT_ONCE * len(keys)), 1)
-        outlooks, now = _begin_all(self.world, scaled, keys, window=self.window, room=chunk)
+        outlooks, now = _begin_all(self.world, scaled, keys, window=self.window, capacity=chunk)
         pieces = []
         for first in range(0, until, chunk):
             now = _drive_on(
@@ -142,7 +142,7 @@ _shapes: set[Any] = set()
 """Of worlds for which something is compiled."""
 
 
-def _make_room(world: SweepWorld) -> None:
+def _drop_other_shapes(world: SweepWorld) -> None:
     """Forget what was compiled for other worlds, once there are many: each takes some 20 MB."""
     shape = jax.tree.structure(world), tuple(leaf.shape for leaf in jax.tree.leaves(world))
     if shape not in _shapes and len(_shapes) >= MOST_SHAPES:
@@ -153,14 +153,14 @@ def _make_room(world: SweepWorld) -> None:
     _shapes.add(shape)
 
 
-@partial(jax.jit, static_argnames=("window", "room"))
+@partial(jax.jit, static_argnames=("window", "capacity"))
 def _begin_all(
     world: SweepWorld,
     prices: Float[Array, "plan part region"],
     keys: PRNGKeyArray,
     *,
     window: int,
-    room: int,
+    capacity: int,
 ) -> tuple[Outlook, Recorded]:
     """What lies ahead of each plan, and its episodes before their first step."""
     plans, parts, regions = prices.shape
@@ -170,7 +170,7 @@ def _begin_all(
     return outlooks, Recorded(
         jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (plans, *leaf.shape)), begun),
         jnp.zeros((), int),
-        jnp.zeros((plans, room)),
+        jnp.zeros((plans, capacity)),
         jnp.zeros((plans, parts, 1 + regions)),
     )
 

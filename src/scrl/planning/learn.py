@@ -28,8 +28,8 @@ from scrl.terminal import Auto, ProgressBar, warn, watching
 from scrl.training.loop import (
     CHECKPOINT_EVERY_S,
     InterruptedTrainingError,
+    explaining_interruption,
     finishing_the_round,
-    keeping_account,
 )
 from scrl.training.run import DivergedError
 
@@ -75,7 +75,10 @@ def learn(
     record = RunRecord.now(title, METHOD, document, (seed,))
     found = [each if isinstance(each, Problem) else find_world(each) for each in worlds]
     folder = RunFolder.create(path, None, record)
-    with watching(watch, LearningProgressBar) as screen, keeping_account(folder, is_new=True):
+    with (
+        watching(watch, LearningProgressBar) as screen,
+        explaining_interruption(folder, is_new=True),
+    ):
         return _Learning(folder, config, found, seed).run(screen)
 
 
@@ -91,7 +94,10 @@ def resume_learning(
     with damage_in(folder.path / "run.json"):
         config = _configured(folder.record.settings.get("settings", {}))
     worlds = [find_world(name) for name in folder.record.settings.get("worlds", [])]
-    with watching(watch, LearningProgressBar) as screen, keeping_account(folder, is_new=False):
+    with (
+        watching(watch, LearningProgressBar) as screen,
+        explaining_interruption(folder, is_new=False),
+    ):
         return _Learning(folder, config, worlds, folder.record.seeds[0]).run(screen)
 
 

@@ -20,7 +20,7 @@ from scrl.planning.drives import PriceDriver
 from scrl.planning.exact import exact_drives
 from scrl.planning.plan_files import keep
 from scrl.planning.policy import PricePolicy
-from scrl.planning.pool import Aim
+from scrl.planning.pool import SearchSettings
 from scrl.planning.search import Found, PlanSearch
 from scrl.policies import Schedule
 from scrl.problems import Problem, find_world
@@ -31,11 +31,11 @@ from scrl.training.result import REPORT_EPISODES, REPORT_SEED
 
 JUDGING_EPISODES = 250
 """By which plans are chosen; those that report the chosen one are others, and more."""
-CALM = (Aim(),)
+CALM = (SearchSettings(),)
 BY_CHANCE = (
-    Aim(episodes=32, rounds=4, deviations=2.0, may_mix=False),
-    Aim(episodes=128, plans=6, rounds=4, deviations=2.0, may_mix=False),
-    Aim(episodes=512, plans=6, rounds=8, deviations=3.0),
+    SearchSettings(episodes=32, rounds=4, deviations=2.0, may_mix=False),
+    SearchSettings(episodes=128, plans=6, rounds=4, deviations=2.0, may_mix=False),
+    SearchSettings(episodes=512, plans=6, rounds=8, deviations=3.0),
 )
 """Where chance plays a part: the next, where fresh episodes say that the last was not enough."""
 MOST_BRANCHES = 4
@@ -199,18 +199,19 @@ class _Judge:
     ) -> tuple[Judged, Int[np.ndarray, " broken"]]:
         """The best that was found, and the atoms that no mixture keeps."""
         is_random = self.problem.world_spec.is_random
-        aims = [
-            replace(aim, confidence=self.confidence) for aim in (BY_CHANCE if is_random else CALM)
+        attempts = [
+            replace(settings, confidence=self.confidence)
+            for settings in (BY_CHANCE if is_random else CALM)
         ]
         if not is_possible:
-            aims = [replace(aims[0], by_rules=False, may_mix=True)]
+            attempts = [replace(attempts[0], by_rules=False, may_mix=True)]
         judged: list[Judged] = []
         search, broken = None, np.zeros(0, int)
-        for aim in aims:
+        for settings in attempts:
             search = PlanSearch(
-                self.problem, branch, self.driver, aim, seed=self.seed, before=search
+                self.problem, branch, self.driver, settings, seed=self.seed, before=search
             )
-            for found in islice(search.run(), None if aim is aims[-1] else MOST_JUDGED):
+            for found in islice(search.run(), None if settings is attempts[-1] else MOST_JUDGED):
                 judged.append((found, self.evaluate(found)))
                 if self.holds(judged[-1]) or not is_possible:
                     return judged[-1], np.zeros(0, int)

@@ -19,7 +19,7 @@ from scrl.violation import clause_violation, largest_step, signed_violation
 
 
 @dataclass(frozen=True)
-class Aim:
+class SearchSettings:
     """What counts as kept where chance plays a part."""
 
     episodes: int = 1
@@ -37,15 +37,17 @@ class Aim:
     by_rules: bool = True
     """Whether plans are judged by the rules, or by the branch alone: impossible rules cannot."""
 
-    def room(self, sides: Float[np.ndarray, "plan episode atom"]) -> Float[np.ndarray, "plan atom"]:
+    def slack(
+        self, sides: Float[np.ndarray, "plan episode atom"]
+    ) -> Float[np.ndarray, "plan atom"]:
         """How far inside each bound the mean must lie."""
-        room = self.deviations * standard_error(sides, axis=1)
+        slack = self.deviations * standard_error(sides, axis=1)
         if self.confidence is None or self.episodes == 1:
-            return room
+            return slack
         spread = sides.std(axis=1, ddof=1)
         # Each atom may fail as often as if all failed apart.
         share = 1.0 - (1.0 - self.confidence) / max(sides.shape[2], 1)
-        return np.maximum(room, NormalDist().inv_cdf(share) * spread)
+        return np.maximum(slack, NormalDist().inv_cdf(share) * spread)
 
     def keeps_rules(
         self, problem: Problem, amounts: Float[np.ndarray, "plan episode region"]
@@ -94,10 +96,16 @@ class Pool:
     """
 
     def __init__(
-        self, problem: Problem, branch: PricedBranch, driver: PriceDriver, aim: Aim, *, seed: int
+        self,
+        problem: Problem,
+        branch: PricedBranch,
+        driver: PriceDriver,
+        settings: SearchSettings,
+        *,
+        seed: int,
     ) -> None:
-        self.problem, self.branch, self.driver, self.aim = problem, branch, driver, aim
-        self.keys = jax.random.split(jax.random.key(seed), aim.episodes)
+        self.problem, self.branch, self.driver, self.settings = problem, branch, driver, settings
+        self.keys = jax.random.split(jax.random.key(seed), settings.episodes)
         vehicle = problem.world_spec.vehicle
         self.effort = vehicle.effort
         self.multipliers = branch.multipliers / vehicle.effort
@@ -111,7 +119,7 @@ class Pool:
         self.prices = np.zeros((0, PARTS, regions))
         self.given, self.earned = np.zeros((0, PARTS, atoms)), np.zeros((0, PARTS))
         self.returns, self.is_kept = np.zeros(0), np.zeros(0, bool)
-        self.sides, self.room = np.zeros((0, atoms)), np.zeros((0, atoms))
+        self.sides, self.slack = np.zeros((0, atoms)), np.zeros((0, atoms))
         self.throttles: list[Float[np.ndarray, " step"]] = []
 
     def add(self, prices: Float[np.ndarray, "plan part region"]) -> None:
@@ -132,25 +140,25 @@ class Pool:
         self.earned = np.concatenate([self.earned, driven.returns_of_part[ended]])
         self.returns = np.concatenate([self.returns, driven.returns.mean(axis=1)[ended]])
         self.sides = np.concatenate([self.sides, sides.mean(axis=1)[ended]])
-        self.room = np.concatenate([self.room, self.aim.room(sides)[ended]])
+        self.slack = np.concatenate([self.slack, self.settings.slack(sides)[ended]])
         self.is_kept = np.concatenate([self.is_kept, self._is_kept(driven, sides)[ended]])
         self.throttles += [driven.throttles[plan] for plan in np.flatnonzero(ended)]
 
     def _is_kept(
         self, driven: Driven, sides: Float[np.ndarray, "plan episode atom"]
     ) -> Bool[np.ndarray, " plan"]:
-        if self.aim.by_rules:
-            return self.aim.keeps_rules(self.problem, driven.amounts)
+        if self.settings.by_rules:
+            return self.settings.keeps_rules(self.problem, driven.amounts)
         return (sides.mean(axis=1) <= self.branch.bounds + self.step).all(axis=1)
 
     def mix(self, inset: float = INSET) -> Mixture:
-        """The best mixture of the plans so far that keeps the atoms, with room to spare."""
+        """The best mixture of the plans so far that keeps the atoms, with slack to spare."""
         plans, atoms = self.sides.shape
         if plans == 0:
             raise ScrlError(
                 "no plan came to the end of the path in time; raise horizon_steps in [world]"
             )
-        over = self.sides + self.room - self.branch.bounds + inset * self.step
+        over = self.sides + self.slack - self.branch.bounds + inset * self.step
         mixed = elastic_mixture(self.returns, over, np.full(atoms, self.dear))
         return Mixture(
             float(mixed.weights @ self.returns), mixed.weights, mixed.of_atom / self.effort,
@@ -159,7 +167,7 @@ class Pool:
 
     def nearly_kept(self) -> Int[np.ndarray, " plan"]:
         """The single plans that come nearest to an answer: violations cost twice their price."""
-        over = np.maximum(self.sides + self.room - self.branch.bounds, 0.0)
+        over = np.maximum(self.sides + self.slack - self.branch.bounds, 0.0)
         dear = 2.0 * np.maximum(self.multipliers, 0.2 / np.maximum(self.step, 1e-300))
         merit = self.returns - self.effort * over @ dear
         return np.argsort(-merit)[:NEAREST]

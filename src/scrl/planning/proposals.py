@@ -25,14 +25,14 @@ START_ERROR = 1.0
 def splices(
     given: Float[np.ndarray, "plan part atom"],
     weights: Float[np.ndarray, " plan"],
-    room: Float[np.ndarray, " atom"],
+    slack: Float[np.ndarray, " atom"],
     *,
     count: int,
     rng: np.random.Generator,
 ) -> Int[np.ndarray, "splice part"]:
-    """Which plan drives each part, in `count` ways that should keep within the mixture and room.
+    """Which plan drives each part, in `count` ways that should keep within the mixture and slack.
 
-    `given` and `room` are counted in steps of service, so that all atoms weigh the same.
+    `given` and `slack` are counted in steps of service, so that all atoms weigh the same.
     """
     wanted = np.tensordot(weights, given, axes=1)
     atoms = given.shape[2]
@@ -47,7 +47,7 @@ def splices(
         current = distance.argmin(axis=1)
         error, taken[:, part] = after[np.arange(TRIED), current], current
     off = error - start
-    missed = (np.maximum(off - room, 0.0) + WASTED * np.maximum(-off, 0.0)).sum(axis=1)
+    missed = (np.maximum(off - slack, 0.0) + WASTED * np.maximum(-off, 0.0)).sum(axis=1)
     changes = (np.diff(taken, axis=1) != 0).sum(axis=1)
     _, first = np.unique(taken, axis=0, return_index=True)
     best = first[np.argsort(missed[first] + CHANGED * changes[first], kind="stable")]
@@ -99,7 +99,7 @@ class Proposals:
     """What to drive first and next for the branch of a pool."""
 
     def __init__(self, pool: Pool, *, seed: int) -> None:
-        self.pool, self.branch, self.count = pool, pool.branch, pool.aim.plans
+        self.pool, self.branch, self.count = pool, pool.branch, pool.settings.plans
         self.rng = np.random.default_rng(seed)
         self.rate = pool.problem.world_spec.vehicle.rate
         self.fluid = replace(pool.branch.fluid, effort=1.0)
@@ -161,9 +161,9 @@ class Proposals:
         pool = self.pool
         extremes = [*pool.sides.argmin(axis=0), int(pool.returns.argmax())]
         plans = list(dict.fromkeys([*mixture.used, *pool.nearly_kept(), *extremes]))
-        room = pool.room[plans].max(axis=0, initial=0.0) + INSET * pool.step
+        slack = pool.slack[plans].max(axis=0, initial=0.0) + INSET * pool.step
         taken = patchwork(
-            pool.earned[plans], pool.given[plans], self.branch.bounds - room, pool.dear
+            pool.earned[plans], pool.given[plans], self.branch.bounds - slack, pool.dear
         )
         return [] if taken is None else [pool.prices[plans][taken, np.arange(PARTS)]]
 
@@ -189,7 +189,7 @@ class Proposals:
     def _moved_bounds(self, mixture: Mixture) -> Float[np.ndarray, " atom"]:
         """Bounds at which the fluid should do what the mixture is meant to do, or nearly so."""
         plans, weights = mixture.used, mixture.weights[mixture.used]
-        real = weights @ (self.pool.sides[plans] + self.pool.room[plans])
+        real = weights @ (self.pool.sides[plans] + self.pool.slack[plans])
         by_fluid = self.rows @ self._dual(self.branch.bounds).at(mixture.multipliers).times
         step = self.pool.step
         some_steps = 2.0 * step * self.rng.standard_normal(len(step))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from scrl.worlds.sweep.spec import SweepSpec
 
 
-class Range(NamedTuple):
+class SettingRange(NamedTuple):
     """From the least to the most."""
 
     low: float
@@ -20,17 +20,17 @@ class Range(NamedTuple):
 class Ranges(NamedTuple):
     """Rate and effort are missing: they only set the units."""
 
-    max_speed: Range = Range(0.5, 8.0)
-    inertia: Range = Range(0.0, 0.85)
-    crawl: Range = Range(0.002, 0.1)
-    wind_strength: Range = Range(0.0, 0.3)
-    wind_persistence: Range = Range(0.0, 0.95)
+    max_speed: SettingRange = SettingRange(0.5, 8.0)
+    inertia: SettingRange = SettingRange(0.0, 0.85)
+    crawl: SettingRange = SettingRange(0.002, 0.1)
+    wind_strength: SettingRange = SettingRange(0.0, 0.3)
+    wind_persistence: SettingRange = SettingRange(0.0, 0.95)
 
     @classmethod
     def around(cls, specs: list[SweepSpec]) -> Ranges:
         """Just the vehicles and winds of these worlds."""
         values = [settings_of(spec) for spec in specs]
-        return cls(*(Range(min(each), max(each)) for each in zip(*values, strict=True)))
+        return cls(*(SettingRange(min(each), max(each)) for each in zip(*values, strict=True)))
 
     def outside(self, spec: SweepSpec) -> list[str]:
         """What about a world was not trained for, in words."""
@@ -45,7 +45,7 @@ class Ranges(NamedTuple):
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Ranges:
-        return cls(**{name: Range(*map(float, value)) for name, value in document.items()})
+        return cls(**{name: SettingRange(*map(float, value)) for name, value in document.items()})
 
 
 def settings_of(spec: SweepSpec) -> tuple[float, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from scrl.planning.drives import PriceDriver
-from scrl.planning.pool import Aim, Mixture, Pool
+from scrl.planning.pool import Mixture, Pool, SearchSettings
 from scrl.planning.proposals import Proposals
 from scrl.problems import Problem
 from scrl.reference.priced import PricedBranch
@@ -53,13 +53,13 @@ class PlanSearch:
         problem: Problem,
         branch: PricedBranch,
         driver: PriceDriver,
-        aim: Aim,
+        settings: SearchSettings,
         *,
         seed: int = 0,
         before: PlanSearch | None = None,
     ) -> None:
-        self.aim = aim
-        self.pool = Pool(problem, branch, driver, aim, seed=seed)
+        self.settings = settings
+        self.pool = Pool(problem, branch, driver, settings, seed=seed)
         self.proposals = Proposals(self.pool, seed=seed)
         self.pool.most_steps = self.proposals.patience()
         self.starts = self.proposals.first() if before is None else before.pool.best()
@@ -76,12 +76,14 @@ class PlanSearch:
         kept = self.pool.kept()[:MOST_ANSWERS]
         is_fair = self.pool.returns[kept] >= limit
         yield from (self._alone(plan) for plan in kept[is_fair])
-        if not self.aim.may_mix:
+        if not self.settings.may_mix:
             return
         singles = [self._alone(plan) for plan in kept[~is_fair]]
         mixtures = [self._mixed(mixed) for mixed in (mixture, self.pool.mix(inset=0.0))]
         # A mixture keeps rules in expectation; where single episodes count, a dear plan does more.
-        yield from [*mixtures, *singles] if self.aim.confidence is None else [*singles, *mixtures]
+        yield from (
+            [*mixtures, *singles] if self.settings.confidence is None else [*singles, *mixtures]
+        )
 
     def broken(self) -> Int[np.ndarray, " broken"]:
         """The atoms, by their numbers in the problem, that no mixture so far keeps."""
@@ -101,7 +103,7 @@ class PlanSearch:
     def _drive(self) -> None:
         pool = self.pool
         pool.add(self.starts)
-        for round_ in range(self.aim.rounds):
+        for round_ in range(self.settings.rounds):
             mixture = pool.mix()
             if self._is_good_enough(mixture, round_):
                 break
@@ -114,7 +116,7 @@ class PlanSearch:
 
     def _is_good_enough(self, mixture: Mixture, round_: int) -> bool:
         """Whether a single plan that keeps every rule is nearly as good as the mixture."""
-        enough = GOOD_ENOUGH if self.aim.episodes == 1 else GOOD_ENOUGH_BY_CHANCE
+        enough = GOOD_ENOUGH if self.settings.episodes == 1 else GOOD_ENOUGH_BY_CHANCE
         enough *= 2.0 ** (round_ / CONTENT)
         returns = self.pool.returns[self.pool.is_kept]
         limit = mixture.return_ - enough * abs(mixture.return_)

@@ -16,7 +16,7 @@ from scrl.learners.networks import adam_memory, adam_step
 from scrl.learners.offpolicy import follow
 from scrl.planning.features import Outlook, sight, window_for
 from scrl.planning.policy import AheadOfFluid, scores
-from scrl.planning.ranges import Range, Ranges
+from scrl.planning.ranges import Ranges, SettingRange
 from scrl.settings import check_settings, setting
 from scrl.worlds.sweep.world import SweepState, SweepWorld, VehicleNumbers
 
@@ -40,7 +40,7 @@ def random_road(ranges: Ranges, *, window: int, key: PRNGKeyArray) -> Road:
     vehicle_key, path_key, price_key = jax.random.split(key, 3)
     numbers = random_vehicle(ranges, key=vehicle_key)
     length_key, border_key, region_key = jax.random.split(path_key, 3)
-    mean_length = _log_uniform(Range(1.0, LONGEST_STRETCH), key=length_key)
+    mean_length = _log_uniform(SettingRange(1.0, LONGEST_STRETCH), key=length_key)
     is_border = jax.random.uniform(border_key, (CELLS,)) < 1.0 / mean_length
     region = jax.random.randint(region_key, (CELLS + 1,), 0, REGIONS)[jnp.cumsum(is_border)]
     unseen = jnp.zeros((1,))
@@ -71,7 +71,7 @@ def random_vehicle(ranges: Ranges, *, key: PRNGKeyArray) -> VehicleNumbers:
     )  # fmt: skip
 
 
-MOST_TIME = Range(2.0, 20.0)
+MOST_TIME = SettingRange(2.0, 20.0)
 LEAST_TIME = 0.1
 
 
@@ -107,12 +107,12 @@ def random_moments(world: SweepWorld, *, key: PRNGKeyArray) -> SweepState:
     )
 
 
-def _uniform(range_: Range, *, key: PRNGKeyArray) -> Float[Array, ""]:
+def _uniform(range_: SettingRange, *, key: PRNGKeyArray) -> Float[Array, ""]:
     return jax.random.uniform(key, minval=range_.low, maxval=range_.high)
 
 
-def _log_uniform(range_: Range, *, key: PRNGKeyArray) -> Float[Array, ""]:
-    return jnp.exp(_uniform(Range(*jnp.log(jnp.asarray(range_))), key=key))
+def _log_uniform(range_: SettingRange, *, key: PRNGKeyArray) -> Float[Array, ""]:
+    return jnp.exp(_uniform(SettingRange(*jnp.log(jnp.asarray(range_))), key=key))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from scrl.problems.problem import MapSource, Problem, ProblemOptions
 from scrl.rules import RuleSet
 from scrl.worlds.sweep.maps import MapOptions, is_map_name, load_map
 from scrl.worlds.sweep.regions import RegionMap
-from scrl.worlds.sweep.spec import Route, SweepSpec, cell_on_map
+from scrl.worlds.sweep.spec import SweepRoute, SweepSpec, cell_on_map
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 BUILTIN_FOLDER = Path(__file__).parent / "builtin"
@@ -88,7 +88,7 @@ def _bare_map(path: Path, *, strict: bool) -> Problem:
     source = MapSource(path, MapOptions(strict=strict))
     with set_by(way):
         regions = load_map(path, source.options)
-    spec = with_room(SweepSpec(regions, units=_with_map_scale(Units(), regions, Route())))
+    spec = with_room(SweepSpec(regions, units=_with_map_scale(Units(), regions, SweepRoute())))
     bare = Problem.create(spec, (), ProblemOptions(name=path.stem))
     return dataclasses.replace(bare, source=source)
 
@@ -164,7 +164,7 @@ def _problem(tables: dict[str, Any], path: Path, *, strict: bool) -> Problem:
             source, options=dataclasses.replace(source.options, strict=True)
         )
     regions = load_map(source.path, source.options)
-    route = _read(Route, tables, "world", _world_keys())
+    route = _read(SweepRoute, tables, "world", _world_keys())
     spec = SweepSpec(
         regions,
         vehicle=_read(Vehicle, tables, "vehicle"),
@@ -178,7 +178,7 @@ def _problem(tables: dict[str, Any], path: Path, *, strict: bool) -> Problem:
 
 
 def _world_keys() -> list[str]:
-    shared = [field.name for part in (MapOptions, Route, Units) for field in _fields(part)]
+    shared = [field.name for part in (MapOptions, SweepRoute, Units) for field in _fields(part)]
     return [*WORLD_KEYS, *shared]
 
 
@@ -238,7 +238,7 @@ def inside_folder(folder: Path, name: str) -> Path:
     return folder / name
 
 
-def _with_map_scale(units: Units, regions: RegionMap, route: Route) -> Units:
+def _with_map_scale(units: Units, regions: RegionMap, route: SweepRoute) -> Units:
     """Metres per cell from a geographic map, where the file does not say otherwise."""
     if units.cell is not None:
         return units

@@ -16,7 +16,7 @@ from scrl.errors import ProblemError
 from scrl.files import replacing
 from scrl.problems.problem import Problem, ProblemOptions
 from scrl.worlds.sweep.maps import MapOptions
-from scrl.worlds.sweep.spec import Route
+from scrl.worlds.sweep.spec import SweepRoute
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 _LITERAL = re.compile(r"[^'\\\x00-\x1f\x7f]*")
@@ -64,7 +64,7 @@ def save(problem: Problem, path: Path | str) -> Path:
             "kind": "sweep",
             "map": map_path.name,
             **dict(changed_fields(options, MapOptions())),
-            **dict(changed_fields(spec.route, Route())),
+            **dict(changed_fields(spec.route, SweepRoute())),
             **dict(changed_fields(spec.units, Units())),
         },
         "vehicle": dict(changed_fields(spec.vehicle, Vehicle())),

@@ -15,7 +15,7 @@ from scrl.problems.save import changed_fields, copy, value_text
 from scrl.rules.show import show_name
 from scrl.settings import Setting, settings_of
 from scrl.worlds.sweep.maps import MapOptions, load_map
-from scrl.worlds.sweep.spec import Route, SweepSpec
+from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 SAMPLE_MAP = BUILTIN_FOLDER / "agri.geojson"
@@ -96,7 +96,7 @@ def _world_table(map_name: str, spec: SweepSpec, options: MapOptions) -> str:
         f"map = {value_text(map_name)}  # in this folder: GeoJSON, PNG, TIFF, or .npy",
         *(f"{key} = {value_text(value)}{_MAP_COMMENTS.get(key, '')}" for key, value in changed),
         *(f"# {line}" for line in _MAP_HINTS if line.split(" =")[0] not in dict(changed)),
-        *_lines(spec.route, shown={key for key, _ in changed_fields(spec.route, Route())}),
+        *_lines(spec.route, shown={key for key, _ in changed_fields(spec.route, SweepRoute())}),
         *_lines(Units()),
     ]
     return "\n".join(lines)

@@ -15,7 +15,7 @@ from jaxtyping import Bool
 from scrl.errors import ScrlError
 from scrl.problems import Problem
 from scrl.reference.certificate import Certificate
-from scrl.reference.disjunctive import Atoms, choose_branch
+from scrl.reference.disjunctive import BoundedAtoms, choose_branch
 from scrl.reference.fluid import FluidSweep
 from scrl.reference.linear import Status
 from scrl.rules import Atom
@@ -42,11 +42,11 @@ class Question:
         return cls(problem, FluidSweep.of(problem.world_spec, named))
 
     @cached_property
-    def atoms(self) -> Atoms:
+    def atoms(self) -> BoundedAtoms:
         """The rules with the exact reach of each atom."""
         table = self.problem.atoms
         low, high = self.fluid.ranges(table.coefficients).T
-        return Atoms(table.coefficients, table.bounds, table.members, low, high)
+        return BoundedAtoms(table.coefficients, table.bounds, table.members, low, high)
 
     def clauses_of(self, rules: Collection[int]) -> Bool[np.ndarray, " clause"]:
         """Which clauses come from these rules."""

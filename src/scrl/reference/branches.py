@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from scrl.errors import ScrlError
-from scrl.reference.disjunctive import CLOSE, NO_BRANCH, Atoms, Choice, first_of
+from scrl.reference.disjunctive import CLOSE, NO_BRANCH, BoundedAtoms, BranchChoice, first_of
 from scrl.reference.linear import Optimum, OutOfTimeError, Status, best_point
 from scrl.reference.model import LinearModel
 
@@ -44,11 +44,11 @@ Solver = Callable[[Int[np.ndarray, " chosen"]], Relaxed]
 
 def best_branch_by_enumeration(
     model: LinearModel,
-    atoms: Atoms,
+    atoms: BoundedAtoms,
     *,
     most_nodes: int = MOST_NODES,
     time_limit_s: float = float("inf"),
-) -> Choice:
+) -> BranchChoice:
     """The best branch of the rules, one linear program per node."""
     deadline = monotonic() + time_limit_s
 
@@ -67,8 +67,13 @@ def best_branch_by_enumeration(
 
 
 def search(
-    atoms: Atoms, solve: Solver, *, size: float, deadline: float, most_nodes: int = MOST_NODES
-) -> Choice:
+    atoms: BoundedAtoms,
+    solve: Solver,
+    *,
+    size: float,
+    deadline: float,
+    most_nodes: int = MOST_NODES,
+) -> BranchChoice:
     """Best-first search over sets of atoms in force; `size` is that of one reward."""
     root = tuple(np.flatnonzero(atoms.members[atoms.members.sum(axis=1) == 1].any(axis=0)).tolist())
     waiting: list[tuple[float, tuple[int, ...]]] = [(float("-inf"), root)]
@@ -98,7 +103,7 @@ def search(
     )
 
 
-def _children(atoms: Atoms, chosen: tuple[int, ...], node: Relaxed) -> list[tuple[int, ...]]:
+def _children(atoms: BoundedAtoms, chosen: tuple[int, ...], node: Relaxed) -> list[tuple[int, ...]]:
     """The atoms in force with one more, for each atom of the first clause that is broken."""
     if node.optimum is None:
         return []
@@ -109,24 +114,28 @@ def _children(atoms: Atoms, chosen: tuple[int, ...], node: Relaxed) -> list[tupl
     return [tuple(sorted({*chosen, atom})) for atom in np.flatnonzero(clause).tolist()]
 
 
-def _kept(atoms: Atoms, optimum: Optimum, chosen: tuple[int, ...]) -> Bool[np.ndarray, " atom"]:
+def _kept(
+    atoms: BoundedAtoms, optimum: Optimum, chosen: tuple[int, ...]
+) -> Bool[np.ndarray, " atom"]:
     """The atoms that are in force, or hold at the optimum as they are."""
     kept = atoms.coefficients @ optimum.density <= atoms.bounds
     kept[list(chosen)] = True
     return kept
 
 
-def _worth(best: Choice, size: float) -> float:
+def _worth(best: BranchChoice, size: float) -> float:
     """A bound must be above this to be worth a look."""
     if best.optimum is None:
         return float("-inf")
     return best.optimum.return_ + CLOSE * (abs(best.optimum.return_) + size)
 
 
-def _better(atoms: Atoms, best: Choice, found: Optimum, chosen: tuple[int, ...]) -> Choice:
+def _better(
+    atoms: BoundedAtoms, best: BranchChoice, found: Optimum, chosen: tuple[int, ...]
+) -> BranchChoice:
     """The better of the best branch so far and a new one, which keeps every clause."""
     if best.optimum is not None and best.optimum.return_ >= found.return_:
         return best
     branch = first_of(atoms.members & _kept(atoms, found, chosen))
     in_force = np.array(chosen, dtype=np.int64)
-    return Choice(Status.OPTIMAL, branch, found, in_force)
+    return BranchChoice(Status.OPTIMAL, branch, found, in_force)

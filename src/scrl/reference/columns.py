@@ -12,7 +12,7 @@ from scipy.optimize import OptimizeResult, linprog
 
 from scrl.reference.branches import Relaxed, search
 from scrl.reference.core import BestPolicy, Core
-from scrl.reference.disjunctive import Atoms, Choice
+from scrl.reference.disjunctive import BoundedAtoms, BranchChoice
 from scrl.reference.finite import FiniteMDP
 from scrl.reference.linear import NumericalTroubleError, Optimum
 from scrl.reference.occupancy import Occupancy, occupancy_of
@@ -126,7 +126,7 @@ PULL = 0.5
 
 
 @dataclass(frozen=True)
-class Mixture:
+class MixedPolicy:
     """Play policy k with probability weights[k], drawn once at the start of an episode."""
 
     weights: Float[np.ndarray, " column"]
@@ -138,8 +138,8 @@ class Mixture:
 class ColumnSolution:
     """The best branch and what proves it, as from the linear program, and the mixture behind it."""
 
-    choice: Choice
-    mixture: Mixture | None = None
+    choice: BranchChoice
+    mixture: MixedPolicy | None = None
 
 
 @dataclass(frozen=True)
@@ -171,13 +171,13 @@ class _Found:
 
 
 def solve_columns(
-    mdp: FiniteMDP, atoms: Atoms, *, time_limit_s: float = float("inf")
+    mdp: FiniteMDP, atoms: BoundedAtoms, *, time_limit_s: float = float("inf")
 ) -> ColumnSolution:
     """The best branch; every node of the search is solved by columns from one shared pool."""
     deadline = monotonic() + time_limit_s
     occupancy = occupancy_of(mdp)
     pool = [_column(mdp.core, mdp.core.best_policy(mdp.core.rewards).actions)]
-    mixtures: dict[tuple[int, ...], Mixture] = {}
+    mixtures: dict[tuple[int, ...], MixedPolicy] = {}
 
     def solve(chosen: Int[np.ndarray, " chosen"]) -> Relaxed:
         branch = _Branch(mdp.core, pool, atoms.coefficients[chosen], atoms.bounds[chosen])
@@ -186,7 +186,7 @@ def solve_columns(
             return Relaxed(found.bound, is_timed_out=found.is_timed_out)
         weights = found.mixed.weights
         used = [column for column, weight in zip(pool, weights, strict=False) if weight > 0]
-        mixture = Mixture(weights[weights > 0], np.array([each.actions for each in used]))
+        mixture = MixedPolicy(weights[weights > 0], np.array([each.actions for each in used]))
         mixtures[tuple(chosen.tolist())] = mixture
         visits = [each.visits for each in used]
         optimum = _optimum(occupancy, mixture, visits, found.of_atom / branch.size, found.plan)
@@ -201,7 +201,7 @@ def solve_columns(
 
 def _optimum(
     occupancy: Occupancy,
-    mixture: Mixture,
+    mixture: MixedPolicy,
     visits: list[np.ndarray],
     of_atom: Float[np.ndarray, " atom"],
     plan: BestPolicy,

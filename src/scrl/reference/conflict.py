@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from scrl.reference.answer import Loosened, Question, Reference
-from scrl.reference.disjunctive import Atoms, Choice, choose_branch
+from scrl.reference.disjunctive import BoundedAtoms, BranchChoice, choose_branch
 from scrl.reference.linear import Status, stdout_closed_to_c
 from scrl.reference.model import LinearModel
 
@@ -76,7 +76,7 @@ class Loosening:
 
 def least_loosening(
     model: LinearModel,
-    atoms: Atoms,
+    atoms: BoundedAtoms,
     may_give: Bool[np.ndarray, " atom"] | None = None,
     *,
     time_limit_s: float = 20.0,
@@ -100,7 +100,7 @@ def least_loosening(
     return Loosening(bounds - atoms.bounds, bounds)
 
 
-def _squeezed(by: Float[np.ndarray, " atom"], atoms: Atoms) -> Float[np.ndarray, " atom"]:
+def _squeezed(by: Float[np.ndarray, " atom"], atoms: BoundedAtoms) -> Float[np.ndarray, " atom"]:
     """The same order in numbers that a solver can tell apart."""
     span = np.where(np.isfinite(atoms.low), atoms.high - atoms.low, 0.0)
     most = FARTHEST * max(float(span.max(initial=0.0)), 1e-300)
@@ -108,8 +108,8 @@ def _squeezed(by: Float[np.ndarray, " atom"], atoms: Atoms) -> Float[np.ndarray,
 
 
 def _elastic(
-    model: LinearModel, atoms: Atoms, gives: Bool[np.ndarray, " atom"], time_limit_s: float
-) -> tuple[Choice, Float[np.ndarray, " atom"] | None]:
+    model: LinearModel, atoms: BoundedAtoms, gives: Bool[np.ndarray, " atom"], time_limit_s: float
+) -> tuple[BranchChoice, Float[np.ndarray, " atom"] | None]:
     """The branch of the least total excess, and the excess of each atom; None if there is none."""
     count = len(atoms.bounds)
     most = np.where(gives, np.maximum(atoms.high - atoms.bounds, 0.0), 0.0)

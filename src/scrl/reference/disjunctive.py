@@ -38,7 +38,7 @@ CLOSE = 1e-6
 
 
 @dataclass(frozen=True)
-class Atoms:
+class BoundedAtoms:
     """The rules as the programs need them: atoms, clauses, and how far each atom can reach."""
 
     coefficients: Float[np.ndarray, "atom region"]
@@ -65,7 +65,7 @@ class Atoms:
 
 
 @dataclass(frozen=True)
-class Choice:
+class BranchChoice:
     """The best branch found: one atom per clause, its optimum, and what bounds the rest."""
 
     status: Status
@@ -79,7 +79,9 @@ class Choice:
     """No branch has a return above this; -inf if none is feasible."""
 
 
-def choose_branch(model: LinearModel, atoms: Atoms, *, time_limit_s: float = 60.0) -> Choice:
+def choose_branch(
+    model: LinearModel, atoms: BoundedAtoms, *, time_limit_s: float = 60.0
+) -> BranchChoice:
     """The best branch of the rules by a mixed-integer program."""
     deadline = monotonic() + time_limit_s
     members = _open_members(atoms)
@@ -109,7 +111,7 @@ def choose_branch(model: LinearModel, atoms: Atoms, *, time_limit_s: float = 60.
         cuts = np.vstack([cuts, chosen])
 
 
-NO_BRANCH = Choice(Status.INFEASIBLE, bound=float("-inf"))
+NO_BRANCH = BranchChoice(Status.INFEASIBLE, bound=float("-inf"))
 """The rules cannot be kept."""
 
 
@@ -118,11 +120,11 @@ def allowed_gap(model: LinearModel, return_: float) -> float:
     return CLOSE * (abs(return_) + float(np.abs(model.reward).max(initial=0.0)))
 
 
-def _return(choice: Choice) -> float:
+def _return(choice: BranchChoice) -> float:
     return float("-inf") if choice.optimum is None else choice.optimum.return_
 
 
-def _open_members(atoms: Atoms) -> Bool[np.ndarray, "clause atom"] | None:
+def _open_members(atoms: BoundedAtoms) -> Bool[np.ndarray, "clause atom"] | None:
     """The atoms that each undecided clause may rest on; None if a clause has none."""
     possible = atoms.members & ~atoms.is_impossible
     if not possible.any(axis=1).all():
@@ -131,7 +133,11 @@ def _open_members(atoms: Atoms) -> Bool[np.ndarray, "clause atom"] | None:
 
 
 def _search(
-    model: LinearModel, atoms: Atoms, members: np.ndarray, cuts: np.ndarray, time_limit_s: float
+    model: LinearModel,
+    atoms: BoundedAtoms,
+    members: np.ndarray,
+    cuts: np.ndarray,
+    time_limit_s: float,
 ) -> OptimizeResult:
     """Run HiGHS over the point and one binary per atom; without presolve if it stays undecided."""
     used = np.asarray(members.any(axis=0))
@@ -162,7 +168,7 @@ def _search(
 
 
 def _constraints(
-    model: LinearModel, atoms: Atoms, members: np.ndarray, cuts: np.ndarray
+    model: LinearModel, atoms: BoundedAtoms, members: np.ndarray, cuts: np.ndarray
 ) -> list[LinearConstraint]:
     """The model's rows, each atom loosened while its binary is 0, the clauses, the cuts."""
     used = np.asarray(members.any(axis=0))
@@ -198,7 +204,7 @@ def _box(model: LinearModel, low: Any, high: Any) -> Bounds:
 
 
 def _one_each(
-    members: np.ndarray, picked: np.ndarray, density: np.ndarray, atoms: Atoms
+    members: np.ndarray, picked: np.ndarray, density: np.ndarray, atoms: BoundedAtoms
 ) -> Bool[np.ndarray, " atom"]:
     """One picked atom per clause, the one with most room; fewer atoms in force cost less."""
     room = atoms.bounds - atoms.coefficients @ density
@@ -210,11 +216,11 @@ def _one_each(
 
 def _solved(
     model: LinearModel,
-    atoms: Atoms,
+    atoms: BoundedAtoms,
     is_chosen: Bool[np.ndarray, " atom"],
     deadline: float,
     bound: float,
-) -> Choice:
+) -> BranchChoice:
     """Solve the branch with its atoms in force, and read off the atom each clause rests on."""
     chosen = np.flatnonzero(is_chosen)
     left = max(deadline - monotonic(), 1e-3)
@@ -223,11 +229,11 @@ def _solved(
             model, atoms.coefficients[chosen], atoms.bounds[chosen], time_limit_s=left
         )
     except OutOfTimeError:
-        return Choice(Status.TIME_LIMIT, bound=bound)
+        return BranchChoice(Status.TIME_LIMIT, bound=bound)
     if optimum is None:
         return NO_BRANCH
     kept = atoms.members & (is_chosen | atoms.is_certain)
-    return Choice(Status.OPTIMAL, first_of(kept), optimum, chosen, bound)
+    return BranchChoice(Status.OPTIMAL, first_of(kept), optimum, chosen, bound)
 
 
 def first_of(kept: Bool[np.ndarray, "clause atom"]) -> Int[np.ndarray, " clause"]:

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from scrl.problems import Problem
 from scrl.reference.answer import Question, Reference, Taken
 from scrl.reference.conflict import least_loosening
-from scrl.reference.disjunctive import Atoms
+from scrl.reference.disjunctive import BoundedAtoms
 from scrl.reference.fluid import FluidSweep
 from scrl.reference.linear import NumericalTroubleError, Status
 from scrl.reference.solve import solve_question, taken_disjuncts
@@ -179,7 +179,7 @@ def _return_with(question: Question, rule: int, number: int) -> tuple[float | No
     without a proof."""
     table = with_disjunct(question.problem.rules, rule, number)
     low, high = question.fluid.ranges(table.coefficients).T
-    atoms = Atoms(table.coefficients, table.bounds, table.members, low, high)
+    atoms = BoundedAtoms(table.coefficients, table.bounds, table.members, low, high)
     try:
         found = best_fluid(question.fluid, atoms, time_limit_s=1.0)
     except NumericalTroubleError:

@@ -12,8 +12,8 @@ from jaxtyping import Float
 from scrl.errors import RuleError, ScrlError, did_you_mean
 from scrl.reference.branches import best_branch_by_enumeration
 from scrl.reference.certificate import Certificate, certify, require
-from scrl.reference.columns import Mixture, solve_columns
-from scrl.reference.disjunctive import Atoms, Choice, choose_branch
+from scrl.reference.columns import MixedPolicy, solve_columns
+from scrl.reference.disjunctive import BoundedAtoms, BranchChoice, choose_branch
 from scrl.reference.finite import FiniteMDP
 from scrl.reference.linear import Status
 from scrl.reference.occupancy import occupancy_of, ranges
@@ -45,7 +45,7 @@ class FiniteSolution:
     """pi(a | s), randomised where the rules need it."""
     certificate: Certificate | None = None
     """For a branch that was solved to its optimum."""
-    mixture: Mixture | None = None
+    mixture: MixedPolicy | None = None
     """With method "columns": the same as a lottery over deterministic policies."""
 
 
@@ -62,7 +62,7 @@ def solve_mdp(
     table = AtomTable.of(rules if isinstance(rules, RuleSet) else RuleSet.of(rules, mdp.regions))
     atoms = atoms_of(mdp, table, is_ranged=how == "milp")
     occupancy = occupancy_of(mdp)
-    mixture: Mixture | None = None
+    mixture: MixedPolicy | None = None
     left = max(deadline - monotonic(), 1e-3)
     match how:
         case "milp":
@@ -97,7 +97,7 @@ def solve_mdp(
     )
 
 
-def atoms_of(mdp: FiniteMDP, table: AtomTable, *, is_ranged: bool = True) -> Atoms:
+def atoms_of(mdp: FiniteMDP, table: AtomTable, *, is_ranged: bool = True) -> BoundedAtoms:
     """The atoms over the regions of an MDP; with their ranges over all policies, or without."""
     for name in table.regions:
         if name not in mdp.regions:
@@ -107,7 +107,7 @@ def atoms_of(mdp: FiniteMDP, table: AtomTable, *, is_ranged: bool = True) -> Ato
     coefficients[:, [mdp.regions.index(name) for name in table.regions]] = table.coefficients
     unknown = np.full(len(table.bounds), np.inf)
     low, high = ranges(mdp.core, coefficients) if is_ranged else (-unknown, unknown)
-    return Atoms(coefficients, table.bounds, table.members, low, high)
+    return BoundedAtoms(coefficients, table.bounds, table.members, low, high)
 
 
 def _method(mdp: FiniteMDP, method: str) -> Method:
@@ -120,7 +120,7 @@ def _method(mdp: FiniteMDP, method: str) -> Method:
             raise ScrlError(f"unknown method '{method}'{did_you_mean(method, METHODS)}")
 
 
-def _bound(mdp: FiniteMDP, choice: Choice) -> float:
+def _bound(mdp: FiniteMDP, choice: BranchChoice) -> float:
     """The bound of the search; if it has none yet, the best return without any rule."""
     if choice.bound < np.inf:
         return choice.bound

@@ -71,7 +71,7 @@ def best_drive(
     lattice = SpeedLattice(spec, LEVELS, _block(slowest))
     if lattice.positions > MOST_POSITIONS:
         return None
-    search = _Search(lattice, coefficients, bounds)
+    search = _DriveSearch(lattice, coefficients, bounds)
     # A penalty just above the fluid's multipliers keeps the search near them (a trust region); it
     # grows for atoms that no mixture keeps at that price.
     cheapest = 0.01 * spec.vehicle.effort / spec.vehicle.rate
@@ -105,7 +105,7 @@ def _scattered(middle: Float[np.ndarray, " atom"], round_: int) -> Float[np.ndar
     return factors * middle
 
 
-class _Search:
+class _DriveSearch:
     """The drives so far, and the program that mixes them."""
 
     def __init__(self, lattice: SpeedLattice, coefficients: np.ndarray, bounds: np.ndarray) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from scrl.reference.certificate import Certificate, require
-from scrl.reference.disjunctive import Atoms
+from scrl.reference.disjunctive import BoundedAtoms
 from scrl.reference.fluid import BranchDual, DualPoint, FluidSweep, atom_size
 from scrl.reference.linear import NumericalTroubleError, Status
 
@@ -52,7 +52,9 @@ class FluidOptimum:
     """No times that keep the rules have a fluid return above this."""
 
 
-def best_fluid(fluid: FluidSweep, atoms: Atoms, *, time_limit_s: float = 60.0) -> FluidOptimum:
+def best_fluid(
+    fluid: FluidSweep, atoms: BoundedAtoms, *, time_limit_s: float = 60.0
+) -> FluidOptimum:
     """The best times under the rules, with a proof; or a proof that there are none.
 
     It is solved for an effort of 1 and scaled back, so that tolerances mean the same everywhere.
@@ -71,8 +73,10 @@ def best_fluid(fluid: FluidSweep, atoms: Atoms, *, time_limit_s: float = 60.0) -
     return replace(found, best=scaled, bound=effort * found.bound)
 
 
-def _best_for_unit_effort(fluid: FluidSweep, atoms: Atoms, time_limit_s: float) -> FluidOptimum:
-    search = _Search(fluid, atoms)
+def _best_for_unit_effort(
+    fluid: FluidSweep, atoms: BoundedAtoms, time_limit_s: float
+) -> FluidOptimum:
+    search = _BranchSearch(fluid, atoms)
     is_done = search.run(time.monotonic() + time_limit_s)
     best = None if search.best is None else search.answer(search.best)
     if best is None:
@@ -93,11 +97,11 @@ class _Node:
 
 
 @dataclass
-class _Search:
+class _BranchSearch:
     """The open nodes, cheapest bound first, and the best candidate so far."""
 
     fluid: FluidSweep
-    atoms: Atoms
+    atoms: BoundedAtoms
     best: _Node | None = None
     open_nodes: list[tuple[float, int, _Node]] = field(default_factory=list)
 

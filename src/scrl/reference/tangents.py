@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from scipy import sparse
 
 from scrl.reference.certificate import certify, require
-from scrl.reference.disjunctive import Atoms, choose_branch
+from scrl.reference.disjunctive import BoundedAtoms, choose_branch
 from scrl.reference.fluid import FluidSweep
 from scrl.reference.linear import NumericalTroubleError, Status, best_point
 from scrl.reference.model import LinearModel
@@ -80,7 +80,7 @@ def _corners(
 
 
 def best_fluid_by_tangents(
-    fluid: FluidSweep, atoms: Atoms, *, time_limit_s: float = 60.0
+    fluid: FluidSweep, atoms: BoundedAtoms, *, time_limit_s: float = 60.0
 ) -> FluidOptimum:
     """Alternate: the best branch for the tangents so far, then exact tangents for that branch."""
     touch = first_touch(fluid)
@@ -110,7 +110,7 @@ def _slack(return_: float) -> float:
 def _touch_curve(
     fluid: FluidSweep,
     touch: Float[np.ndarray, "group tangent"],
-    atoms: Atoms,
+    atoms: BoundedAtoms,
     in_force: Int[np.ndarray, " chosen"],
     branch: Int[np.ndarray, " clause"],
 ) -> tuple[Float[np.ndarray, "group tangent"], BestTimes]:

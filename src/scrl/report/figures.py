@@ -21,7 +21,7 @@ from scrl.reference import Trade
 from scrl.report.allocation import draw_allocation
 from scrl.report.compare import Comparison
 from scrl.report.reading import by_seed
-from scrl.rules import AtomTable, told
+from scrl.rules import AtomTable, reading_of
 from scrl.runs.folder import RunFolder
 from scrl.training.result import TrainingResult
 from scrl.worlds.sweep.regions import RegionMap, colour_of, region_colours
@@ -141,7 +141,7 @@ def training_curves(result: TrainingResult) -> Figure:
     _draw_band(middle, by_seed(rows, "violation"), colour_of(3), "violation")
     middle.set_yscale("symlog", linthresh=1.0)
     middle.set_ylabel(f"violated by, {terms.unit}")
-    _draw_kappas(bottom, rows, told(terms.rules, folder.record.settings.get("told", "all")))
+    _draw_kappas(bottom, rows, reading_of(terms.rules, folder.record.reading))
     bottom.set_xlabel("round")
     top.set_title(
         f"{result.problem}, {result.method}: {result.satisfied} of {len(result.seeds)} seeds keep "
@@ -164,11 +164,11 @@ def _draw_return(axes: Axes, rows: Sequence[dict[str, Any]], result: TrainingRes
     axes.legend(frameon=False)
 
 
-def _draw_kappas(axes: Axes, rows: Sequence[dict[str, Any]], heard: AtomTable) -> None:
-    for index, atom in enumerate(heard.atoms[:MOST_KAPPAS]):
+def _draw_kappas(axes: Axes, rows: Sequence[dict[str, Any]], reading: AtomTable) -> None:
+    for index, atom in enumerate(reading.atoms[:MOST_KAPPAS]):
         _draw_band(axes, by_seed(rows, f"kappa/{index}"), colour_of(index), atom.show())
     axes.set_ylabel("kappa")
-    if heard.atoms:
+    if reading.atoms:
         axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 

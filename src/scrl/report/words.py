@@ -14,7 +14,7 @@ from scrl.rules import (
     Conventions,
     Formula,
     Implies,
-    Linear,
+    LinearExpression,
     Not,
     Or,
     Positive,
@@ -69,7 +69,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Teller:
+class RuleDescriber:
     """Says what densities do to formulas."""
 
     density: Mapping[str, float]
@@ -79,7 +79,7 @@ class Teller:
     """What the amounts of some regions count."""
 
     @classmethod
-    def of(cls, problem: Terms, density: Mapping[str, float]) -> Teller:
+    def of(cls, problem: Terms, density: Mapping[str, float]) -> RuleDescriber:
         """What densities do to the rules of a problem."""
         return cls(density, problem.rules.conventions, problem.tolerance, problem.unit_of)
 
@@ -205,7 +205,7 @@ class Teller:
             left, right, relation = right, left, mirror.get(relation, relation)
         return self._measured(left), self._bound(right), relation
 
-    def _measured(self, side: Linear) -> str:
+    def _measured(self, side: LinearExpression) -> str:
         names = [name for name, _ in side.terms]
         unit = self.unit_of(names)
         value = amount(self._value(side)) + ("" if unit == NEUTRAL else f" {unit}")
@@ -216,10 +216,10 @@ class Teller:
             return f"{', '.join(names[:-1])} and {names[-1]} together received {value}"
         return f"{_short(show_linear(side))} comes to {value}"
 
-    def _bound(self, side: Linear) -> str:
+    def _bound(self, side: LinearExpression) -> str:
         return amount(float(side.constant)) if side.is_constant else self._measured(side)
 
-    def _value(self, side: Linear) -> float:
+    def _value(self, side: LinearExpression) -> float:
         return self._sum(side.terms) + float(side.constant)
 
     def _sum(self, terms: Iterable[tuple[str, Fraction]]) -> float:

@@ -4,7 +4,7 @@ from scrl.rules.atoms import AtomTable
 from scrl.rules.build import Expression, average, d, implies, total
 from scrl.rules.conventions import Conventions
 from scrl.rules.errors import PlacedRuleError
-from scrl.rules.linear import Linear
+from scrl.rules.linear import LinearExpression
 from scrl.rules.meaning import holds
 from scrl.rules.normal import (
     AllOf,
@@ -20,7 +20,7 @@ from scrl.rules.normal import (
     negation_normal,
 )
 from scrl.rules.parse import parse
-from scrl.rules.readings import disjuncts, told
+from scrl.rules.readings import disjuncts, reading_of
 from scrl.rules.ruleset import Clause, Rule, RuleSet
 from scrl.rules.show import show
 from scrl.rules.syntax import (
@@ -48,7 +48,7 @@ __all__ = [
     "Expression",
     "Formula",
     "Implies",
-    "Linear",
+    "LinearExpression",
     "Not",
     "Or",
     "Origin",
@@ -71,8 +71,8 @@ __all__ = [
     "implies",
     "negation_normal",
     "parse",
+    "reading_of",
     "regions_of",
     "show",
-    "told",
     "total",
 ]

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import NoReturn, TypeAlias
 
 from scrl.errors import RuleError
-from scrl.rules.linear import Linear, Number, combine, product, quotient, region
+from scrl.rules.linear import LinearExpression, Number, combine, product, quotient, region
 from scrl.rules.show import show_linear
 from scrl.rules.syntax import Compare, Formula, Implies, Relation
 
@@ -16,7 +16,7 @@ from scrl.rules.syntax import Compare, Formula, Implies, Relation
 class Expression:
     """A linear expression that answers to Python's operators; a comparison gives a formula."""
 
-    linear: Linear
+    linear: LinearExpression
 
     # numpy must leave `np.float64(2) * d["S1"]` to us instead of making an array of objects.
     __array_ufunc__ = None
@@ -128,5 +128,5 @@ def _weighted(*parts: tuple[int, Operand]) -> Expression:
     return Expression(combine((Fraction(weight), _linear(part)) for weight, part in parts))
 
 
-def _linear(operand: Operand) -> Linear:
-    return operand.linear if isinstance(operand, Expression) else Linear((), operand)
+def _linear(operand: Operand) -> LinearExpression:
+    return operand.linear if isinstance(operand, Expression) else LinearExpression((), operand)

@@ -91,7 +91,7 @@ def checked_name(name: object) -> str:
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Linear:
+class LinearExpression:
     """sum of coefficient * density[region] + constant; merged, in order of first appearance."""
 
     terms: tuple[tuple[str, Fraction], ...]
@@ -109,12 +109,12 @@ class Linear:
         return not self.terms
 
 
-def region(name: str) -> Linear:
+def region(name: str) -> LinearExpression:
     """The density of one region."""
-    return Linear(((name, 1),))
+    return LinearExpression(((name, 1),))
 
 
-def combine(parts: Iterable[tuple[Fraction, Linear]]) -> Linear:
+def combine(parts: Iterable[tuple[Fraction, LinearExpression]]) -> LinearExpression:
     """The weighted sum of linear expressions."""
     merged: dict[str, Fraction] = {}
     constant = Fraction(0)
@@ -126,10 +126,10 @@ def combine(parts: Iterable[tuple[Fraction, Linear]]) -> Linear:
         else:
             merged.update(scaled.terms)
         constant = bounded(constant + scaled.constant)
-    return _fill(object.__new__(Linear), merged, constant)
+    return _fill(object.__new__(LinearExpression), merged, constant)
 
 
-def product(left: Linear, right: Linear) -> Linear:
+def product(left: LinearExpression, right: LinearExpression) -> LinearExpression:
     """left * right, where at most one of them holds a region."""
     if left.is_constant:
         return combine([(left.constant, right)])
@@ -138,12 +138,12 @@ def product(left: Linear, right: Linear) -> Linear:
     raise RuleError("not linear: a product of two regions")
 
 
-def quotient(left: Linear, right: Linear) -> Linear:
+def quotient(left: LinearExpression, right: LinearExpression) -> LinearExpression:
     """left / right, where right is a plain number."""
     return combine([(reciprocal(right), left)])
 
 
-def reciprocal(divisor: Linear) -> Fraction:
+def reciprocal(divisor: LinearExpression) -> Fraction:
     """1 / divisor, where the divisor is a plain number."""
     if not divisor.is_constant:
         raise RuleError("not linear: a division by a region")
@@ -152,9 +152,9 @@ def reciprocal(divisor: Linear) -> Fraction:
     return 1 / divisor.constant
 
 
-def _scaled(weight: Fraction, part: Linear) -> Linear:
+def _scaled(weight: Fraction, part: LinearExpression) -> LinearExpression:
     terms = {name: bounded(weight * coefficient) for name, coefficient in part.terms if weight}
-    return _fill(object.__new__(Linear), terms, bounded(weight * part.constant))
+    return _fill(object.__new__(LinearExpression), terms, bounded(weight * part.constant))
 
 
 def _add(merged: dict[str, Fraction], name: str, coefficient: Fraction) -> None:
@@ -166,7 +166,9 @@ def _add(merged: dict[str, Fraction], name: str, coefficient: Fraction) -> None:
         merged.pop(name, None)
 
 
-def _fill(linear: Linear, merged: dict[str, Fraction], constant: Fraction) -> Linear:
+def _fill(
+    linear: LinearExpression, merged: dict[str, Fraction], constant: Fraction
+) -> LinearExpression:
     object.__setattr__(linear, "terms", tuple(merged.items()))
     object.__setattr__(linear, "constant", constant)
     return linear

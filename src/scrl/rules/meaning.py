@@ -8,7 +8,7 @@ from typing import assert_never
 
 from scrl.errors import RuleError, did_you_mean
 from scrl.rules.conventions import DEFAULT, Conventions
-from scrl.rules.linear import Linear, Number, fraction
+from scrl.rules.linear import LinearExpression, Number, fraction
 from scrl.rules.syntax import And, Compare, Formula, Implies, Not, Or
 
 
@@ -65,7 +65,7 @@ def _compare_holds(
             assert_never(compare.relation)
 
 
-def _value(linear: Linear, density: Mapping[str, Number]) -> Fraction:
+def _value(linear: LinearExpression, density: Mapping[str, Number]) -> Fraction:
     terms = (coefficient * _density(name, density) for name, coefficient in linear.terms)
     return sum(terms, start=linear.constant)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias, assert_never
 
 from scrl.errors import TooLargeError
 from scrl.rules.conventions import DEFAULT, Conventions
-from scrl.rules.linear import Linear, Number, bounded, combine, exact, show_number
+from scrl.rules.linear import LinearExpression, Number, bounded, combine, exact, show_number
 from scrl.rules.show import show, show_sum
 from scrl.rules.syntax import And, Compare, Formula, Implies, Not, Or, Span
 
@@ -146,7 +146,7 @@ def _atoms(compare: Compare, context: _Context, positive: bool) -> Positive:
             assert_never(compare.relation)
 
 
-def _atom(difference: Linear, slack: Fraction, origin: Origin) -> Atom:
+def _atom(difference: LinearExpression, slack: Fraction, origin: Origin) -> Atom:
     """difference <= slack, with the constant moved to the right."""
     return Atom(tuple(sorted(difference.terms)), bounded(slack - difference.constant), origin)
 

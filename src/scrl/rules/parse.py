@@ -13,7 +13,7 @@ from lark import Lark, UnexpectedInput
 from scrl.errors import control_character, describe_control
 from scrl.rules.errors import Misplaced, PlacedRuleError, mistake, placed, unquoted
 from scrl.rules.syntax import Formula, Span
-from scrl.rules.transform import Actions, Piece, known_regions
+from scrl.rules.transform import FormulaTransformer, Piece, known_regions
 
 MAX_TEXT = 200_000
 """A rule's text has at most this many characters."""
@@ -72,7 +72,7 @@ def _read(text: str, regions: Collection[str] | None) -> Formula:
 def _parser() -> Lark:
     """The parser, built once, when the first rule is read."""
     grammar = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", lexer="basic", transformer=Actions())
+    return Lark(grammar, parser="lalr", lexer="basic", transformer=FormulaTransformer())
 
 
 def _check_limits(text: str) -> None:

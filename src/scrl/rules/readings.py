@@ -1,4 +1,4 @@
-"""What a method is told of the rules: all of them, one disjunct of each, one cost, or nothing.
+"""Readings of the rules, as methods are told them: all, one disjunct of each, one cost, nothing.
 
 SCRL takes rules as they are. Other methods cannot: a plain learner hears nothing of them, DCRL is
 given one disjunct of every rule, RCPO and CAL get a single cost.
@@ -18,7 +18,7 @@ from scrl.rules.ruleset import Clause, RuleSet
 _DISJUNCT = re.compile(r"disjunct-([1-9][0-9]{0,5})")
 
 
-def told(rule_set: RuleSet, reading: str) -> AtomTable:
+def reading_of(rule_set: RuleSet, reading: str) -> AtomTable:
     """The atoms of a reading: `all`, `nothing`, `cost`, or `disjunct-1`, `disjunct-2`, ..."""
     if reading == "all":
         return AtomTable.of(rule_set)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import assert_never
 
-from scrl.rules.linear import Linear, show_number
+from scrl.rules.linear import LinearExpression, show_number
 from scrl.rules.syntax import And, Compare, Formula, Implies, Not, Or
 
 KEYWORDS = (
@@ -61,7 +61,7 @@ def show(formula: Formula) -> str:
             assert_never(formula)
 
 
-def show_linear(linear: Linear) -> str:
+def show_linear(linear: LinearExpression) -> str:
     """The linear expression as text: S1 + 2*S4 - 1/3*S3 + 10."""
     constants = (linear.constant,) if linear.constant or not linear.terms else ()
     return show_sum(linear.terms, constants)

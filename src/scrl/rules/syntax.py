@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import ClassVar, Literal, TypeAlias, assert_never, cast, get_args
 
 from scrl.errors import RuleError
-from scrl.rules.linear import Linear, Number, exact
+from scrl.rules.linear import LinearExpression, Number, exact
 
 Relation: TypeAlias = Literal["<=", ">=", "<", ">", "=="]
 
@@ -50,9 +50,9 @@ class _Operators:
 class Compare(_Operators):
     """left relation right; an equality may carry a band: |left - right| <= band."""
 
-    left: Linear
+    left: LinearExpression
     relation: Relation
-    right: Linear
+    right: LinearExpression
     band: Fraction | None
     span: Span | None = field(compare=False)
 
@@ -60,9 +60,9 @@ class Compare(_Operators):
 
     def __init__(
         self,
-        left: Linear,
+        left: LinearExpression,
         relation: Relation,
-        right: Linear,
+        right: LinearExpression,
         band: Number | None = None,
         span: Span | None = None,
     ) -> None:

@@ -13,7 +13,7 @@ from lark import Token, Transformer
 
 from scrl.errors import RuleError, did_you_mean
 from scrl.rules.errors import Misplaced, printable
-from scrl.rules.linear import Linear, bounded, combine, read_number, reciprocal, region
+from scrl.rules.linear import LinearExpression, bounded, combine, read_number, reciprocal, region
 from scrl.rules.show import KEYWORDS, read_quoted, show_name
 from scrl.rules.syntax import And, Compare, Formula, Implies, Not, Or, Relation, Span
 
@@ -24,13 +24,13 @@ class Extremum(NamedTuple):
     """max(...) or min(...), before the comparison around it is known."""
 
     name: str
-    parts: tuple[Linear, ...]
+    parts: tuple[LinearExpression, ...]
 
 
 class Side(NamedTuple):
     """One side of a comparison, and where it stands in the text."""
 
-    value: Linear | Extremum
+    value: LinearExpression | Extremum
     span: Span
 
 
@@ -53,12 +53,12 @@ def _link(
     own_band = band if relation == "==" else None
     span = Span(left.span.start, own_band[1].end if own_band else right.span.end)
     match left.value, right.value:
-        case Linear() as low, Linear() as high:
+        case LinearExpression() as low, LinearExpression() as high:
             return Compare(low, relation, high, own_band[0] if own_band else None, span)
-        case Extremum(name, parts), Linear() as high:
+        case Extremum(name, parts), LinearExpression() as high:
             compares = [Compare(part, relation, high, None, span) for part in parts]
             return _extreme(name, relation, compares)
-        case Linear() as low, Extremum(name, parts):
+        case LinearExpression() as low, Extremum(name, parts):
             compares = [Compare(low, relation, part, None, span) for part in parts]
             return _extreme(name, _MIRROR[relation], compares)
         case _:
@@ -93,7 +93,7 @@ _RELATIONS: dict[str, Relation] = {
 class Piece(NamedTuple):
     """A value that was read, and where it stands."""
 
-    value: Linear | Extremum | Formula
+    value: LinearExpression | Extremum | Formula
     span: Span
 
 
@@ -120,33 +120,33 @@ def _placed(action: Callable[[Any, list[Child]], Any]) -> Callable[[Any, list[Ch
     return with_place
 
 
-def _placed_token(action: Callable[[Any, str], Linear]) -> Callable[[Any, Token], Piece]:
+def _placed_token(action: Callable[[Any, str], LinearExpression]) -> Callable[[Any, Token], Piece]:
     """The same for a single token."""
     on_children = _placed(lambda self, children: action(self, cast("str", children[0])))
     return lambda self, token: on_children(self, [token])
 
 
-class Actions(Transformer[Token, Piece]):
+class FormulaTransformer(Transformer[Token, Piece]):
     """One method for each alternative and valued token of grammar.lark; it keeps no state."""
 
     @_placed_token
-    def NUMBER(self, literal: str) -> Linear:  # noqa: N802 - lark finds it by the token's name
-        return Linear((), read_number(literal))
+    def NUMBER(self, literal: str) -> LinearExpression:  # noqa: N802 - lark finds it by the token's name
+        return LinearExpression((), read_number(literal))
 
     @_placed_token
-    def NAME(self, name: str) -> Linear:  # noqa: N802
+    def NAME(self, name: str) -> LinearExpression:  # noqa: N802
         return _known(str(name))
 
     @_placed_token
-    def QUOTED(self, quoted: str) -> Linear:  # noqa: N802
+    def QUOTED(self, quoted: str) -> LinearExpression:  # noqa: N802
         return _known(read_quoted(quoted))
 
     @_placed
-    def group(self, children: list[Child]) -> Linear | Extremum | Formula:
+    def group(self, children: list[Child]) -> LinearExpression | Extremum | Formula:
         return cast("Piece", children[1]).value
 
     @_placed
-    def call(self, children: list[Child]) -> Linear | Extremum:
+    def call(self, children: list[Child]) -> LinearExpression | Extremum:
         name, parts = str(children[0]), [_linear(part) for part in children[2::2]]
         if name in ("max", "min"):
             return Extremum(name, tuple(parts))
@@ -154,12 +154,12 @@ class Actions(Transformer[Token, Piece]):
         return combine((weight, part) for part in parts)
 
     @_placed
-    def sign(self, children: list[Child]) -> Linear:
+    def sign(self, children: list[Child]) -> LinearExpression:
         is_negative = sum(child == "-" for child in children[:-1]) % 2 == 1
         return combine([(Fraction(-1 if is_negative else 1), _linear(children[-1]))])
 
     @_placed
-    def product(self, children: list[Child]) -> Linear:
+    def product(self, children: list[Child]) -> LinearExpression:
         factor, linear = Fraction(1), None
         for operator, child in zip(("*", *children[1::2]), children[::2], strict=True):
             value = _linear(child)
@@ -168,10 +168,10 @@ class Actions(Transformer[Token, Piece]):
             else:
                 factor *= value.constant if operator == "*" else _reciprocal(value, child)
             bounded(factor)
-        return combine([(factor, linear or Linear((), 1))])
+        return combine([(factor, linear or LinearExpression((), 1))])
 
     @_placed
-    def sum(self, children: list[Child]) -> Linear:
+    def sum(self, children: list[Child]) -> LinearExpression:
         operators = ("+", *children[1::2])
         return combine(
             (Fraction(-1 if operator == "-" else 1), _linear(child))
@@ -208,7 +208,7 @@ class Actions(Transformer[Token, Piece]):
         return Implies(_formula(children[1]), _formula(children[3]))
 
 
-def _known(name: str) -> Linear:
+def _known(name: str) -> LinearExpression:
     """The density of a region that the world knows."""
     linear = region(name)
     known = known_regions.get()
@@ -221,15 +221,15 @@ def _known(name: str) -> Linear:
     )
 
 
-def _side(child: Child) -> Linear | Extremum:
-    return cast("Linear | Extremum", cast("Piece", child).value)
+def _side(child: Child) -> LinearExpression | Extremum:
+    return cast("LinearExpression | Extremum", cast("Piece", child).value)
 
 
 def _formula(child: Child) -> Formula:
     return cast("Formula", cast("Piece", child).value)
 
 
-def _linear(child: Child) -> Linear:
+def _linear(child: Child) -> LinearExpression:
     value = _side(child)
     if isinstance(value, Extremum):
         message = f"{value.name}(...) must stand alone on one side of a comparison"
@@ -237,13 +237,15 @@ def _linear(child: Child) -> Linear:
     return value
 
 
-def _only_region(found: Linear | None, factor: Linear, child: Child) -> Linear:
+def _only_region(
+    found: LinearExpression | None, factor: LinearExpression, child: Child
+) -> LinearExpression:
     if found is not None:
         raise Misplaced("not linear: a product of two regions", _span(child))
     return factor
 
 
-def _reciprocal(divisor: Linear, child: Child) -> Fraction:
+def _reciprocal(divisor: LinearExpression, child: Child) -> Fraction:
     try:
         return reciprocal(divisor)
     except RuleError as error:

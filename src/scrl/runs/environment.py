@@ -67,7 +67,7 @@ class EnvironmentTerms(Terms):
 
 
 @dataclass(frozen=True)
-class KeptEnvironment(EnvironmentTerms):
+class EnvironmentRecord(EnvironmentTerms):
     """What environment.json says: whoever drives in the environment again must make it anew."""
 
     environment: str
@@ -116,7 +116,7 @@ class KeptEnvironment(EnvironmentTerms):
         }
 
     @classmethod
-    def read(cls, path: Path) -> KeptEnvironment:
+    def read(cls, path: Path) -> EnvironmentRecord:
         """The same again from a file, checked."""
         found = read_json(path, _FIELDS)
         _check_actions(found["actions"], path)

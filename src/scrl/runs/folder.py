@@ -18,7 +18,7 @@ from typing import Any
 
 from scrl.files import make_folder, open_in_place, replacing
 from scrl.problems import Problem, load_file, save
-from scrl.runs.environment import KeptEnvironment
+from scrl.runs.environment import EnvironmentRecord
 from scrl.runs.events import EventFiles
 from scrl.runs.files import (
     Each,
@@ -44,7 +44,7 @@ from scrl.runs.serialisation import read_tree, write_tree
 
 __all__ = [
     "Checkpoint",
-    "KeptEnvironment",
+    "EnvironmentRecord",
     "RunError",
     "RunFolder",
     "RunRecord",
@@ -111,7 +111,7 @@ class RunFolder:
         problem: Problem | None,
         record: RunRecord,
         *,
-        environment: KeptEnvironment | None = None,
+        environment: EnvironmentRecord | None = None,
     ) -> RunFolder:
         """A new folder with the problem (if there is one) or the environment, and the record.
 
@@ -179,12 +179,12 @@ class RunFolder:
             self._problem = load_file(self.path / "problem.toml")
         return self._problem
 
-    def environment(self) -> KeptEnvironment | None:
+    def environment(self) -> EnvironmentRecord | None:
         """What is known of the environment that is trained in; none where it is a map."""
         path = self.path / "environment.json"
-        return KeptEnvironment.read(path) if path.is_file() else None
+        return EnvironmentRecord.read(path) if path.is_file() else None
 
-    def terms(self) -> Problem | KeptEnvironment:
+    def terms(self) -> Problem | EnvironmentRecord:
         """What is trained for, on a map or in an environment."""
         kept = self.environment()
         return self.problem() if kept is None else kept

@@ -50,6 +50,11 @@ class RunRecord:
     created: str
     """When the run was begun, in UTC."""
 
+    @property
+    def reading(self) -> str:
+        """What the method is told of the rules; `told` was its name in older folders."""
+        return self.settings.get("reading", self.settings.get("told", "all"))
+
     @classmethod
     def now(
         cls, problem: str, method: str, settings: Mapping[str, Any], seeds: Sequence[int]
@@ -85,7 +90,8 @@ class RunRecord:
 RECORD: Mapping[str, Any] = {
     **{field.name: str for field in dataclasses.fields(RunRecord)},
     "settings": {
-        "method?": str, "learner?": str, "penalty?": str, "told?": str, "settings?": dict,
+        "method?": str, "learner?": str, "penalty?": str, "reading?": str, "told?": str,
+        "settings?": dict,
         "worlds?": [str], "confidence?": int | float | None,
     },
     "seeds": [Range(int, 0, 2**32)],

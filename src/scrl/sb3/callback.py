@@ -87,7 +87,7 @@ class Snapshot(NamedTuple):
     """What observations `VecNormalize` knew then: the policy is used to those."""
 
 
-class Best(NamedTuple):
+class BestModel(NamedTuple):
     """The policy to hand out, and the kappa it was measured under."""
 
     measured: Measured
@@ -107,7 +107,7 @@ class KeepRules(BaseCallback):
         self.config = KeepingConfig(**settings)
         self.env = _ruled(env)
         self.history: list[Measured] = []
-        self.best: Best | None = None
+        self.best: BestModel | None = None
         self.evaluation: Evaluation | None = None
         """The policy that learning ended with, in episodes that had no part in choosing it."""
         self._next_move = 0
@@ -121,7 +121,7 @@ class KeepRules(BaseCallback):
             buffer = repricing(self.model.replay_buffer)
             buffer.attach(self.env.charges, sees_prices=self.env.sees_prices)
             self.model.replay_buffer = buffer
-        episodes = self.config.episodes if self.env.room.is_random else 1
+        episodes = self.config.episodes if self.env.measured_in.is_random else 1
         self._lanes = MeasuringLanes(self.env, episodes, self.config.seed)
         if not self._has_units:
             self._read_units(self._lanes.run_at_random(self.config.seed))
@@ -163,24 +163,24 @@ class KeepRules(BaseCallback):
             dict(zip(self.env.labels.names, density.tolist(), strict=True)),
             charges.violation(density, error),
             charges.kappa,
-            not (self.env.room.must_end and ran.is_truncated.any()),
+            not (self.env.measured_in.must_end and ran.is_truncated.any()),
         )
         self.history.append(seen)
         if seen.is_whole and (self.best is None or self._is_better(seen, self.best.measured)):
-            self.best = Best(seen, _snapshot(self.model))
+            self.best = BestModel(seen, _snapshot(self.model))
         self._log(seen)
         step = largest_step(charges.table.coefficients, charges.rate)
-        aim = config.inset * step + error
-        self._set_kappa(charges.moved(density, share * self._kappa_rate(ran), aim))
+        inset = config.inset * step + error
+        self._set_kappa(charges.moved(density, share * self._kappa_rate(ran), inset))
 
     def _read_units(self, ran: Episodes) -> None:
         """From a drive at random: what a step costs, and what it gives out.
 
         An untrained policy would not do: if it does nothing at all, a step seems to cost nothing.
         """
-        charges, room = self.env.charges, self.env.room
+        charges, measured_in = self.env.charges, self.env.measured_in
         charges.price_unit = ran.step_cost
-        charges.rate = ran.rate if room.rate is None else room.rate
+        charges.rate = ran.rate if measured_in.rate is None else measured_in.rate
         self._has_units = True
 
     def _kappa_rate(self, ran: Episodes) -> Float[np.ndarray, " atom"]:

@@ -1,6 +1,6 @@
 """What steps are charged under the present kappa, for batches of them, in plain arrays.
 
-The mechanism is that of `punish`; nothing of it is repeated here. Batches are compiled once for
+The penalty is that of `scrl.penalty`; nothing of it is repeated here. Batches are compiled once for
 each of their sizes, and cost nothing while every kappa is 0.
 """
 
@@ -34,10 +34,10 @@ class Charges:
         self.wobble = wobble
         self._random = np.random.default_rng(seed)
         self._atoms = Atoms.of(self.table)
-        mechanism = configure(penalty=penalty, settings=drawing).mechanism
-        self._update = jax.jit(mechanism.update)
-        self._charge = jax.jit(jax.vmap(mechanism.charge, in_axes=(None, 0, 0, 0)))
-        self._price = jax.jit(jax.vmap(mechanism.price, in_axes=(None, 0)))
+        functions = configure(penalty=penalty, settings=drawing).penalty_functions
+        self._update = jax.jit(functions.update)
+        self._charge = jax.jit(jax.vmap(functions.charge, in_axes=(None, 0, 0, 0)))
+        self._price = jax.jit(jax.vmap(functions.price, in_axes=(None, 0)))
 
     def kappas_around(self, count: int) -> Float[np.ndarray, "lane atom"]:
         """Kappas near the present one; with no wobble, the present one for all."""
@@ -54,9 +54,9 @@ class Charges:
         """
         if not self.kappa.any():
             return np.zeros(len(labels), np.float32)
-        luck = self._random.random((len(labels), len(self.table.members)), np.float32)
+        uniform = self._random.random((len(labels), len(self.table.members)), np.float32)
         served = (labels / self.rate).astype(np.float32)
-        return np.asarray(self._charge(self._atoms, kappas, served, luck))
+        return np.asarray(self._charge(self._atoms, kappas, served, uniform))
 
     def prices(self, kappas: Float[np.ndarray, "lane atom"]) -> Float[np.ndarray, "lane region"]:
         """What a step that serves one region alone earns, as a share of the price unit."""
@@ -68,10 +68,10 @@ class Charges:
         self,
         density: Float[np.ndarray, " region"],
         rate: Float[np.ndarray, " atom"],
-        aim: Float[np.ndarray, " atom"],
+        inset: Float[np.ndarray, " atom"],
     ) -> Float[np.ndarray, " atom"]:
         """Kappa after one move, aiming so far inside each bound."""
-        inside = eqx.tree_at(lambda atoms: atoms.bounds, self._atoms, self._atoms.bounds - aim)
+        inside = eqx.tree_at(lambda atoms: atoms.bounds, self._atoms, self._atoms.bounds - inset)
         return np.asarray(self._update(inside, self.kappa, density, rate), float)
 
     def standard_error(
@@ -81,8 +81,8 @@ class Charges:
         return standard_error(amounts @ self.table.coefficients.T)
 
     def violation(
-        self, density: Float[np.ndarray, " region"], aim: Float[np.ndarray, " atom"]
+        self, density: Float[np.ndarray, " region"], inset: Float[np.ndarray, " atom"]
     ) -> float:
-        """Cons.Vio with each bound drawn in by `aim`."""
-        signed = signed_violation(self.table.coefficients, self.table.bounds - aim, density)
+        """Cons.Vio with each bound drawn in by `inset`."""
+        signed = signed_violation(self.table.coefficients, self.table.bounds - inset, density)
         return float(clause_violation(self.table.listed, signed).sum())

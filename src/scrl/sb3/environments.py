@@ -39,7 +39,7 @@ def refuse_normalised(env: EnvSource) -> None:
 _MONITOR = f"{Monitor.__module__}:{Monitor.__name__}"
 
 
-def learning_room(env: EnvSource, worlds: int) -> VecEnv:
+def vectorised(env: EnvSource, worlds: int) -> VecEnv:
     """The vectorised environment that a model learns in; its episodes are recorded for SB3."""
     if isinstance(env, VecEnv):
         return env
@@ -114,7 +114,7 @@ def _no_way() -> ScrlError:
     )
 
 
-class Room:
+class MeasuringEnvironments:
     """Environments for measuring, and what is known of them."""
 
     def __init__(self, make: Make, labels: LabelSource | Labels | None) -> None:

@@ -60,7 +60,7 @@ class MeasuringLanes:
 
     def __init__(self, env: Ruled, count: int, seed: int) -> None:
         self._env = env
-        self._lanes: DummyVecEnv = env.room.many(count)
+        self._lanes: DummyVecEnv = env.measured_in.many(count)
         self._lanes.seed(seed)
 
     def run(self, model: BaseAlgorithm) -> Episodes:
@@ -103,8 +103,8 @@ class MeasuringLanes:
             if not is_on.any():
                 return Episodes(sums[0], amounts, *sums[1:])
         raise ScrlError(
-            f"{env.room.name}: an episode did not end within {LONGEST_EPISODE:,} steps; rules are "
-            "about whole episodes: give it a time limit (gymnasium.wrappers.TimeLimit)"
+            f"{env.measured_in.name}: an episode did not end within {LONGEST_EPISODE:,} steps; "
+            "rules are about whole episodes: give it a time limit (gymnasium.wrappers.TimeLimit)"
         )
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ def evaluate(
 
     Without `episodes`: 100, or one where chance plays no part.
     """
-    usual = DEFAULT_EPISODES if env.room.is_random else 1
+    usual = DEFAULT_EPISODES if env.measured_in.is_random else 1
     wanted = checked_episodes(usual if episodes is None else episodes)
     lanes = MeasuringLanes(env, min(wanted, SIDE_BY_SIDE), seed)
     rounds = -(-wanted // SIDE_BY_SIDE)
@@ -141,13 +141,13 @@ def evaluate(
     ran = together([lanes.run(model) for _ in range(rounds)]).first(wanted)
     lanes.close()
     return Evaluation(
-        problem=env.room.name,
+        problem=env.measured_in.name,
         policy=type(model).__name__,
-        unit=env.room.unit,
+        unit=env.measured_in.unit,
         return_=float(ran.return_.mean()),
         episodes=len(ran.return_),
         episodes_truncated=int(ran.is_truncated.sum()),
         steps=float(ran.steps.mean()),
-        is_horizon_an_end=not env.room.must_end,
+        is_horizon_an_end=not env.measured_in.must_end,
         **verdict(env.rules, ran.density, ran.amounts, tolerance),
     )

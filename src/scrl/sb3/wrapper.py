@@ -14,7 +14,13 @@ from scrl.errors import ScrlError
 from scrl.rules import RuleSet
 from scrl.rules.ruleset import Source
 from scrl.sb3.charges import Charges
-from scrl.sb3.environments import EnvSource, Room, learning_room, maker, refuse_normalised
+from scrl.sb3.environments import (
+    EnvSource,
+    MeasuringEnvironments,
+    maker,
+    refuse_normalised,
+    vectorised,
+)
 from scrl.sb3.replay import STEP
 
 
@@ -54,16 +60,18 @@ class Ruled(VecEnvWrapper):
             **drawing: `sharpness` and `is_netted`, see `scrl.training.config.PenaltyConfig`.
         """
         refuse_normalised(env)
-        self.room = Room(maker(env if measured_in is None else measured_in), labels)
-        venv = learning_room(env, worlds)
-        self.labels = self.room.labels
+        self.measured_in = MeasuringEnvironments(
+            maker(env if measured_in is None else measured_in), labels
+        )
+        venv = vectorised(env, worlds)
+        self.labels = self.measured_in.labels
         rule_set = rules if isinstance(rules, RuleSet) else RuleSet.of(rules, self.labels.names)
         if rule_set.regions != self.labels.names:
             raise ScrlError(
                 f"the rules are over {', '.join(rule_set.regions)}, the labels over "
                 f"{', '.join(self.labels.names)}"
             )
-        if self.room.observation_space != venv.observation_space:
+        if self.measured_in.observation_space != venv.observation_space:
             raise ScrlError(
                 "the environment for measuring sees something else than the one for learning: "
                 "wrappers that change observations belong into the environment, not around a VecEnv"

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from scrl.density import standard_error
-from scrl.learners import Eyes, Pricing, SeeingPolicy, SweepEyes
-from scrl.penalty import Atoms, Mechanism
+from scrl.learners import Encoder, Pricing, SweepEncoder, TrainedPolicy
+from scrl.penalty import Atoms, Penalty
 from scrl.policies import Action, Constant
-from scrl.rollout import Episode, Stretch, begin_worlds, gather, run_episode
+from scrl.rollout import Episode, Rollout, begin_worlds, collect, run_episode
 from scrl.training.config import LearningPlan
 from scrl.violation import AUTOMATIC_KAPPA_RATE, clause_violation, largest_step, signed_violation
 from scrl.worlds.sweep.world import SweepState, SweepWorld
@@ -44,9 +44,9 @@ class Task(eqx.Module):
     world: World
     rules: Atoms
     """The rules, by which people judge."""
-    told: Atoms
-    """What the method is told of them: kappa and the choice of the policy follow these."""
-    mechanism: Mechanism = eqx.field(static=True)
+    reading: Atoms
+    """What the method is told of them: kappa and the choice of the policy follow this reading."""
+    penalty: Penalty = eqx.field(static=True)
     tolerance: float = eqx.field(static=True)
     discount: float = eqx.field(static=True)
     is_random: bool = eqx.field(static=True)
@@ -59,7 +59,7 @@ class Measurement(NamedTuple):
     density: Float[Array, " region"]
     violation: Float[Array, ""]
     """Cons.Vio, with each bound drawn in by some standard errors where chance plays a part."""
-    told_violation: Float[Array, ""]
+    reading_violation: Float[Array, ""]
     """The same of what the method is told."""
     steps: Float[Array, ""]
     is_whole: Bool[Array, ""]
@@ -100,19 +100,19 @@ def judge(task: Task, ran: Episode, *, deviations: float = 0.0) -> Measurement:
         ran.return_.mean(),
         density,
         violation(task.rules),
-        violation(task.told),
+        violation(task.reading),
         ran.steps.mean(dtype=float),
         jnp.all(ran.is_terminated),
-        error(task.told),
+        error(task.reading),
     )
 
 
 class Best(NamedTuple):
     """The policy to hand out: the best that kept what the method is told, else the nearest."""
 
-    policy: SeeingPolicy
+    policy: TrainedPolicy
     kappa: Float[Array, " atom"]
-    told_violation: Float[Array, ""]
+    reading_violation: Float[Array, ""]
     violation: Float[Array, ""]
     return_: Float[Array, ""]
     iteration: Int[Array, ""]
@@ -122,7 +122,7 @@ class LoopState(NamedTuple):
     """What one seed carries from round to round."""
 
     learner: Any
-    eyes: Eyes
+    encoder: Encoder
     kappa: Float[Array, " atom"]
     kappa_rate: Float[Array, "*atoms"]
     """Beta before it shrinks from round to round: one number, or one for each atom."""
@@ -170,40 +170,42 @@ def begin_after(
     served = jnp.maximum(first.density / task.world.rate, 1.0)
     sees_prices = plan.loop.sees_prices
     sizes = [jnp.abs(first.return_)[None], *([served] if sees_prices else [])]
-    atoms = len(task.told.bounds)
-    eyes = SweepEyes(step_cost, jnp.concatenate(sizes), task.world.regions, sees_prices, atoms)
+    atoms = len(task.reading.bounds)
+    encoder = SweepEncoder(
+        step_cost, jnp.concatenate(sizes), task.world.regions, sees_prices, atoms
+    )
     rate = plan.loop.kappa_rate
     beta = (
         AUTOMATIC_KAPPA_RATE * step_cost / given_out if rate is None else jnp.asarray(rate, float)
     )
-    return untrained(plan, task, eyes, beta, keys=keys)
+    return untrained(plan, task, encoder, beta, keys=keys)
 
 
 def untrained(
     plan: LearningPlan,
     task: Task,
-    eyes: Eyes,
+    encoder: Encoder,
     beta: Float[Array, "*atoms"],
     *,
     keys: tuple[PRNGKeyArray, PRNGKeyArray, PRNGKeyArray],
 ) -> LoopState:
     """The state before the first round: untrained, kappa = 0, nothing found yet."""
     learner_key, loop_key, settle_key = keys
-    learner = plan.build(eyes, task.discount)
+    learner = plan.build(encoder, task.discount)
     state = learner.init(key=learner_key)
-    kappa = jnp.zeros(len(task.told.bounds))
-    policy = SeeingPolicy(learner.actor(state), eyes, jnp.zeros(task.world.regions))
+    kappa = jnp.zeros(len(task.reading.bounds))
+    policy = TrainedPolicy(learner.actor(state), encoder, jnp.zeros(task.world.regions))
     never = jnp.full((), jnp.inf, float)
     nothing = Best(policy, kappa, never, never, -never, jnp.zeros((), int))
     return LoopState(
-        state, eyes, kappa, beta, None, nothing, jnp.zeros((), int), loop_key, settle_key
+        state, encoder, kappa, beta, None, nothing, jnp.zeros((), int), loop_key, settle_key
     )
 
 
 def iterate(plan: LearningPlan, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
     """One round: measure the density, move kappa, drive, charge each step, improve the policy."""
     measure_key, wobble_key, drive_key, update_key, next_key = jax.random.split(state.key, 5)
-    loop, learner = plan.loop, plan.build(state.eyes, task.discount)
+    loop, learner = plan.loop, plan.build(state.encoder, task.discount)
     policy = present_policy(plan, task, state)
     episodes = loop.measured(is_random=task.is_random, is_learning=True)
     seen = measure(task, policy, episodes, deviations=loop.deviations, key=measure_key)
@@ -211,20 +213,20 @@ def iterate(plan: LearningPlan, task: Task, state: LoopState) -> tuple[LoopState
     kappas, prices = around(plan, task, state, key=wobble_key)
 
     def act(observation: Array, lane: Array, noise: Array) -> tuple[Array, Array]:
-        return learner.explore(state.learner, state.eyes.actor(observation, prices[lane]), noise)
+        return learner.explore(state.learner, state.encoder.actor(observation, prices[lane]), noise)
 
     world = cast(SweepWorld, task.world)
-    worlds, stretch = gather(
+    worlds, rollout = collect(
         world, act, cast(SweepState, state.worlds), steps=loop.steps, key=drive_key
     )
-    state, loss = improve(plan, task, state, stretch, kappas, key=update_key)
+    state, loss = improve(plan, task, state, rollout, kappas, key=update_key)
     return state._replace(worlds=worlds, key=next_key), metrics._replace(loss=loss)
 
 
 def settle(plan: LearningPlan, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
     """One round after the learning: the policy stays, kappa moves with shrinking steps.
 
-    All these rounds meet the same gusts: what is chosen among them is not chosen for its luck.
+    All these rounds meet the same gusts: what is chosen among them is not chosen for its uniform.
     """
     loop, policy = plan.loop, present_policy(plan, task, state)
     episodes = loop.measured(is_random=task.is_random, is_learning=False)
@@ -237,11 +239,11 @@ SETTLE_FROM, SETTLE_TO = 0.5, 0.02
 """Beta while kappa settles, as a share of that in the first round: from the first to the second."""
 
 
-def present_policy(plan: LearningPlan, task: Task, state: LoopState) -> SeeingPolicy:
+def present_policy(plan: LearningPlan, task: Task, state: LoopState) -> TrainedPolicy:
     """The policy without noise, under the present kappa."""
-    price = task.mechanism.price(task.told, state.kappa)
-    return SeeingPolicy(
-        plan.build(state.eyes, task.discount).actor(state.learner), state.eyes, price
+    price = task.penalty.price(task.reading, state.kappa)
+    return TrainedPolicy(
+        plan.build(state.encoder, task.discount).actor(state.learner), state.encoder, price
     )
 
 
@@ -258,21 +260,21 @@ def improve(
     plan: LearningPlan,
     task: Task,
     state: LoopState,
-    stretch: Stretch,
+    rollout: Rollout,
     kappas: Float[Array, "world atom"],
     *,
     key: PRNGKeyArray,
 ) -> tuple[LoopState, Float[Array, ""]]:
-    """Charge the steps of a stretch and learn from them; ends the round."""
+    """Charge the steps of a rollout and learn from them; ends the round."""
     progress = state.iteration / plan.loop.iterations
-    learned, loss = plan.build(state.eyes, task.discount).update(
-        state.learner, stretch, kappas, _pricing(plan, task, state), progress, key=key
+    learned, loss = plan.build(state.encoder, task.discount).update(
+        state.learner, rollout, kappas, _pricing(plan, task, state), progress, key=key
     )
     return state._replace(learner=learned, iteration=state.iteration + 1), loss
 
 
 def _pricing(plan: LearningPlan, task: Task, state: LoopState) -> Pricing:
-    return Pricing(task.told, state.kappa, task.mechanism, plan.loop.wobble, task.world.rate)
+    return Pricing(task.reading, state.kappa, task.penalty, plan.loop.wobble, task.world.rate)
 
 
 def _kappa_rate(
@@ -291,21 +293,21 @@ def move(
     plan: LearningPlan,
     task: Task,
     state: LoopState,
-    policy: SeeingPolicy,
+    policy: TrainedPolicy,
     seen: Measurement,
     *,
     is_learning: bool = True,
 ) -> tuple[LoopState, Metrics]:
     """Remember the measured policy if it is the best, and move kappa by what was seen."""
     found = Best(
-        policy, state.kappa, seen.told_violation, seen.violation, seen.return_, state.iteration
+        policy, state.kappa, seen.reading_violation, seen.violation, seen.return_, state.iteration
     )
     best = _better(task, state.best, found, seen)
-    step = largest_step(task.told.coefficients, task.world.rate)
-    aim = plan.loop.inset * step + plan.loop.deviations * seen.error
-    inside = eqx.tree_at(lambda atoms: atoms.bounds, task.told, task.told.bounds - aim)
+    step = largest_step(task.reading.coefficients, task.world.rate)
+    inset = plan.loop.inset * step + plan.loop.deviations * seen.error
+    inside = eqx.tree_at(lambda atoms: atoms.bounds, task.reading, task.reading.bounds - inset)
     rate = _kappa_rate(plan, state, is_learning=is_learning)
-    kappa = task.mechanism.update(inside, state.kappa, seen.density, rate)
+    kappa = task.penalty.update(inside, state.kappa, seen.density, rate)
     metrics = Metrics(
         seen.return_, seen.density, seen.violation, seen.steps, state.kappa,
         jnp.zeros(()), best.return_, best.violation,
@@ -315,11 +317,11 @@ def move(
 
 def _better(task: Task, old: Best, found: Best, seen: Measurement) -> Best:
     """The better of the best so far and what was found: what is told first, then return."""
-    is_kept, was_kept = (each.told_violation <= task.tolerance for each in (found, old))
+    is_kept, was_kept = (each.reading_violation <= task.tolerance for each in (found, old))
     is_better = jnp.where(
         is_kept & was_kept,
         found.return_ > old.return_,
-        found.told_violation < old.told_violation,
+        found.reading_violation < old.reading_violation,
     )
     is_better = (is_better | (is_kept & ~was_kept)) & seen.is_whole
     is_better &= jnp.isfinite(found.return_)

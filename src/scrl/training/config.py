@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from scrl.errors import ScrlError, did_you_mean
-from scrl.learners import LEARNERS, Eyes, Learner, NetworkConfig
-from scrl.penalty import MECHANISMS, Mechanism, netting, scrl
+from scrl.learners import LEARNERS, Encoder, Learner, NetworkConfig
+from scrl.penalty import PENALTIES, Penalty, netting, scrl
 from scrl.settings import check_settings, setting
 from scrl.training.methods import METHODS, Method, find_method
 
@@ -99,12 +99,12 @@ class LearningPlan(NamedTuple):
     learner: str
     settings: NetworkConfig
 
-    def build(self, eyes: Eyes, discount: float) -> Learner:
+    def build(self, encoder: Encoder, discount: float) -> Learner:
         """The learner; without a discount of its own it takes this one, the task's."""
         settings = self.settings
         if settings.discount is None:
             settings = replace(settings, discount=discount)
-        return LEARNERS[self.learner].make(settings, eyes)
+        return LEARNERS[self.learner].make(settings, encoder)
 
 
 class MethodError(ScrlError):
@@ -156,7 +156,7 @@ class TrainingConfig:
     method: str
     learner: str
     penalty: str
-    told: str
+    reading: str
     penalty_settings: PenaltyConfig
     loop: LoopConfig
     learner_settings: NetworkConfig
@@ -166,8 +166,9 @@ class TrainingConfig:
         return LearningPlan(self.loop, self.learner, self.learner_settings)
 
     @property
-    def mechanism(self) -> Mechanism:
-        return _mechanism(self.penalty, self.penalty_settings)
+    def penalty_functions(self) -> Penalty:
+        """What the penalty does, as functions."""
+        return _penalty_functions(self.penalty, self.penalty_settings)
 
     def to_json(self) -> dict[str, Any]:
         """Names and every setting, flat."""
@@ -179,24 +180,25 @@ class TrainingConfig:
             "method": self.method,
             "learner": self.learner,
             "penalty": self.penalty,
-            "told": self.told,
+            "reading": self.reading,
             "settings": settings,
         }
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> TrainingConfig:
         """The same again from what `to_json` wrote."""
-        method, learner, penalty, told = (
-            document.get(key) for key in ("method", "learner", "penalty", "told")
-        )
+        method, learner, penalty = (document.get(key) for key in ("method", "learner", "penalty"))
+        reading = document.get("reading", document.get("told"))  # its name until version 0.2
         settings = document.get("settings", {})
-        return configure(method, learner=learner, penalty=penalty, told=told, settings=settings)
+        return configure(
+            method, learner=learner, penalty=penalty, reading=reading, settings=settings
+        )
 
 
 @cache
-def _mechanism(penalty: str, settings: PenaltyConfig) -> Mechanism:
+def _penalty_functions(penalty: str, settings: PenaltyConfig) -> Penalty:
     """The same object for the same settings: compiled code is found again by it."""
-    found = scrl(settings.sharpness) if penalty == "scrl" else MECHANISMS[penalty]()
+    found = scrl(settings.sharpness) if penalty == "scrl" else PENALTIES[penalty]()
     return netting(found) if settings.is_netted else found
 
 
@@ -205,7 +207,7 @@ def configure(  # noqa: PLR0913 (one for each thing that a user may want to say)
     *,
     learner: str | None = None,
     penalty: str | None = None,
-    told: str | None = None,
+    reading: str | None = None,
     preset: str | None = None,
     steps: int | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -224,8 +226,8 @@ def configure(  # noqa: PLR0913 (one for each thing that a user may want to say)
     given = {**chosen.settings, **PRESETS[_known(preset or "default", PRESETS, "preset")]}
     preferred = given.pop("learner", chosen.learner)
     learner = _known(learner or preferred, LEARNERS, "learner")
-    penalty = _known(penalty or chosen.penalty, MECHANISMS, "penalty")
-    told = told or _told(chosen, penalty)
+    penalty = _known(penalty or chosen.penalty, PENALTIES, "penalty")
+    reading = reading or _reading(chosen, penalty)
     config = LEARNERS[learner].config
     known = _fields(PenaltyConfig) | _fields(LoopConfig) | _fields(config)
     # A preset speaks to all learners: what this one does not know is left out.
@@ -244,7 +246,7 @@ def configure(  # noqa: PLR0913 (one for each thing that a user may want to say)
             "there would be nothing to learn from"
         )
     return TrainingConfig(
-        method, learner, penalty, told, PenaltyConfig(**_of(PenaltyConfig, given)), loop,
+        method, learner, penalty, reading, PenaltyConfig(**_of(PenaltyConfig, given)), loop,
         learner_settings,
     )  # fmt: skip
 
@@ -297,9 +299,9 @@ def _method(name: str) -> Method:
     return found
 
 
-def _told(method: Method, penalty: str) -> str:
+def _reading(method: Method, penalty: str) -> str:
     """What the method is told; one that was given a penalty it does not have by itself: all."""
-    return "all" if method.told == "nothing" and penalty != method.penalty else method.told
+    return "all" if method.reading == "nothing" and penalty != method.penalty else method.reading
 
 
 def _known(name: str, table: Mapping[str, Any], what: str) -> str:

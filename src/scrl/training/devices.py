@@ -23,7 +23,7 @@ from jaxtyping import PRNGKeyArray
 from scrl.learners import LEARNERS
 from scrl.penalty import Atoms
 from scrl.problems import Problem
-from scrl.rules import told
+from scrl.rules import reading_of
 from scrl.training.algorithm import LoopState, Metrics, Task, begin, iterate, settle
 from scrl.training.config import LearningPlan, TrainingConfig
 
@@ -35,8 +35,8 @@ def task_of(problem: Problem, config: TrainingConfig) -> Task:
     return Task(
         problem.world,
         Atoms.of(problem.atoms),
-        Atoms.of(told(problem.rules, config.told)),
-        config.mechanism,
+        Atoms.of(reading_of(problem.rules, config.reading)),
+        config.penalty_functions,
         problem.tolerance,
         problem.discount,
         problem.is_random,
@@ -45,18 +45,18 @@ def task_of(problem: Problem, config: TrainingConfig) -> Task:
 
 def shape_of(plan: LearningPlan, task: Task) -> Any:
     """Tasks for which this is the same can run side by side: all is alike but atoms and clauses."""
-    bare = eqx.tree_at(lambda task: (task.rules, task.told), task, (None, None))
+    bare = eqx.tree_at(lambda task: (task.rules, task.reading), task, (None, None))
     leaves, structure = jax.tree.flatten(bare)
-    told = task.told.shape if LEARNERS[plan.learner].has_multipliers else None
-    return plan, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves), told
+    atoms = task.reading.shape if LEARNERS[plan.learner].has_multipliers else None
+    return plan, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves), atoms
 
 
 def side_by_side(tasks: Sequence[Task]) -> Task:
     """Tasks of one shape as one, with the task as the first axis of every array."""
     padded = [
-        eqx.tree_at(lambda each: (each.rules, each.told), task, (rules, of_told))
-        for task, rules, of_told in zip(
-            tasks, _alike([task.rules for task in tasks]), _alike([task.told for task in tasks]),
+        eqx.tree_at(lambda each: (each.rules, each.reading), task, (rules, of_reading))
+        for task, rules, of_reading in zip(
+            tasks, _alike([task.rules for task in tasks]), _alike([task.reading for task in tasks]),
             strict=True,
         )
     ]  # fmt: skip
@@ -89,13 +89,13 @@ class Rounds:
     def __init__(self, plan: LearningPlan, tasks: Sequence[Task], seeds: Sequence[int]) -> None:
         self.plan = plan
         self.seeds = tuple(seeds)
-        self.atoms = tuple(task.told.shape[0] for task in tasks)
+        self.atoms = tuple(task.reading.shape[0] for task in tasks)
         self.mesh = mesh_for(len(self.seeds), len(tasks))
-        self._room = tuple(
+        self._counts = tuple(
             _multiple(count, self.mesh.shape[axis])
             for count, axis in ((len(self.seeds), "seed"), (len(tasks), "task"))
         )
-        whole = [*tasks, *[tasks[-1]] * (self._room[1] - len(tasks))]
+        whole = [*tasks, *[tasks[-1]] * (self._counts[1] - len(tasks))]
         self.tasks = jax.device_put(side_by_side(whole), NamedSharding(self.mesh, BY_TASK))
 
     def begin(self) -> LoopState:
@@ -130,10 +130,10 @@ class Rounds:
 
     def actor(self, state: LoopState, task: int) -> Any:
         """The networks that drive in one task, of all seeds."""
-        first, eyes = (
-            jax.tree.map(lambda leaf: leaf[0], each) for each in (self.tasks, state.eyes)
+        first, encoder = (
+            jax.tree.map(lambda leaf: leaf[0], each) for each in (self.tasks, state.encoder)
         )
-        of_all = self.plan.build(eyes, first.discount).actor(state.learner)
+        of_all = self.plan.build(encoder, first.discount).actor(state.learner)
         return self._of_task(of_all, task)
 
     def own(self, metrics: Metrics, task: int) -> Metrics:
@@ -151,7 +151,7 @@ class Rounds:
 
     def whole(self, parts: Sequence[LoopState]) -> LoopState:
         """The opposite of `part`: the states of all tasks as one."""
-        most = self.tasks.told.bounds.shape[1]
+        most = self.tasks.reading.bounds.shape[1]
 
         def padded(part: LoopState) -> list[Any]:
             def wide(kappa: Any) -> Any:
@@ -174,9 +174,9 @@ class Rounds:
         """Arrays with a row per seed and task, filled up, on the devices of their seeds."""
 
         def filled(leaf: Any) -> Any:
-            for axis, room in enumerate(self._room):
+            for axis, count in enumerate(self._counts):
                 last = jax.lax.slice_in_dim(leaf, leaf.shape[axis] - 1, leaf.shape[axis], axis=axis)
-                leaf = jnp.concatenate([leaf, *[last] * (room - leaf.shape[axis])], axis=axis)
+                leaf = jnp.concatenate([leaf, *[last] * (count - leaf.shape[axis])], axis=axis)
             return leaf
 
         sharding = NamedSharding(self.mesh, BY_SEED_AND_TASK)

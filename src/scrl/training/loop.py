@@ -28,7 +28,7 @@ from scrl.training.algorithm import LoopState, Metrics
 from scrl.training.devices import Rounds, TaskRounds
 from scrl.training.progress import Watcher
 from scrl.training.result import TrainingResult
-from scrl.training.run import Underway
+from scrl.training.run import TrainingRun
 
 CHECKPOINT_EVERY_S = 20.0
 
@@ -53,7 +53,7 @@ class StoppedTrainingError(KeyboardInterrupt):
 
 
 @contextmanager
-def keeping_account(folder: RunFolder, *, is_new: bool) -> Iterator[None]:
+def explaining_interruption(folder: RunFolder, *, is_new: bool) -> Iterator[None]:
     """Training that ends before its time says what is saved, and where.
 
     A new run folder in which nothing is saved is removed.
@@ -81,8 +81,8 @@ def _what_is_kept(folder: RunFolder, *, is_new: bool) -> tuple[str, Path | None]
     return f"nothing was saved yet, and {folder.path} is removed", None
 
 
-def run_together(
-    runs: Sequence[Underway],
+def train_side_by_side(
+    runs: Sequence[TrainingRun],
     watch: Watcher | None = None,
     *,
     is_stopped: Callable[[], bool] = lambda: False,
@@ -92,15 +92,15 @@ def run_together(
     `is_stopped` is asked after each round: who cannot press Ctrl-C here may stop the runs so.
     """
     rounds = Rounds(runs[0].config.plan, [run.task() for run in runs], runs[0].seeds)
-    return Together(runs, rounds, watch, is_stopped).run()
+    return TrainingLoop(runs, rounds, watch, is_stopped).run()
 
 
-class Together:
+class TrainingLoop:
     """Some runs and their common state."""
 
     def __init__(
         self,
-        runs: Sequence[Underway],
+        runs: Sequence[TrainingRun],
         rounds: TaskRounds,
         watch: Watcher | None,
         is_stopped: Callable[[], bool] = lambda: False,
@@ -153,7 +153,7 @@ class Together:
                 run.begun(_first_steps(part) if counted is None else counted)
         return self.rounds.whole(parts) if any(run.done for run in self.runs) else fresh
 
-    def _round(self, state: LoopState) -> tuple[LoopState, list[tuple[Underway, Metrics]]]:
+    def _round(self, state: LoopState) -> tuple[LoopState, list[tuple[TrainingRun, Metrics]]]:
         """One more round of those that have done the fewest, and what they saw."""
         now = min(run.done for run in self.runs)
         is_behind = [run.done == now for run in self.runs]
@@ -179,8 +179,8 @@ class Together:
 
 def _first_steps(state: LoopState) -> int:
     """Steps of the drive from which the units were read, of all seeds: its return by its mean."""
-    eyes = state.eyes
-    steps = np.asarray(eyes.channel_unit)[:, 0] / np.asarray(eyes.price_unit)
+    encoder = state.encoder
+    steps = np.asarray(encoder.channel_unit)[:, 0] / np.asarray(encoder.price_unit)
     return int(np.round(steps).sum())
 
 

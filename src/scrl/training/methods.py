@@ -14,8 +14,8 @@ class Method(NamedTuple):
     learner: str
     penalty: str
     sentence: str
-    told: str = "all"
-    """A reading of the rules, see `scrl.rules.told`."""
+    reading: str = "all"
+    """What it is told of the rules, see `scrl.rules.reading_of`."""
     settings: Mapping[str, Any] = MappingProxyType({})
     """What differs from the learner's and the loop's defaults."""
 
@@ -52,7 +52,7 @@ def find_method(name: str) -> Method | None:
     if found is None:
         return None
     return METHODS["dcrl-1"]._replace(
-        sentence=f"disjunct {found[1]} of every rule", told=f"disjunct-{found[1]}"
+        sentence=f"disjunct {found[1]} of every rule", reading=f"disjunct-{found[1]}"
     )
 
 

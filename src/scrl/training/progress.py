@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from scrl.problems import Terms
-from scrl.rules import told
+from scrl.rules import reading_of
 from scrl.terminal import LINE_EVERY_S, STOPPING, table
 from scrl.training.algorithm import Metrics
 from scrl.training.config import TrainingConfig
@@ -60,7 +60,7 @@ class TrainingProgressBar:
         self.row = self.bar.add_task("compiling", total=None, done="", speed="")
         self.live = Live(self.bar, console=out, refresh_per_second=4, transient=True)
         self.first: tuple[float, int] | None = None
-        self.told = -math.inf
+        self.last_line_s = -math.inf
 
     def __enter__(self) -> TrainingProgressBar:
         if self.out.is_terminal:
@@ -84,8 +84,8 @@ class TrainingProgressBar:
         )
         if self.out.is_terminal:
             self.live.update(Group(self.bar, summary(now), atom_table(now)))
-        elif time.monotonic() - self.told > LINE_EVERY_S:
-            self.told = time.monotonic()
+        elif time.monotonic() - self.last_line_s > LINE_EVERY_S:
+            self.last_line_s = time.monotonic()
             self.out.print(f"{share}: {summary(now)}", soft_wrap=True)
 
     def starting(self) -> None:
@@ -124,15 +124,16 @@ def summary(now: TrainingProgress) -> str:
 def atom_table(now: TrainingProgress) -> Table:
     """What each atom compares, now, with its bound and kappa; means over the seeds.
 
-    The atoms of the rules, then those that the method is told instead; no kappa: not told.
+    The atoms of the rules, then those of the reading that the method is
+    given instead. An atom without a kappa is not part of that reading.
     """
-    rules, heard = now.problem.atoms, told(now.problem.rules, now.config.told)
-    kappa_of = dict(zip(heard.atoms, np.asarray(now.metrics.kappa).mean(axis=0), strict=True))
+    rules, reading = now.problem.atoms, reading_of(now.problem.rules, now.config.reading)
+    kappa_of = dict(zip(reading.atoms, np.asarray(now.metrics.kappa).mean(axis=0), strict=True))
     shown = table("rule", "asks for", ">now", ">bound", ">kappa", ">seeds inside")
     rows = [*zip(rules.atoms, rules.coefficients, rules.bounds, strict=True)]
     rows += [
         row
-        for row in zip(heard.atoms, heard.coefficients, heard.bounds, strict=True)
+        for row in zip(reading.atoms, reading.coefficients, reading.bounds, strict=True)
         if row[0] not in rules.atoms
     ]
     for atom, coefficients, bound in rows[:MOST_ATOMS]:
@@ -140,7 +141,7 @@ def atom_table(now: TrainingProgress) -> Table:
         side = np.asarray(now.metrics.density, float) @ coefficients
         inside = side <= bound + now.problem.tolerance
         shown.add_row(
-            escape(atom.origin.rule or "(told)"),
+            escape(atom.origin.rule or "(reading_of)"),
             escape(atom.show()),
             f"{sign * side.mean():,.1f}",
             f"{sign * bound:,.1f}",

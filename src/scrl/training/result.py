@@ -14,7 +14,7 @@ from jaxtyping import PRNGKeyArray
 
 from scrl.errors import PolicyError
 from scrl.evaluation import Evaluation, evaluate
-from scrl.learners import SeeingPolicy
+from scrl.learners import TrainedPolicy
 from scrl.problems import Problem
 from scrl.problems.problem import MOST_SHOWN, html_table
 from scrl.rules import AtomTable, RuleSet
@@ -71,10 +71,10 @@ def overpriced(rules: RuleSet, found: Evaluation, price: Any) -> tuple[str, ...]
     if not np.any(price) or not is_kept_by_far(table, list(found.density.values())):
         return ()
     paid = zip(table.regions, np.ravel(price).tolist(), strict=True)
-    told = ", ".join(f"{name} {each:+.3g}" for name, each in paid if each)
+    prices = ", ".join(f"{name} {each:+.3g}" for name, each in paid if each)
     return (
-        f"every rule is kept by far, and yet the policy acts as if steps were priced ({told}): its "
-        "return may be worse than the rules ask for. Compare with penalty='none', and try a "
+        f"every rule is kept by far, and yet the policy acts as if steps were priced ({prices}): "
+        "its return may be worse than the rules ask for. Compare with penalty='none', and try a "
         "smaller kappa_rate or more iterations",
     )
 
@@ -218,7 +218,7 @@ REPORT_EPISODES = 1_000
 """Episodes behind a result where chance plays a part; else one tells everything."""
 
 
-def load_policy(run: Path | str, seed: int | None = None) -> SeeingPolicy:
+def load_policy(run: Path | str, seed: int | None = None) -> TrainedPolicy:
     """The policy that a run on a map ended with: that of a seed, or of the best one."""
     folder = RunFolder.open(run)
     index = seed_index(folder, seed)
@@ -279,19 +279,19 @@ def config_of(folder: RunFolder) -> TrainingConfig:
         return TrainingConfig.from_json(folder.record.settings)
 
 
-def _policies_like(folder: RunFolder) -> SeeingPolicy:
+def _policies_like(folder: RunFolder) -> TrainedPolicy:
     """The shapes of the policies of all seeds, without training."""
     config = config_of(folder)
     task = task_of(folder.problem(), config)
     number = jax.ShapeDtypeStruct((), float)
     amounts, errors = (
         jax.ShapeDtypeStruct((count,), float)
-        for count in (task.world.regions, len(task.told.bounds))
+        for count in (task.world.regions, len(task.reading.bounds))
     )
     whole = jax.ShapeDtypeStruct((), bool)
     first = Measurement._make([number, amounts, number, number, number, whole, errors])
 
-    def policy(first: Measurement, key: PRNGKeyArray) -> SeeingPolicy:
+    def policy(first: Measurement, key: PRNGKeyArray) -> TrainedPolicy:
         return begin_after(config.plan, task, first, keys=(key, key, key)).best.policy
 
     seeds = len(folder.record.seeds)
@@ -301,12 +301,12 @@ def _policies_like(folder: RunFolder) -> SeeingPolicy:
     )
 
 
-def report(problem: Problem, policy: SeeingPolicy, seed: int, name: str) -> Evaluation:
+def report(problem: Problem, policy: TrainedPolicy, seed: int, name: str) -> Evaluation:
     """What a trained policy does in episodes that had no part in choosing it."""
     episodes = REPORT_EPISODES if problem.world_spec.is_random else 1
     return evaluate(problem, policy, episodes=episodes, seed=REPORT_SEED + seed, name=name)
 
 
-def seed_policy(policies: SeeingPolicy, index: int) -> SeeingPolicy:
+def seed_policy(policies: TrainedPolicy, index: int) -> TrainedPolicy:
     """The policy of one seed out of those of all."""
     return jax.tree.map(lambda leaf: leaf[index], policies)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from scrl.errors import ScrlError
 from scrl.evaluation import Evaluation
-from scrl.learners import SeeingPolicy
+from scrl.learners import TrainedPolicy
 from scrl.problems import Problem, Terms
 from scrl.runs.folder import RunFolder
 from scrl.training.algorithm import LoopState, Metrics, Task
@@ -33,16 +33,16 @@ class DivergedError(ScrlError):
     """Numbers grew beyond all bounds; the last good checkpoint, if there is one, is kept."""
 
 
-class Judge(NamedTuple):
+class Evaluator(NamedTuple):
     """Who says in the end how good policies are."""
 
-    report: Callable[[Any, SeeingPolicy, int, str], Evaluation]
+    report: Callable[[Any, TrainedPolicy, int, str], Evaluation]
     """(problem, policy, seed, name) -> what it does in episodes that did not choose it."""
     reference: Callable[[Any], float | None]
     """(problem) -> the best possible return; none where nobody knows."""
 
 
-class Underway:
+class TrainingRun:
     """One problem, one method and its seeds, on the way to a result."""
 
     def __init__(
@@ -50,10 +50,10 @@ class Underway:
         problem: Terms,
         config: TrainingConfig,
         folder: RunFolder,
-        judge: Judge | None = None,
+        judge: Evaluator | None = None,
     ) -> None:
         self.problem, self.config, self.folder = problem, config, folder
-        self._judge = judge or Judge(report, _reference_return)
+        self._judge = judge or Evaluator(report, _reference_return)
         self.seeds = folder.record.seeds
         self.done = 0
         """Rounds done."""
@@ -65,7 +65,7 @@ class Underway:
         """Mean steps of an episode in the last round, summed over the seeds."""
 
     @classmethod
-    def again(cls, folder: RunFolder) -> Underway:
+    def again(cls, folder: RunFolder) -> TrainingRun:
         """A run as its folder has it."""
         return cls(folder.problem(), config_of(folder), folder)
 
@@ -149,7 +149,7 @@ class Underway:
             self.env_steps, self.wall_s, metrics,
         )  # fmt: skip
 
-    def finish(self, policies: SeeingPolicy) -> TrainingResult:
+    def finish(self, policies: TrainedPolicy) -> TrainingResult:
         """Evaluate the chosen policies of all seeds and write the result."""
         self.folder.save_policy(policies)
         reference = self._judge.reference(self.problem)
@@ -201,7 +201,7 @@ class Underway:
             ]
         )
 
-    def _seed_result(self, policy: SeeingPolicy, seed: int, reference: float | None) -> SeedResult:
+    def _seed_result(self, policy: TrainedPolicy, seed: int, reference: float | None) -> SeedResult:
         found = self._judge.report(self.problem, policy, seed, self.config.method)
         gap = None if reference is None else (reference - found.return_) / abs(reference)
         return SeedResult(seed, found, gap, overpriced(self.problem.rules, found, policy.price))

@@ -14,7 +14,7 @@ from gymnasium.utils.env_checker import check_env
 import scrl
 from scrl.problems import builtin_names
 from scrl.worlds.sweep.gym import SweepEnv
-from scrl.worlds.sweep.spec import Route, SweepSpec
+from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle, Wind
 
 
@@ -52,7 +52,7 @@ def test_full_throttle_takes_835_steps() -> None:
 
 
 def test_the_horizon_truncates(strip: SweepSpec) -> None:
-    env = SweepEnv(dataclasses.replace(strip, route=Route(horizon_steps=2)))
+    env = SweepEnv(dataclasses.replace(strip, route=SweepRoute(horizon_steps=2)))
     env.reset(seed=0)
     assert env.step(np.array([0.0]))[2:4] == (False, False)
     assert env.step(np.array([0.0]))[2:4] == (False, True)

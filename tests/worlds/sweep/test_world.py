@@ -15,7 +15,7 @@ import pytest
 from scrl.errors import ProblemError
 from scrl.problems import load
 from scrl.worlds.sweep.regions import from_labels, from_masks
-from scrl.worlds.sweep.spec import Route, SweepSpec, service_table
+from scrl.worlds.sweep.spec import SweepRoute, SweepSpec, service_table
 from scrl.worlds.sweep.vehicle import Vehicle, Wind
 from scrl.worlds.sweep.world import SweepWorld
 
@@ -57,7 +57,7 @@ def test_the_step_past_the_end_terminates_and_serves_nothing(strip: SweepSpec) -
 
 
 def test_the_horizon_truncates_and_does_not_terminate(strip: SweepSpec) -> None:
-    world = SweepWorld.from_spec(dataclasses.replace(strip, route=Route(horizon_steps=1)))
+    world = SweepWorld.from_spec(dataclasses.replace(strip, route=SweepRoute(horizon_steps=1)))
     after = world.transition(world.initial(key=jax.random.key(0)), jnp.ones(()))
     assert bool(world.is_truncated(after))
     assert not bool(world.is_terminal(after))

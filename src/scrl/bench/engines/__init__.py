@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Protocol
 
 from scrl.bench.packing import Job
-from scrl.bench.progress import Teller
+from scrl.bench.progress import ProgressCounter
 from scrl.errors import ScrlError, did_you_mean
 
 
@@ -28,7 +28,7 @@ class Engine(Protocol):
     """Trains jobs to their end and tells of it; at most `at_once` of them in one call."""
 
     def __call__(
-        self, jobs: Sequence[Job], teller: Teller, workers: Workers, *, at_once: int | None
+        self, jobs: Sequence[Job], teller: ProgressCounter, workers: Workers, *, at_once: int | None
     ) -> None: ...
 
 

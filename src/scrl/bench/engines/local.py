@@ -10,13 +10,13 @@ import jax
 
 from scrl.bench.engines import Workers
 from scrl.bench.packing import Job, packs, rounds_of
-from scrl.bench.progress import Teller
+from scrl.bench.progress import ProgressCounter
 from scrl.errors import ScrlError
-from scrl.training.loop import run_together
+from scrl.training.loop import train_side_by_side
 
 
 def train_jobs(
-    jobs: Sequence[Job], teller: Teller, workers: Workers, *, at_once: int | None
+    jobs: Sequence[Job], teller: ProgressCounter, workers: Workers, *, at_once: int | None
 ) -> None:
     """The engine of one machine."""
     if workers != Workers():
@@ -25,7 +25,7 @@ def train_jobs(
     for pack, following in zip(all_packs, [*all_packs[1:], []], strict=True):
         teller.begin(pack)
         with compiling(following):
-            teller.finished(pack, run_together([job.underway() for job in pack], teller))
+            teller.finished(pack, train_side_by_side([job.underway() for job in pack], teller))
 
 
 @contextmanager

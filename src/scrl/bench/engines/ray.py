@@ -20,14 +20,14 @@ from scrl.bench.engines.parcels import RESULT, unpack
 from scrl.bench.engines.parcels import pack as parcel
 from scrl.bench.engines.worker import End, Manner, News, Parcelled, RoundNews, Worker, identity
 from scrl.bench.packing import Job, packs
-from scrl.bench.progress import Teller
+from scrl.bench.progress import ProgressCounter
 from scrl.errors import ScrlError
 from scrl.runs.files import RunError, parse_json
 from scrl.training.algorithm import Metrics
 from scrl.training.loop import InterruptedTrainingError, finishing_the_round
 from scrl.training.progress import TrainingProgress
 from scrl.training.result import TrainingResult, read_result
-from scrl.training.run import DivergedError, Underway
+from scrl.training.run import DivergedError, TrainingRun
 
 MOST_TRIES = 4
 """Workers that a pack may have: one, and one more for each that was lost."""
@@ -43,7 +43,7 @@ class CrashedWorkerError(RuntimeError):
 
 
 def train_jobs(
-    jobs: Sequence[Job], teller: Teller, workers: Workers, *, at_once: int | None
+    jobs: Sequence[Job], teller: ProgressCounter, workers: Workers, *, at_once: int | None
 ) -> None:
     """The engine of a Ray cluster; a worker has one run at a time, unless it is told otherwise."""
     with finishing_the_round(teller) as is_interrupted, cluster(workers) as joined:
@@ -60,7 +60,7 @@ class _Attempt:
     actor: Any
     who: dict[str, str] = field(default_factory=dict)
     """What the worker has said of itself."""
-    runs: list[Underway] = field(default_factory=list)
+    runs: list[TrainingRun] = field(default_factory=list)
     """None before the worker has been found fit."""
     held: ExitStack = field(default_factory=ExitStack)
     """The locks of the run folders."""
@@ -69,7 +69,9 @@ class _Attempt:
 class _Head:
     """Who keeps the workers busy and the run folders up to date."""
 
-    def __init__(self, given: Sequence[Sequence[Job]], teller: Teller, joined: Cluster) -> None:
+    def __init__(
+        self, given: Sequence[Sequence[Job]], teller: ProgressCounter, joined: Cluster
+    ) -> None:
         self.teller, self.cluster, self.ray = teller, joined, joined.ray
         self.paths = [job.path for each in given for job in each]
         self.waiting = deque((each, 1) for each in given)
@@ -210,7 +212,7 @@ def _check_same(theirs: Mapping[str, str]) -> None:
             )
 
 
-def _bring_home(files: dict[str, bytes], run: Underway) -> None:
+def _bring_home(files: dict[str, bytes], run: TrainingRun) -> None:
     """Put what a worker has sent in place; the result, which ends the run, last."""
     path = run.folder.path
     unpack({name: content for name, content in files.items() if name != RESULT}, path)
@@ -220,14 +222,14 @@ def _bring_home(files: dict[str, bytes], run: Underway) -> None:
         run.folder.save_result(TrainingResult.from_json(document["result"], path).to_json())
 
 
-def _result(run: Underway) -> TrainingResult:
+def _result(run: TrainingRun) -> TrainingResult:
     result = read_result(run.folder)
     if result is None:
         raise CrashedWorkerError(f"{run.folder.path}: a worker has ended without a result")
     return result
 
 
-def _progress(run: Underway, news: RoundNews) -> TrainingProgress:
+def _progress(run: TrainingRun, news: RoundNews) -> TrainingProgress:
     return TrainingProgress(
         run.problem, run.config, run.folder.path, news.rounds, run.rounds_in_all,
         news.env_steps, news.wall_s, Metrics(*news.metrics),

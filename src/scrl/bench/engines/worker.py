@@ -27,7 +27,7 @@ from scrl.runs.folder import RunFolder
 from scrl.runs.record import PACKAGE_FOLDER
 from scrl.training import loop
 from scrl.training.progress import TrainingProgress
-from scrl.training.run import Underway
+from scrl.training.run import TrainingRun
 
 NEWS_WITHIN_S = 1.0
 """Who asks for news waits at most this long."""
@@ -170,7 +170,7 @@ class Worker:
         sender = _Sender(self, folders)
         runs = [_opened(folder) for folder in folders]
         try:
-            loop.run_together(runs, sender, is_stopped=self._stopped.is_set)
+            loop.train_side_by_side(runs, sender, is_stopped=self._stopped.is_set)
         except loop.InterruptedTrainingError:
             return End("stopped"), sender.changed()
         return End("done"), sender.changed()
@@ -229,10 +229,10 @@ def _mark(folder: Path) -> bytes:
     return (folder / MARK).read_bytes() if (folder / MARK).exists() else b""
 
 
-def _opened(folder: Path) -> Underway:
+def _opened(folder: Path) -> TrainingRun:
     """The run; one that begins here remembers what it is trained on."""
     run = RunFolder.open(folder)
     device = jax.devices()[0].device_kind
     if not (folder / MARK).exists() and run.record.device != device:
         run.trained_on(device)
-    return Underway.again(run)
+    return TrainingRun.again(run)

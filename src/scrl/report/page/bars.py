@@ -16,7 +16,7 @@ MOST_BARS = 40
 
 
 @dataclass(frozen=True)
-class Bar:
+class RegionBar:
     """What a region received in one run."""
 
     label: str
@@ -47,7 +47,7 @@ class RegionBars:
 
     name: str
     colour: str
-    bars: tuple[Bar, ...]
+    bars: tuple[RegionBar, ...]
     bounds: tuple[Bound, ...]
     unit: str = ""
     """What it counts, where that is not the same for all regions."""
@@ -64,14 +64,14 @@ class Received:
 
 
 @dataclass(frozen=True)
-class Line:
+class BoundMark:
     """The scale that all bars share; 0 lies on it."""
 
     low: float
     high: float
 
     @classmethod
-    def over(cls, values: Sequence[float]) -> Line:
+    def over(cls, values: Sequence[float]) -> BoundMark:
         """With a little room beyond the largest, and beyond the smallest where it is negative."""
         low, high = min([0.0, *values]), max([0.0, *values])
         room = 0.06 * (high - low) or 1.0
@@ -116,21 +116,21 @@ def region_bars(problem: Terms, received: Sequence[Received]) -> tuple[list[Regi
 
 def _line_of(
     problem: Terms, received: Sequence[Received], units: Mapping[int, str], unit: str
-) -> Line:
+) -> BoundMark:
     """The scale of all regions that count the same."""
     same = [index for index, counted in units.items() if counted == unit]
     amounts = [each.density[problem.regions[index]] for each in received for index in same]
-    return Line.over(
+    return BoundMark.over(
         [*amounts, *(bound for region, bound, _ in single_region_bounds(problem) if region in same)]
     )
 
 
-def _bar(each: Received, name: str, line: Line) -> Bar:
+def _bar(each: Received, name: str, line: BoundMark) -> RegionBar:
     error = each.standard_error.get(name, 0.0)
     spread = f"± {amount(2.0 * error)}" if error > 0 else ""
     value = each.density[name]
     begin, end = line.at(min(value, 0.0)), line.at(max(value, 0.0))
-    return Bar(each.label, each.run, amount(value), spread, begin, end - begin)
+    return RegionBar(each.label, each.run, amount(value), spread, begin, end - begin)
 
 
 def _firm_bounds(problem: Terms) -> set[tuple[int, float, bool]]:

@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from scrl.report.reading import Band, RunView, band_of
 from scrl.report.words import amount
-from scrl.rules import told
+from scrl.rules import reading_of
 
 WIDTH, HEIGHT = 360.0, 210.0
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 8.0, 10.0, 26.0
@@ -136,13 +136,13 @@ def _y_ticks(sketch: Sketch) -> list[float]:
 
 
 def _about(sketch: Sketch) -> str:
-    told = [
+    reading_of = [
         f"{label}: from {amount(float(band.middle[0]))} in round {band.rounds[0]:.0f} to "
         f"{amount(float(band.middle[-1]))} in round {band.rounds[-1]:.0f}"
         for label, _, band in sketch.bands
     ]
     lines = "".join(f". {line[1]}" for line in (sketch.level, sketch.mark) if line)
-    return f"{sketch.title}, median of the seeds. {'; '.join(told)}{lines}."
+    return f"{sketch.title}, median of the seeds. {'; '.join(reading_of)}{lines}."
 
 
 def _table(sketch: Sketch) -> tuple[tuple[str, ...], ...]:
@@ -214,10 +214,10 @@ def _return_sketch(
 
 
 def _kappa_chart(view: RunView, mark: tuple[float, str] | None, *, is_alone: bool) -> Chart | None:
-    """What each atom costs a unit, as far as the method was told of it."""
-    heard = told(view.problem.rules, view.folder.record.settings.get("told", "all"))
+    """What each atom costs a unit, as far as the method was reading_of of it."""
+    reading = reading_of(view.problem.rules, view.folder.record.reading)
     bands = []
-    for index, atom in enumerate(heard.atoms[:MOST_KAPPAS]):
+    for index, atom in enumerate(reading.atoms[:MOST_KAPPAS]):
         band = band_of(view.rows, f"kappa/{index}")
         if band is not None:
             text = atom.show()

@@ -84,16 +84,16 @@ def verdict_on(
     """
     if not problem.rules.rules:
         return "There are no rules to keep.", "good"
-    told, state = _on_average(result, problem)
+    text, state = _on_average(result, problem)
     best = result.best.evaluation
     if best.episodes == 1:
-        return told, state
+        return text, state
     share = best.episodes_satisfied / best.episodes
     of_whom = " of the best seed" if len(result.seeds) > 1 else ""
-    told += f" {percent(share)} of {best.episodes:,} single episodes{of_whom} keep every rule"
+    text += f" {percent(share)} of {best.episodes:,} single episodes{of_whom} keep every rule"
     if confidence is None:
-        return f"{told}.", state
-    return f"{told}; {percent(confidence)} were asked for.", state if share >= confidence else "bad"
+        return f"{text}.", state
+    return f"{text}; {percent(confidence)} were asked for.", state if share >= confidence else "bad"
 
 
 def _on_average(result: TrainingResult, problem: Terms) -> tuple[str, str]:

@@ -97,7 +97,7 @@ COARSER = (240, 120, 60, 30)
 
 
 @dataclass(frozen=True)
-class Frame:
+class MapFrame:
     """How cells become units of the drawing."""
 
     rows: int
@@ -135,7 +135,7 @@ class DrawnRegion:
 class DrawnMap:
     """The regions of a map, outside and forbidden cells, all as outlines of a coarser grid."""
 
-    frame: Frame
+    frame: MapFrame
     scale_x: float
     scale_y: float
     field: str
@@ -150,7 +150,7 @@ class DrawnMap:
 def draw_map(regions: RegionMap) -> DrawnMap:
     """As fine as fits."""
     rows, columns = regions.shape
-    frame = Frame(rows, columns)
+    frame = MapFrame(rows, columns)
     field, forbidden, *masks = _as_fine_as_fits(regions)
     share = frame.scale * rows / len(field), frame.scale * columns / len(field[0])
     drawn, left = [], MOST_EDGES

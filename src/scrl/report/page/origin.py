@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from scrl.problems import ProblemOptions
 from scrl.report.reading import RunView
 from scrl.runs.environment import NEUTRAL
-from scrl.runs.folder import KeptEnvironment, RunRecord
+from scrl.runs.folder import EnvironmentRecord, RunRecord
 
 WIDTH = 88
 
 
-def train_call(kept: KeptEnvironment, record: RunRecord) -> str:
+def train_call(kept: EnvironmentRecord, record: RunRecord) -> str:
     """The call of `scrl.train` that trains the same again; only the labels must be put in."""
     settings = record.settings
     given = {
@@ -35,33 +35,33 @@ def train_call(kept: KeptEnvironment, record: RunRecord) -> str:
     return f"scrl.train(\n{indent(chr(10).join(lines), '    ')}\n)"
 
 
-def resume_call(kept: KeptEnvironment, run: Path) -> str:
+def resume_call(kept: EnvironmentRecord, run: Path) -> str:
     """Goes on with a run."""
     return f"scrl.resume({str(run)!r}, {_made_by(kept)}, labels=...)"
 
 
-def evaluate_call(kept: KeptEnvironment, run: Path) -> str:
+def evaluate_call(kept: EnvironmentRecord, run: Path) -> str:
     """Judges the policy of a run anew."""
     return f"scrl.evaluate_run({str(run)!r}, {_made_by(kept)}, labels=...)"
 
 
-def _made_by(kept: KeptEnvironment) -> str:
+def _made_by(kept: EnvironmentRecord) -> str:
     """An id, or the name of what made it."""
     name = kept.environment
     return repr(name) if kept.is_id else name if name.isidentifier() else "env"
 
 
-def _remark(kept: KeptEnvironment) -> str:
+def _remark(kept: EnvironmentRecord) -> str:
     """What is no name that one could type."""
     return "" if _made_by(kept) != "env" else f"  # {kept.environment!r:.80} when this run began"
 
 
-def _remember(kept: KeptEnvironment) -> str:
+def _remember(kept: EnvironmentRecord) -> str:
     """A folder knows which regions there are, and not what gives them something."""
     return f"what a step gives to {', '.join(map(repr, kept.regions))[:200]}"
 
 
-def _other_options(kept: KeptEnvironment) -> dict[str, Any]:
+def _other_options(kept: EnvironmentRecord) -> dict[str, Any]:
     """Those that are not as usual."""
     usual = ProblemOptions(name=kept.environment)
     names = [each.name for each in fields(ProblemOptions)]
@@ -92,7 +92,7 @@ LONGEST_TEXT = 8_000
 
 
 @dataclass(frozen=True)
-class Origin:
+class Provenance:
     """What was run, with what, and where."""
 
     command: str
@@ -122,7 +122,7 @@ class Ways(NamedTuple):
     facts: tuple[tuple[str, str], ...] = ()
 
 
-def origin_of(view: RunView) -> Origin:
+def origin_of(view: RunView) -> Provenance:
     """Read from the run's own record."""
     record, path = view.folder.record, view.folder.path
     ways = _ways(view)
@@ -140,7 +140,7 @@ def origin_of(view: RunView) -> Origin:
         took = f"{view.result.wall_s:,.0f} s"
         steps = view.result.env_steps
         facts.append(("driven", f"{steps:,} steps in {took}") if steps else ("found in", took))
-    return Origin(
+    return Provenance(
         command=_short(ways.command),
         note=ways.note,
         again=ways.resume if view.result is None else ways.evaluate,
@@ -154,7 +154,7 @@ def origin_of(view: RunView) -> Origin:
 
 def _ways(view: RunView) -> Ways:
     record, path = view.folder.record, view.folder.path
-    if isinstance(view.problem, KeptEnvironment):
+    if isinstance(view.problem, EnvironmentRecord):
         kept = view.problem
         return Ways(
             command=train_call(kept, record),

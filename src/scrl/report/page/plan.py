@@ -31,7 +31,7 @@ class PlanRow:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlanSection:
     """One episode of the best policy, drawn."""
 
     label: str
@@ -51,7 +51,7 @@ class Plans:
 
     map: DrawnMap
     top_speed: str
-    shown: tuple[Plan, ...]
+    shown: tuple[PlanSection, ...]
     most: str
     """What the fullest colour means."""
     missing: tuple[str, ...]
@@ -84,7 +84,7 @@ def plans_of(problem: Problem, views: Sequence[RunView]) -> Plans:
     return Plans(drawn, top_speed, shown, amount(most), tuple(missing))
 
 
-def _plan(label: str, run: int, route: Route, picture: str) -> Plan:
+def _plan(label: str, run: int, route: Route, picture: str) -> PlanSection:
     rows = _rows(route)
     totals = sorted(route.totals.items(), key=lambda each: -each[1])
     unit = route.problem.world_spec.units.unit
@@ -100,7 +100,7 @@ def _plan(label: str, run: int, route: Route, picture: str) -> Plan:
         about_route += f" It has {drawn.legs:,} legs; nothing is given out between them."
     if not route.is_whole:
         about_route += " The horizon cut it off before the end of the path."
-    return Plan(
+    return PlanSection(
         label,
         run,
         picture,

@@ -26,12 +26,12 @@ from scrl.report.page.ending import (
     unfinished,
     verdict_on,
 )
-from scrl.report.page.origin import Origin, origin_of
+from scrl.report.page.origin import Provenance, origin_of
 from scrl.report.page.plan import Plans, plans_of
 from scrl.report.page.spread import Spread, Whiskers, spread_of, whiskers_of
 from scrl.report.page.ways import SPEED_COLOURS
 from scrl.report.reading import RunView
-from scrl.report.words import Said, Teller, amount, percent
+from scrl.report.words import RuleDescriber, Said, amount, percent
 from scrl.rules import Rule
 from scrl.training.result import SeedResult, TrainingResult
 
@@ -89,7 +89,7 @@ class RunStory:
     state: str
     figures: tuple[Figure, ...]
     seeds: SeedTable
-    origin: Origin
+    origin: Provenance
     impossible: Impossible | None = None
     """Why no plan keeps every rule, where that is proven."""
 
@@ -235,7 +235,7 @@ def _card(problem: Terms, rule: Rule, views: Sequence[RunView]) -> RuleCard:
         if view.result is None:
             continue
         best = view.result.best.evaluation
-        said = Teller.of(problem, best.density).say(rule.formula)
+        said = RuleDescriber.of(problem, best.density).say(rule.formula)
         kept = sum(each.evaluation.rules[place].is_satisfied for each in view.result.seeds)
         count = len(view.result.seeds)
         kept_by = "" if count == 1 else f"holds in {kept} of {count} seeds"

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from scrl.report.allocation import nearest_path_cell, on_map
-from scrl.report.page.maps import Frame, block_means, png
+from scrl.report.page.maps import MapFrame, block_means, png
 from scrl.route import Route
 from scrl.worlds.sweep.regions import rgb
 
@@ -38,7 +38,7 @@ class Line:
 class DrawnRoute:
     """The way over the map."""
 
-    frame: Frame
+    frame: MapFrame
     lines: tuple[Line, ...]
     transits: str
     """From the end of each stretch to the beginning of the next: nothing is given out there."""
@@ -58,7 +58,7 @@ class DrawnRoute:
 def draw_route(route: Route) -> DrawnRoute:
     """Lines through the middles of the path's cells."""
     spec = route.problem.world_spec
-    frame = Frame(*spec.regions.shape)
+    frame = MapFrame(*spec.regions.shape)
     path, classes = spec.path.cells, speed_classes(route)
     driven = np.flatnonzero(classes >= 0)
     first, last = (path[driven[0]], path[driven[-1]]) if len(driven) else (path[0], path[0])
@@ -96,7 +96,7 @@ def speed_classes(route: Route) -> Int[np.ndarray, " cell"]:
     return np.where(is_driven, np.clip(speed / top * count, 0, count - 1).astype(int), -1)
 
 
-def _arrows(path: Int[np.ndarray, "cell 2"], frame: Frame) -> str:
+def _arrows(path: Int[np.ndarray, "cell 2"], frame: MapFrame) -> str:
     """Triangles at about even distances along the way, where it goes straight on."""
     moves = np.diff(path, axis=0)
     is_straight = (moves[1:] == moves[:-1]).all(axis=1) & (np.abs(moves[1:]).sum(axis=1) == 1)
@@ -125,7 +125,10 @@ def _arrow(place: tuple[float, float], move: list[int]) -> str:
 
 
 def _lines(
-    path: Int[np.ndarray, "cell 2"], classes: Int[np.ndarray, " cell"], legs: set[int], frame: Frame
+    path: Int[np.ndarray, "cell 2"],
+    classes: Int[np.ndarray, " cell"],
+    legs: set[int],
+    frame: MapFrame,
 ) -> tuple[Line, ...]:
     """Cells of one class in a row are one line, which reaches to the first cell of the next."""
     found = []
@@ -143,7 +146,7 @@ def _lines(
     return tuple(found)
 
 
-def _path_of(cells: list[list[int]], frame: Frame) -> str:
+def _path_of(cells: list[list[int]], frame: MapFrame) -> str:
     """Only the points where the way turns."""
     kept = [
         cell
@@ -161,7 +164,7 @@ def _polyline(places: Float[np.ndarray, "place 2"]) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for y, x in places.tolist())
 
 
-def _place(cell: list[int] | Int[np.ndarray, " 2"], frame: Frame) -> tuple[float, float]:
+def _place(cell: list[int] | Int[np.ndarray, " 2"], frame: MapFrame) -> tuple[float, float]:
     return (cell[1] + 0.5) * frame.scale, (cell[0] + 0.5) * frame.scale
 
 

@@ -17,7 +17,7 @@ from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 
 @dataclass(frozen=True)
-class Route:
+class SweepRoute:
     """How the vehicle covers the field, and when an episode is cut off."""
 
     direction: Direction = setting(
@@ -46,7 +46,7 @@ class SweepSpec:
     regions: RegionMap
     vehicle: Vehicle = field(default_factory=Vehicle)
     wind: Wind = field(default_factory=Wind)
-    route: Route = field(default_factory=Route)
+    route: SweepRoute = field(default_factory=SweepRoute)
     units: Units = field(default_factory=Units)
 
     def __post_init__(self) -> None:
@@ -85,7 +85,7 @@ class SweepSpec:
         return not self.wind.is_calm or self.vehicle.start_noise > 0
 
 
-def cell_on_map(regions: RegionMap, route: Route) -> float | None:
+def cell_on_map(regions: RegionMap, route: SweepRoute) -> float | None:
     """Metres of a cell along the sweep, as a geographic map has it; None for any other map."""
     sizes = regions.georeference.cell_size_metres() if regions.georeference else None
     if sizes is None:
@@ -94,7 +94,7 @@ def cell_on_map(regions: RegionMap, route: Route) -> float | None:
     return east if route.direction == "rows" else north
 
 
-def cell_sides(regions: RegionMap, route: Route) -> tuple[float, float]:
+def cell_sides(regions: RegionMap, route: SweepRoute) -> tuple[float, float]:
     """Height and width of a cell, in cells along the sweep; (1, 1) where cells are square."""
     where = regions.georeference
     if where is None:
