@@ -131,8 +131,8 @@ class Units(NamedTuple):
 UNITS = {
     "amounts": Units(
         lambda of: eqx.tree_at(
-            lambda of: (of.world.numbers.rate, of.rules.bounds, of.told.bounds), of,
-            (FACTOR * of.world.numbers.rate, FACTOR * of.rules.bounds, FACTOR * of.told.bounds),
+            lambda of: (of.world.numbers.rate, of.rules.bounds, of.reading.bounds), of,
+            (FACTOR * of.world.numbers.rate, FACTOR * of.rules.bounds, FACTOR * of.reading.bounds),
         ),
         FACTOR, 1.0,
     ),

@@ -157,6 +157,6 @@ def test_only_rules_and_numbers_may_differ(problem: Problem, problems: list[Prob
     assert len({shape(each) for each in problems}) == 1
     assert shape(Problem.create(faster, RULES["one"])) == shape(problems[0])
     assert shape(problems[0], penalty="lagrangian") != shape(problems[0])
-    cal = configure("cal", told="all")
+    cal = configure("cal", reading="all")
     plans = {shape_of(cal.plan, task_of(each, cal)) for each in problems}
     assert len(plans) == len(problems)
