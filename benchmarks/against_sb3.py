@@ -40,19 +40,24 @@ def our_worker(learner: str, seeds: int, told: Connection) -> None:
 
     import scrl
     from scrl.training.config import configure
-    from scrl.training.devices import Rounds, task_of
+    from scrl.training.devices import DeviceRounds, task_of
 
     settings: dict[str, Any] = {"sees_prices": False, "wobble": 0.0, "worlds": WORLDS}
     if learner == "ddpg":
         steps = OUR_DDPG_STRETCH
-        settings |= {"steps": steps, "updates": WORLDS * steps, "batch": BATCH, "memory": 100_000}
+        settings |= {
+            "rollout_steps": steps,
+            "updates": WORLDS * steps,
+            "batch": BATCH,
+            "memory": 100_000,
+        }
     else:
         steps = STRETCH
-        settings |= {"steps": steps, "epochs": PASSES, "minibatches": PARTS}
+        settings |= {"rollout_steps": steps, "epochs": PASSES, "minibatches": PARTS}
     config = configure(learner=learner, settings=settings)
-    rounds = Rounds(config.plan, [task_of(scrl.load(PROBLEM), config)], range(seeds))
+    rounds = DeviceRounds(config.plan, [task_of(scrl.load(PROBLEM), config)], range(seeds))
     began = time.perf_counter()
-    state, _ = rounds.learn(rounds.begin())
+    state, _ = rounds.learn(rounds.begin()[0])
     jax.block_until_ready(state)
     told.send(time.perf_counter() - began)
     calls = 1 if learner == "ddpg" else 2

@@ -33,8 +33,8 @@ from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
 
 LOOP = {
-    "worlds": 2, "steps": 32, "iterations": 2, "settle": 1, "width": 4, "depth": 1, "epochs": 1,
-    "minibatches": 2,
+    "worlds": 2, "rollout_steps": 32, "iterations": 2, "settle": 1, "width": 4, "depth": 1,
+    "epochs": 1, "minibatches": 2,
 }  # fmt: skip
 DOCUMENTS = (".json", ".jsonl", ".toml")
 FORMATS = {"trained": "csv", "asked": "csv", "environment": "onnx"}

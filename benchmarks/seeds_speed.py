@@ -17,7 +17,7 @@ import jax
 
 from scrl.problems import Problem, load
 from scrl.training.config import configure
-from scrl.training.devices import Rounds, task_of
+from scrl.training.devices import DeviceRounds, task_of
 
 SEEDS = (1, 3, 10, 30, 100, 300, 1_000)
 FEWEST_ROUNDS, LEAST_SECONDS = 3, 4.0
@@ -26,9 +26,9 @@ FEWEST_ROUNDS, LEAST_SECONDS = 3, 4.0
 def measure(problem: Problem, method: str, seeds: int) -> dict[str, Any]:
     """Steps per second over some rounds, after one that compiles."""
     config = configure(method)
-    rounds = Rounds(config.plan, [task_of(problem, config)], range(seeds))
+    rounds = DeviceRounds(config.plan, [task_of(problem, config)], range(seeds))
     started = time.perf_counter()
-    state, _ = rounds.learn(rounds.begin())
+    state, _ = rounds.learn(rounds.begin()[0])
     jax.block_until_ready(state)
     compiling = time.perf_counter() - started
     done, started = 0, time.perf_counter()
@@ -37,7 +37,7 @@ def measure(problem: Problem, method: str, seeds: int) -> dict[str, Any]:
         jax.block_until_ready(state)
         done += 1
     seconds = time.perf_counter() - started
-    steps = done * seeds * config.loop.worlds * config.loop.steps
+    steps = done * seeds * config.loop.worlds * config.loop.rollout_steps
     memory = jax.local_devices()[0].memory_stats() or {}
     return {
         "seeds": seeds,

@@ -28,7 +28,7 @@ from benchmarks.machine import matmul_gflops
 from scrl.problems import Problem
 from scrl.report.figures import save_figure
 from scrl.training.config import configure
-from scrl.training.devices import Rounds, learn_round, task_of
+from scrl.training.devices import DeviceRounds, learn_round, task_of
 
 DOCS = Path(__file__).parents[1] / "docs"
 RESULTS, PICTURE = DOCS / "results", DOCS / "images" / "training-growth.png"
@@ -80,8 +80,8 @@ class Timed:
         route = replace(spec.route, horizon_steps=HORIZON)
         problem = replace(problem, world_spec=replace(spec, route=route))
         config = configure()
-        self.rounds = Rounds(config.plan, [task_of(problem, config)], range(seeds))
-        self.steps = seeds * config.loop.worlds * config.loop.steps
+        self.rounds = DeviceRounds(config.plan, [task_of(problem, config)], range(seeds))
+        self.steps = seeds * config.loop.worlds * config.loop.rollout_steps
         self.state = self.rounds.begin()
         started = time.perf_counter()
         lowered = learn_round.lower(config.plan, self.rounds.mesh, self.rounds.tasks, self.state)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from scrl import gym as gym
     from scrl import reference as reference
     from scrl import sb3 as sb3
+    from scrl.api import evaluate_run as evaluate_run
     from scrl.api import load_policy as load_policy
     from scrl.api import resume as resume
     from scrl.api import train as train
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from scrl.errors import ScrlError as ScrlError
     from scrl.evaluation import Evaluation as Evaluation
     from scrl.evaluation import evaluate as evaluate
-    from scrl.opening import evaluate_run as evaluate_run
     from scrl.planning import learn as learn
     from scrl.planning import planner
     from scrl.problems import Problem as Problem
@@ -46,7 +46,7 @@ _HOMES = {
     "d": "scrl.rules",
     "environment": "scrl.environments",
     "evaluate": "scrl.evaluation",
-    "evaluate_run": "scrl.opening",
+    "evaluate_run": "scrl.api",
     "implies": "scrl.rules",
     "learn": "scrl.planning",
     "planner": "scrl.planning",

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from scrl import density as densities
 from scrl.errors import PolicyError
 from scrl.policies import Action, PlacedPolicy, Policy, fixed_policy
-from scrl.problems import Problem, Terms
+from scrl.problems import BaseProblem, Problem
 from scrl.problems.problem import MOST_SHOWN, html_table
 from scrl.rollout import run_episodes
 from scrl.rules import AtomTable, RuleSet
@@ -325,7 +325,7 @@ def checked_episodes(episodes: int) -> int:
 
 
 def verdict(
-    judged: RuleSet | Terms,
+    judged: RuleSet | BaseProblem,
     density: densities.Density,
     amounts: Float[np.ndarray, "episode region"],
     tolerance: float,

@@ -1,148 +1,468 @@
-"""Run folders opened: the policy, the route and a new evaluation of any kind of run."""
+"""`open_run`: a run folder as a run on a map, a run in an external environment, or a plan.
+
+This and the loading of problems are the only places that ask which of them it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from scrl import api
-from scrl.api import check_options, environment_again
-from scrl.errors import PolicyError
+from scrl.errors import PolicyError, ScrlError
 from scrl.evaluation import DEFAULT_EPISODES, Evaluation, evaluate, evaluate_mixture
-from scrl.planning.plan_files import holds_plan, kept_conflict, kept_plans
-from scrl.problems import Problem
+from scrl.learners import TrainedPolicy
+from scrl.planning import plan_files
+from scrl.planning.policy import PricePolicy
+from scrl.policies import Schedule
+from scrl.problems import BaseProblem, Problem
 from scrl.route import Route, drive
-from scrl.runs.folder import EnvironmentRecord, RunFolder
-from scrl.training.result import REPORT_SEED, load_policy, read_seed
+from scrl.runs.environment import EnvironmentRecord
+from scrl.runs.folder import RunError, RunFolder
+from scrl.runs.result import RunResult, SeedResult
+from scrl.training import maps
+from scrl.training.loop import explaining_interruption
+from scrl.training.progress import Watcher
+from scrl.training.result import (
+    REPORT_SEED,
+    TrainingResult,
+    config_of,
+    read_result,
+    seed_policy,
+)
+
+if TYPE_CHECKING:
+    from scrl.environments import EnvironmentPolicy, EnvironmentProblem
+
+ProblemType = TypeVar("ProblemType", bound=BaseProblem)
+ResultType = TypeVar("ResultType", bound=RunResult)
 
 
 @dataclass(frozen=True)
-class Driver:
-    """A policy on its problem, and the episode that shows what it does."""
+class Recreation:
+    """How to make a run again: as commands, or as calls in Python."""
 
-    problem: Problem | EnvironmentRecord
-    policy: Any
-    seed: int
-    """Of training, or of the search."""
-    episode_seed: int = 0
-    warning: str | None = None
-    """What a reader of its route should know."""
+    train: str
+    resume: str
+    evaluate: str
+    problem_file: str
+    """The file of the run folder that holds the problem."""
+    problem_title: str
+    note: str = ""
+    facts: tuple[tuple[str, str], ...] = ()
 
-    measured: Evaluation | None = None
-    """What was measured when the run ended, where it cannot be driven again from its folder."""
-    judged: Evaluation | None = None
-    """How the run's result holds this policy alone against the rules, if it does."""
-    conflict: tuple[str, ...] = ()
-    """Names of rules that `scrl ask` found impossible to keep together."""
+
+class BaseRun(ABC, Generic[ProblemType, ResultType]):
+    """A run folder, opened: what was asked, what came out, and what acts."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+
+    @property
+    def path(self) -> Path:
+        return self.folder.path
+
+    @property
+    @abstractmethod
+    def problem(self) -> ProblemType: ...
 
     @cached_property
-    def route(self) -> Route:
-        """What it drives in that episode, on a map."""
-        if isinstance(self.problem, EnvironmentRecord):
+    @abstractmethod
+    def result(self) -> ResultType | None:
+        """What it ended with; none while it is not finished."""
+
+    @property
+    @abstractmethod
+    def recreation(self) -> Recreation: ...
+
+    def seed_result(self, seed: int | None = None) -> SeedResult:
+        """What a finished run says of a seed, or of the best one."""
+        result = self.result
+        if result is None:
             raise PolicyError(
-                f"{self.problem.name}: there is no route, since there is no map: the policy acts "
-                f"in an environment of somebody's ({self.problem.environment})"
+                f"{self.path}: this run is not finished; resume with {self.folder.resume_command} "
+                "first"
             )
-        return drive(self.problem, self.policy, seed=self.episode_seed)
+        if seed is None:
+            return result.best
+        for each in result.seeds:
+            if each.seed == seed:
+                return each
+        known = ", ".join(str(each.seed) for each in result.seeds)
+        raise PolicyError(f"{self.path}: there is no seed {seed} in this run, only {known}")
+
+    @abstractmethod
+    def policy(self, seed: int | None = None) -> Any:
+        """The policy of a seed, or of the best one."""
+
+    @abstractmethod
+    def route(self, seed: int | None = None) -> Route:
+        """What that policy drives in one episode of those that reported it."""
+
+    def received(self, seed: int | None = None) -> tuple[dict[str, float], float]:
+        """What each region receives on that route, and the steps it takes."""
+        route = self.route(seed)
+        return route.totals, route.steps
+
+    def evaluation_of_policy(self, seed: int | None = None) -> Evaluation | None:
+        """How the result judges the policy of a seed alone; none if it does not."""
+        return self.seed_result(seed).evaluation
 
     @property
-    def received(self) -> dict[str, float]:
-        """What each region receives in that episode, or on average in those that were measured."""
-        return self.route.totals if self.measured is None else self.measured.density
+    def warning(self) -> str | None:
+        """What a reader of the route should know."""
+        return None
 
     @property
-    def steps(self) -> float:
-        """How many it takes."""
-        return self.route.steps if self.measured is None else self.measured.steps
+    def conflict(self) -> tuple[str, ...]:
+        """Names of rules that were found not to hold together."""
+        return ()
 
 
-def run_plans(run: Path | str, seed: int | None = None) -> list[tuple[float, Any]]:
-    """The policies of a finished run and the share of episodes that each drives.
+class MapRun(BaseRun[Problem, TrainingResult]):
+    """Training on a map."""
 
-    One of training: that of a seed, or the best one. One of `scrl ask` may mix several.
-    """
-    if not holds_plan(run):
-        return [(1.0, load_policy(run, seed))]
-    if seed not in (None, *RunFolder.open(run).record.seeds):
-        raise PolicyError(f"{run}: a plan of `scrl ask`, which has no seeds to choose from")
-    return kept_plans(run)
+    @property
+    def problem(self) -> Problem:
+        return self.folder.problem()
+
+    @cached_property
+    def result(self) -> TrainingResult | None:
+        return read_result(self.folder)
+
+    @property
+    def recreation(self) -> Recreation:
+        return _on_map(self.folder)
+
+    def policy(self, seed: int | None = None) -> TrainedPolicy:
+        index = self.folder.record.seeds.index(self.seed_result(seed).seed)
+        return seed_policy(maps.load_policies(self.folder), index)
+
+    def route(self, seed: int | None = None) -> Route:
+        chosen = self.seed_result(seed).seed
+        return drive(self.problem, self.policy(chosen), seed=REPORT_SEED + chosen)
+
+    def evaluate(
+        self,
+        problem: Problem | None = None,
+        *,
+        policy_seed: int | None = None,
+        episodes: int | None = None,
+        seed: int = 0,
+        name: str | None = None,
+    ) -> Evaluation:
+        """Judge the policy in new episodes, on its own problem or on another one."""
+        policy, name = self.policy(policy_seed), name or str(self.path)
+        return evaluate(problem or self.problem, policy, episodes=episodes, seed=seed, name=name)
+
+    def resume(self, watch: Watcher | None = None) -> TrainingResult:
+        """Train to the end."""
+        with explaining_interruption(self.folder, is_new=False):
+            return maps.train_side_by_side([maps.training_run(self.folder)], watch)[0]
 
 
-def run_driver(run: Path | str, seed: int | None = None) -> Driver:
-    """What a finished run drives with: the policy of a seed, or of the best one."""
-    folder = RunFolder.open(run)
-    if (kept := folder.environment()) is not None:
-        chosen = read_seed(folder, seed)
-        policy = api.load_policy(run, chosen.seed)
-        measured = chosen.evaluation
-        return Driver(kept, policy, chosen.seed, measured=measured, judged=measured)
-    plans = run_plans(run, seed)
-    chosen = read_seed(folder, seed)
-    share, policy = plans[0]
-    warning = None
-    if len(plans) > 1:
-        whole = "the rules are kept by" if chosen.is_satisfied else "the answer is"
-        warning = (
-            f"{whole} a mixture of {len(plans)} plans; this is one of them, driven "
-            f"in {share:.0%} of the episodes, and alone it may break a rule"
+class PlanRun(BaseRun[Problem, plan_files.PlanResult]):
+    """A plan of `scrl ask`: one policy, or several of which each episode draws one."""
+
+    @property
+    def problem(self) -> Problem:
+        return self.folder.problem()
+
+    @cached_property
+    def result(self) -> plan_files.PlanResult | None:
+        return read_result(self.folder, plan_files.PlanResult)
+
+    @property
+    def recreation(self) -> Recreation:
+        return _on_map(self.folder)
+
+    @cached_property
+    def plans(self) -> list[tuple[float, PricePolicy | Schedule]]:
+        """What drives, and in which share of the episodes; the most driven first."""
+        return plan_files.read_plans(self.folder)
+
+    @cached_property
+    def answer(self) -> dict[str, Any]:
+        """The JSON fields of `scrl ask`."""
+        return plan_files.read_answer(self.folder)
+
+    def policy(self, seed: int | None = None) -> PricePolicy | Schedule:
+        self._check_seed(seed)
+        return self.plans[0][1]
+
+    def route(self, seed: int | None = None) -> Route:
+        chosen = self.seed_result(seed).seed
+        return drive(self.problem, self.policy(seed), seed=REPORT_SEED + chosen)
+
+    def evaluate(
+        self,
+        problem: Problem | None = None,
+        *,
+        policy_seed: int | None = None,
+        episodes: int | None = None,
+        seed: int = 0,
+        name: str | None = None,
+    ) -> Evaluation:
+        """Judge the plan in new episodes, on its own problem or on another one."""
+        self._check_seed(policy_seed)
+        problem, name = problem or self.problem, name or str(self.path)
+        weights, policies = zip(*self.plans, strict=True)
+        if len(policies) == 1:
+            return evaluate(problem, policies[0], episodes=episodes, seed=seed, name=name)
+        count = episodes or (DEFAULT_EPISODES if problem.is_random else 1)
+        return evaluate_mixture(
+            problem, policies, np.array(weights), episodes=count, seed=seed, name=name
         )
-    return Driver(
-        folder.problem(), policy, chosen.seed, REPORT_SEED + chosen.seed, warning,
-        judged=chosen.evaluation if len(plans) == 1 else None,
-        conflict=kept_conflict(run) if holds_plan(run) else (),
-    )  # fmt: skip
+
+    def evaluation_of_policy(self, seed: int | None = None) -> Evaluation | None:
+        return self.seed_result(seed).evaluation if len(self.plans) == 1 else None
+
+    @property
+    def warning(self) -> str | None:
+        if len(self.plans) == 1:
+            return None
+        whole = "the rules are kept by" if self.seed_result().is_satisfied else "the answer is"
+        return (
+            f"{whole} a mixture of {len(self.plans)} plans; this is one of them, driven "
+            f"in {self.plans[0][0]:.0%} of the episodes, and alone it may break a rule"
+        )
+
+    @property
+    def conflict(self) -> tuple[str, ...]:
+        return plan_files.conflict_in(self.answer, self.path)
+
+    def resume(self, watch: Watcher | None = None) -> plan_files.PlanResult:
+        """A plan is always finished."""
+        del watch
+        self.seed_result()
+        assert self.result is not None  # noqa: S101 (seed_result has looked)
+        return self.result
+
+    def _check_seed(self, seed: int | None) -> None:
+        if seed not in (None, *self.folder.record.seeds):
+            raise PolicyError(f"{self.path}: a plan of `scrl ask` has no seeds to choose from")
 
 
-def evaluate_run(
-    run: Path | str,
-    env: Any = None,
-    *,
-    policy_seed: int | None = None,
-    episodes: int | None = None,
-    seed: int = 0,
-    **environment: Any,
-) -> Evaluation:
-    """Judge the policy of a run in new episodes: that of a training seed, or of the best one.
+class EnvironmentRun(BaseRun[EnvironmentRecord, TrainingResult]):
+    """Training in an external environment, which a folder cannot hold."""
 
-    A run in somebody's environment needs it again, with its labels: a folder cannot hold it. Rules,
-    regions and horizon come from the folder where they are not given.
-    """
-    check_options(environment, evaluate_run)
-    folder = RunFolder.open(run)
-    is_given = env is not None or bool(environment)
-    if folder.environment() is None:
-        if is_given:
-            raise PolicyError(f"{run}: this run is on a map, which needs no environment")
-        plans = run_plans(run, policy_seed)
-        return evaluate_plans(folder.problem(), plans, episodes=episodes, seed=seed, name=str(run))
-    if not is_given:
+    @property
+    def problem(self) -> EnvironmentRecord:
+        found = self.folder.environment()
+        assert found is not None  # noqa: S101 (open_run has looked)
+        return found
+
+    @cached_property
+    def result(self) -> TrainingResult | None:
+        return read_result(self.folder)
+
+    @property
+    def recreation(self) -> Recreation:
+        from scrl.environments.calls import evaluate_call, resume_call, train_call
+
+        record = self.problem
+        return Recreation(
+            train=train_call(record, self.folder.record),
+            resume=resume_call(record, self.path),
+            evaluate=evaluate_call(record, self.path),
+            problem_file="environment.json",
+            problem_title="What the run folder knows of the environment",
+            note="A run folder cannot hold an environment. Whoever has it, and knows what its "
+            "steps give to which regions, trains the same again in Python:",
+            facts=(
+                ("environment", record.environment[:200]),
+                ("horizon", record.units.duration(record.horizon_steps)),
+                ("begun by", self.folder.record.command),
+            ),
+        )
+
+    def policy(self, seed: int | None = None) -> EnvironmentPolicy:
+        from scrl.environments import EnvironmentPolicy
+        from scrl.environments.spaces import Actions
+        from scrl.environments.training import load_policies
+
+        index = self.folder.record.seeds.index(self.seed_result(seed).seed)
+        policies = load_policies(self.folder, self.problem)
+        return EnvironmentPolicy(
+            seed_policy(policies, index), Actions.from_json(self.problem.actions)
+        )
+
+    def route(self, seed: int | None = None) -> Route:
+        del seed
         raise PolicyError(
-            f"{run}: this run was trained in an environment of somebody's, which is needed again: "
-            f"scrl.evaluate_run({str(run)!r}, env, labels=...)"
+            f"{self.problem.name}: there is no route, since there is no map: the policy acts in "
+            f"an external environment ({self.problem.environment})"
         )
-    problem = environment_again(folder, env, environment)
-    policy = api.load_policy(run, policy_seed)
-    return evaluate(problem, policy, episodes=episodes, seed=seed, name=str(run))
+
+    def received(self, seed: int | None = None) -> tuple[dict[str, float], float]:
+        """What was measured when the run ended."""
+        found = self.seed_result(seed).evaluation
+        return found.density, found.steps
+
+    def evaluate(
+        self,
+        problem: EnvironmentProblem | None = None,
+        *,
+        policy_seed: int | None = None,
+        episodes: int | None = None,
+        seed: int = 0,
+        name: str | None = None,
+    ) -> Evaluation:
+        """Judge the policy in new episodes of its environment, which is needed again."""
+        if problem is None:
+            raise PolicyError(
+                f"{self.path}: this run was trained in an external environment, which is needed "
+                f"again: scrl.evaluate_run({str(self.path)!r}, env, labels=...)"
+            )
+        policy, name = self.policy(policy_seed), name or str(self.path)
+        return evaluate(problem, policy, episodes=episodes, seed=seed, name=name)
+
+    def made_again(self, env: Any, options: Mapping[str, Any]) -> EnvironmentProblem:
+        """The problem with its environment made again; the folder knows what is not given."""
+        from scrl.environments.training import check_same
+
+        known = self.problem.to_json()
+        same = {name: known[name] for name in _RECORDED_OPTIONS if name in known}
+        found = environment_problem(env, options if is_problem(env) else {**same, **options})
+        check_same(found, self.folder)
+        return found
+
+    def resume(
+        self, watch: Watcher | None = None, problem: EnvironmentProblem | None = None
+    ) -> TrainingResult:
+        """Train to the end in the environment, which is needed again."""
+        from scrl.environments.training import check_lanes, train_in
+
+        if problem is None:
+            raise RunError(
+                f"{self.path}: this run is not on a map but in an external environment "
+                f"({self.problem.environment}), which only its owner's Python can make; see "
+                "scrl.resume, scrl.load_policy and scrl.evaluate_run"
+            )
+        check_lanes(problem, self.folder)
+        with explaining_interruption(self.folder, is_new=False):
+            return train_in(problem, config_of(self.folder), self.folder, watch)
 
 
-def evaluate_plans(
-    problem: Problem,
-    plans: Sequence[tuple[float, Any]],
-    *,
-    episodes: int | None,
-    seed: int,
-    name: str,
-) -> Evaluation:
-    """Judge policies on a map, each of which drives a share of the episodes."""
-    if len(plans) == 1:
-        return evaluate(problem, plans[0][1], episodes=episodes, seed=seed, name=name)
-    weights, policies = zip(*plans, strict=True)
-    usual = DEFAULT_EPISODES if problem.is_random else 1
-    return evaluate_mixture(
-        problem, policies, np.array(weights), episodes=episodes or usual, seed=seed, name=name
+Run = MapRun | EnvironmentRun | PlanRun
+
+_RECORDED_OPTIONS = ("rules", "regions", "horizon_steps", "name", "description", "unit",
+                     "tolerance", "discount", "margin", "equality_band")  # fmt: skip
+
+
+def open_run(path: Path | str) -> Run:
+    """A run folder of `scrl train`, `scrl.train` or `scrl ask --out`."""
+    folder = RunFolder.open(path)
+    if (folder.path / "environment.json").is_file():
+        return EnvironmentRun(folder)
+    if folder.has_problem:
+        return PlanRun(folder) if folder.record.method == plan_files.METHOD else MapRun(folder)
+    if folder.record.method == "prices":
+        raise ScrlError(
+            f"{path}: `scrl learn` has trained a price policy here, which has no problem of its "
+            f"own. Ask it something: scrl ask WORLD RULES --policy {shlex.quote(str(path))}"
+        )
+    raise RunError(f"{path}: this run has neither problem.toml nor environment.json")
+
+
+def on_map(run: Run) -> MapRun | PlanRun | None:
+    """The run if its policies drive over a map; else none."""
+    return None if isinstance(run, EnvironmentRun) else run
+
+
+def _on_map(folder: RunFolder) -> Recreation:
+    run, problem = shlex.quote(str(folder.path)), shlex.quote(str(folder.path / "problem.toml"))
+    return Recreation(
+        train=folder.record.command,
+        resume=f"scrl train --resume {run}",
+        evaluate=f"scrl eval {problem} --policy {run}",
+        problem_file="problem.toml",
+        problem_title="The problem file",
     )
+
+
+@dataclass(frozen=True)
+class Trainable:
+    """A problem that can be trained on: how it is configured, and how it is trained."""
+
+    problem: BaseProblem
+    configure: Callable[..., Any]
+    """(method, seeds, settings, ...) -> the settings of training."""
+    train: Callable[..., TrainingResult]
+    """(config, seeds, path, watch) -> the result."""
+
+
+def open_problem(problem: Any, options: Mapping[str, Any]) -> Trainable:
+    """A problem on a map, given itself, by name or by path; or an external environment."""
+    from functools import partial
+
+    from scrl.problems import load
+
+    if options or not isinstance(problem, Problem | str | Path):
+        from scrl.environments import training
+
+        found = environment_problem(problem, options)
+        return Trainable(
+            found,
+            partial(training.configure_environment, found),
+            partial(_train_in, found),
+        )
+    loaded = problem if isinstance(problem, Problem) else load(problem)
+    return Trainable(loaded, partial(maps.configure_map, loaded), partial(_train_map, loaded))
+
+
+def _train_map(
+    problem: Problem, config: Any, seeds: tuple[int, ...], path: Path, watch: Watcher | None
+) -> TrainingResult:
+    run = maps.create_run(problem, config, seeds, path)
+    with explaining_interruption(run.folder, is_new=True):
+        return maps.train_side_by_side([run], watch)[0]
+
+
+def _train_in(
+    problem: EnvironmentProblem,
+    config: Any,
+    seeds: tuple[int, ...],
+    path: Path,
+    watch: Watcher | None,
+) -> TrainingResult:
+    from scrl.environments import training
+
+    folder = training.create_folder(problem, config, seeds, path)
+    with explaining_interruption(folder, is_new=True):
+        return training.train_in(problem, config, folder, watch)
+
+
+def environment_problem(env: Any, options: Mapping[str, Any]) -> EnvironmentProblem:
+    """The problem of an external environment."""
+    from scrl.environments import environment
+
+    if is_problem(env):
+        if options:
+            raise ScrlError(f"{', '.join(options)}: the environment has its own already")
+        return env
+    if isinstance(env, Problem):
+        raise ScrlError(
+            f"{', '.join(options)}: options of a Gymnasium environment, and {env.name} is a "
+            "problem with a map and rules of its own"
+        )
+    if "labels" not in options:
+        wrong = f"{', '.join(options)}: no options of" if options else "this is no problem:"
+        raise ScrlError(
+            f"{wrong} {env!r:.60}; if it is a Gymnasium environment, say with `labels` what its "
+            "steps give to which regions"
+        )
+    return environment(env, **options)
+
+
+def is_problem(env: Any) -> bool:
+    """Whether it is a problem of an external environment already."""
+    from scrl.environments import EnvironmentProblem
+
+    return isinstance(env, EnvironmentProblem)

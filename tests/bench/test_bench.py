@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("quick_compiling")
 
 TABLE = TABLES["table4"]
 CELLS = cells_of(TABLE, problems=["agri-priority"])
-TINY = {"worlds": 2, "steps": 32, "iterations": 2, "settle": 1, "width": 4, "depth": 1}
+TINY = {"worlds": 2, "rollout_steps": 32, "iterations": 2, "settle": 1, "width": 4, "depth": 1}
 WRITTEN = [f"table4.{ending}" for ending in ("md", "csv", "tex")]
 
 
@@ -83,7 +83,7 @@ def test_a_variant_changes_every_run_of_its_table(
     tmp_path: Path, table: str, is_windy: bool, learner: str
 ) -> None:
     cells = cells_of(TABLES[table], problems=["agri-joint"])
-    few = {"iterations": 1, "settle": 0, "worlds": 1, "steps": 16, "width": 4, "depth": 1}
+    few = {"iterations": 1, "settle": 0, "worlds": 1, "rollout_steps": 16, "width": 4, "depth": 1}
     run_bench(TABLES[table], cells, tmp_path, seeds=1, settings=few)
     folder = RunFolder.open(tmp_path / cells[0].folder)
     assert folder.problem().world_spec.is_random is is_windy
@@ -115,7 +115,7 @@ def test_what_is_swept_decides_the_runs_and_names_the_rows(tmp_path: Path) -> No
     cells = cells_of(
         TABLE, problems=["agri-priority"], methods=["scrl"], sweep={"inset": (0.25, 3.0)}
     )
-    few = {"iterations": 1, "settle": 0, "worlds": 1, "steps": 16, "width": 4, "depth": 1}
+    few = {"iterations": 1, "settle": 0, "worlds": 1, "rollout_steps": 16, "width": 4, "depth": 1}
     run_bench(TABLE, cells, tmp_path, seeds=1, settings=few | {"inset": 7.0})
     kept = [RunFolder.open(tmp_path / cell.folder).record.settings["settings"] for cell in cells]
     assert [settings["inset"] for settings in kept] == [0.25, 3.0]

@@ -14,7 +14,8 @@ from scrl.bench.bench import QUICK_NOTE
 from scrl.bench.rows import as_csv, latex, markdown, rows_of
 from scrl.evaluation import Evaluation
 from scrl.problems import load
-from scrl.training.result import SeedResult, TrainingResult
+from scrl.runs.result import SeedResult
+from scrl.training.result import TrainingResult
 from scrl.violation import cons_vio
 
 
@@ -31,7 +32,7 @@ def run(method: str, returns: list[float], densities: list[list[float]]) -> Trai
             rules=(), episodes=1, episodes_satisfied=0, episodes_truncated=0, steps=900.0,
         )  # fmt: skip
         seeds.append(SeedResult(seed, found, None))
-    return TrainingResult("agri-joint", method, -26.24, tuple(seeds), 0, 1.0, Path("run"))
+    return TrainingResult("agri-joint", method, -26.24, tuple(seeds), 1.0, Path("run"), 0)
 
 
 KEPT = [300.0, 300.0, 600.0, 300.0, 0.0]

@@ -15,7 +15,7 @@ import pytest
 from ..quick import COMPILING
 
 SCRL = [sys.executable, "-m", "scrl"]
-SETTINGS = ("worlds=2", "steps=32", "iterations=40", "settle=1", "width=4", "depth=1")
+SETTINGS = ("worlds=2", "rollout_steps=32", "iterations=40", "settle=1", "width=4", "depth=1")
 TINY = (
     "table4", "--tasks", "agri-priority", "--seeds", "2", "--out", "out",
     *(text for setting in SETTINGS for text in ("--set", setting)),

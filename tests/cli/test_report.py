@@ -13,7 +13,8 @@ import pytest
 from scrl.evaluation import evaluate
 from scrl.problems import Problem, ProblemOptions
 from scrl.runs.folder import RunFolder, RunRecord
-from scrl.training.result import SeedResult, TrainingResult
+from scrl.runs.result import SeedResult
+from scrl.training.result import TrainingResult
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
 
@@ -35,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         made = RunFolder.create(root / name, of, RunRecord.now("small", name, {}, range(6)))
         judged = [evaluate(of, f"constant:{speed + 0.01 * seed}") for seed in range(6)]
         seeds = tuple(SeedResult(seed, each, None) for seed, each in enumerate(judged))
-        result = TrainingResult("small", name, None, seeds, 10, 1.0, made.path)
+        result = TrainingResult("small", name, None, seeds, 1.0, made.path, 10)
         made.save_result(result.to_json())
     RunFolder.create(root / "open", problem, RunRecord.now("small", "scrl", {}, [0]))
     RunFolder.create(root / "prices", None, RunRecord.now("general", "prices", {}, [0]))

@@ -18,7 +18,7 @@ from ..quick import COMPILING
 
 SCRL = [sys.executable, "-m", "scrl"]
 SETTINGS = (
-    "worlds=2", "steps=32", "iterations=4", "settle=30", "width=8", "depth=1", "epochs=1",
+    "worlds=2", "rollout_steps=32", "iterations=4", "settle=30", "width=8", "depth=1", "epochs=1",
     "minibatches=2",
 )  # fmt: skip
 TINY = ("--seeds", "2", *(text for setting in SETTINGS for text in ("--set", setting)))

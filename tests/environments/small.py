@@ -152,6 +152,6 @@ def make_longer() -> gymnasium.Env[Any, Any]:
 REGIONS = ("west", "east")
 RULES = "if west > 1 then east >= 2"
 LOOP: dict[str, Any] = {
-    "worlds": 2, "steps": HORIZON, "iterations": 3, "settle": 2, "episodes": 4,
+    "worlds": 2, "rollout_steps": HORIZON, "iterations": 3, "settle": 2, "episodes": 4,
     "settle_episodes": 4, "width": 8, "depth": 1, "epochs": 1, "minibatches": 2,
 }  # fmt: skip

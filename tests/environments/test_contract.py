@@ -185,7 +185,10 @@ def test_the_options_of_an_environment_are_known() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"settings": {"steps": 4}}, "steps = 4 is less than the 8 steps of an episode"),
+        (
+            {"settings": {"rollout_steps": 4}},
+            "rollout_steps = 4 is less than the 8 steps of an episode",
+        ),
         ({"learner": "sac"}, "the learner 'sac' needs actions that are numbers"),
         ({"seeds": [1, 1]}, "seeds must be one or more different whole numbers"),
     ],

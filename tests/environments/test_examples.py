@@ -42,7 +42,7 @@ def test_an_example_trains_and_its_rules_can_be_kept(
 ) -> None:
     monkeypatch.setattr(scrl.environments.training, "REPORT_EPISODES", 4)
     module, (steps, controller) = example(name), KNOWN[name]
-    result = module.train(settings={**SMALL, "steps": steps}, out=tmp_path / "run")
+    result = module.train(settings={**SMALL, "rollout_steps": steps}, out=tmp_path / "run")
     assert result.run == tmp_path / "run"
     assert set(result.best.evaluation.density) == set(module.problem().regions)
     found = scrl.evaluate(module.problem(), controller(module), episodes=16)

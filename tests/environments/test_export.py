@@ -24,7 +24,7 @@ from scrl.export import FORMATS, ExportError, PolicyFormat, export, find_format
 from scrl.export.policies import PortableEnvironmentPolicy
 from scrl.learners import LEARNERS, TrainedPolicy
 from scrl.learners.actions import ActionKind, Continuous, Discrete
-from scrl.opening import run_driver
+from scrl.opening import open_run
 from scrl.problems import ProblemOptions
 from scrl.rules import RuleSet
 from scrl.runs.folder import EnvironmentRecord, RunFolder
@@ -135,28 +135,27 @@ def run(tmp_path_factory: pytest.TempPathFactory, quick_compiling: None) -> Path
 def test_a_run_is_exported_as_the_policy_that_is_loaded(run: Path, tmp_path: Path) -> None:
     rows = np.array([[0.2, 0.0], [2.0, 0.5]], np.float32)
     for seed in (0, 1):
-        driver = run_driver(run, seed)
-        written = export(driver, "onnx", tmp_path / "policy.onnx")
+        opened = open_run(run)
+        written = export(opened, "onnx", tmp_path / "policy.onnx", seed=seed)
         assert (written.coordinates, written.warnings) == (None, ())
         session = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
         (found,) = session.run(["action"], {"observation": rows})
         assert found == pytest.approx(scrl.load_policy(run, seed).on_rows(rows), abs=1e-6)
         told = next(each for each in scrl.resume(run).seeds if each.seed == seed)
-        assert driver.received == told.evaluation.density
-        assert driver.steps == told.evaluation.steps
-    assert run_driver(run).seed == scrl.resume(run).best.seed
+        assert opened.received(seed) == (told.evaluation.density, told.evaluation.steps)
+    assert open_run(run).seed_result().seed == scrl.resume(run).best.seed
 
 
 def test_routes_are_refused_and_nothing_is_written(run: Path, tmp_path: Path) -> None:
-    driver = run_driver(run)
+    opened = open_run(run)
     routes = [name for name, each in FORMATS.items() if not isinstance(each, PolicyFormat)]
     assert len(routes) == 5
     for name in routes:
         with pytest.raises(
             ExportError, match=rf"'{name}' writes a route .* \(make_walk\)\. Its po"
         ):
-            export(driver, name, tmp_path / "file")
+            export(opened, name, tmp_path / "file")
     assert not list(tmp_path.iterdir())
     with pytest.raises(PolicyError, match="there is no route, since there is no map"):
-        _ = driver.route
-    assert RunFolder.open(run).environment() == driver.problem
+        opened.route()
+    assert RunFolder.open(run).environment() == opened.problem

@@ -28,7 +28,7 @@ def watch(now):
     print("round", now.rounds, flush=True)
 
 if __name__ == "__main__":
-    settings = {"worlds": 2, "steps": 200, "iterations": 100000, "episodes": 2, "width": 4,
+    settings = {"worlds": 2, "rollout_steps": 200, "iterations": 100000, "episodes": 2, "width": 4,
                 "depth": 0, "epochs": 1, "minibatches": 1}
     try:
         scrl.train(make, labels=lambda seen: [seen[1] > 0], regions=["left"], rules="left >= 60",

@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 import scrl
 from scrl.cli.app import app
+from scrl.environments.calls import train_call
 from scrl.errors import ScrlError
 from scrl.evaluation import Evaluation
 from scrl.problems import difference_between
 from scrl.report.compare import compare
 from scrl.report.page import page_text
-from scrl.report.page.origin import train_call
 from scrl.report.page.story import stories_of
 from scrl.report.reading import read_runs
 from scrl.report.words import amount

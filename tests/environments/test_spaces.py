@@ -13,7 +13,7 @@ from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 
 import scrl
 from scrl.environments import EnvironmentFault
-from scrl.environments.rollout import drive_at_random
+from scrl.environments.rollout import run_at_random
 from scrl.environments.spaces import Actions
 
 from .small import LOOP
@@ -86,7 +86,7 @@ def test_observations_of_every_kind_are_rows_of_numbers(space: Any, seen: Any, r
     made = problem(seen=space, shown=seen)
     assert made.observations.features == len(row)
     with made.open(2) as lanes:
-        first = drive_at_random(lanes, made.actions, seeds=[1, 2])
+        first = run_at_random(lanes, made.actions, seeds=[1, 2])
     assert np.array_equal(first.features, np.broadcast_to(row, first.features.shape))
 
 
@@ -128,7 +128,7 @@ def test_observations_of_no_fixed_size_are_refused(space: Any, parts: tuple[str,
 def test_actions_of_every_box_reach_its_bounds(space: Any, ends: Any) -> None:
     made = problem(taken=space)
     with made.open(2) as lanes:
-        drive_at_random(lanes, made.actions, seeds=[1, 2])  # which takes what the space holds
+        run_at_random(lanes, made.actions, seeds=[1, 2])  # which takes what the space holds
     corners = made.actions.to_environment(np.stack([np.zeros(space.shape), np.ones(space.shape)]))
     assert np.array_equal(corners, ends)
     assert corners.dtype == space.dtype

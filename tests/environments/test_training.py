@@ -11,15 +11,25 @@ from typing import Any
 
 import gymnasium
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import scrl
-from scrl.environments.driver import OutsideRounds, move_all, policies, round_keys
-from scrl.environments.training import check_same, configure_outside, task_outside
+from scrl.environments.driver import EnvironmentRounds
+from scrl.environments.training import check_same, configure_environment, task_of
 from scrl.errors import PolicyError
+from scrl.learners import Pricing
 from scrl.rollout import Episode
 from scrl.runs.folder import RunError, RunFolder
+from scrl.training.algorithm import (
+    Explorer,
+    Measured,
+    ends_with_horizon,
+    kappa_rate,
+    move_kappa,
+    present_policy,
+)
 from scrl.training.progress import TrainingProgress
 
 from .small import HORIZON, LOOP, REGIONS, RULES, Walk, make_choices, make_walk
@@ -189,7 +199,9 @@ def test_another_id_is_refused_and_another_name_of_a_function_is_not(
     folder = RunFolder.open(tmp_path / "run")
     check_same(problem, folder)
     check_same(named, folder)
-    (folder.path / "environment.json").write_text(json.dumps({**named.kept.to_json(), "schema": 1}))
+    (folder.path / "environment.json").write_text(
+        json.dumps({**named.record.to_json(), "schema": 1})
+    )
     check_same(problem, folder)
     check_same(named, folder)
     other = replace(problem, source=replace(problem.source, name="Walk-v2"))
@@ -256,15 +268,17 @@ def test_kappa_moves_by_shares_of_the_present_episodes(
     """A step costs 1 and takes 1 of time, so a violation by a whole episode moves kappa by 9."""
     labels = {"time": lambda _observation: 1.0}
     problem = scrl.environment(make_walk, horizon_steps=HORIZON, labels=labels, rules=rules)
-    config = configure_outside(problem, settings=LOOP)
-    task = task_outside(problem, config)
+    config = configure_environment(problem, settings=LOOP)
+    task = task_of(problem, config)
     with problem.open(config.loop.worlds) as lanes:
-        state = OutsideRounds(config.plan, task, problem.actions, lanes, (0,)).begin()
-    time = np.full((1, 4), steps)
-    ran = Episode(-time, time[..., None].astype(float), time, np.ones((1, 4), bool), None)
-    policy = policies(config.plan, task, state)
-    moved, _ = move_all(config.plan, task, state, policy, ran, True)
-    assert moved.kappa[0, 0] == pytest.approx(kappa)
+        state, _ = EnvironmentRounds(config.plan, task, problem.actions, lanes, (0,)).begin()
+    state = jax.tree.map(lambda leaf: leaf[0], state)
+    time = jnp.full(4, steps)
+    ran = Episode(-1.0 * time, 1.0 * time[:, None], time, jnp.ones(4, bool), None)
+    policy = present_policy(config.plan, task, state)
+    seen = Measured(ran, time.sum())
+    moved, _ = move_kappa(config.plan, task, state, policy, seen)
+    assert moved.kappa[0] == pytest.approx(kappa)
 
 
 class Unrewarded(Walk):
@@ -289,23 +303,27 @@ def test_units_come_from_rewards_of_any_size_and_from_none(make: Any, cost: floa
     states = []
     for each in (Walk, make):
         problem = scrl.environment(each, horizon_steps=HORIZON, **OPTIONS)
-        config = configure_outside(problem, settings=LOOP)
+        config = configure_environment(problem, settings=LOOP)
         with problem.open(config.loop.worlds) as lanes:
-            task = task_outside(problem, config)
-            states.append(OutsideRounds(config.plan, task, problem.actions, lanes, (0,)).begin())
-    usual, found = states
+            task = task_of(problem, config)
+            rounds = EnvironmentRounds(config.plan, task, problem.actions, lanes, (0,))
+            states.append(rounds.begin()[0])
+    plain, found = states
     assert found.encoder.price_unit == pytest.approx(cost)
     assert found.encoder.channel_unit[0, 0] == pytest.approx(
-        cost * usual.encoder.channel_unit[0, 0]
+        cost * plain.encoder.channel_unit[0, 0]
     )
-    np.testing.assert_allclose(found.kappa_rate, cost * usual.kappa_rate, rtol=1e-5)
+    for each in (0, 1):
+        encoders = (jax.tree.map(lambda leaf: leaf[0], state.encoder) for state in states)
+        own, usual = (kappa_rate(config.plan, task, encoder, jnp.ones(())) for encoder in encoders)
+        assert usual[each] == pytest.approx(cost * own[each], rel=1e-5)
 
 
 def test_a_preset_and_a_method_win_over_the_defaults_of_environments() -> None:
     problem = scrl.environment(make_walk, horizon_steps=HORIZON, **OPTIONS)
-    usual = configure_outside(problem)
+    usual = configure_environment(problem)
     assert (usual.loop.settle, usual.loop.inset, usual.learner_settings.discount) == (30, 0.0, 0.99)
-    paper = configure_outside(problem, preset="paper", settings={"inset": 0.25})
+    paper = configure_environment(problem, preset="paper", settings={"inset": 0.25})
     assert (paper.loop.settle, paper.loop.worlds, paper.loop.inset) == (0, 1, 0.25)
     assert paper.loop.iterations == usual.loop.iterations
 
@@ -325,16 +343,21 @@ def test_a_setting_of_jax_is_changed_for_the_training_only(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("discount", "ends"), [(1.0, True), (0.9, False)])
 def test_only_plain_sums_end_with_the_horizon(discount: float, ends: bool) -> None:
-    """A walker that hardly moves is cut off after 8 steps: is that an end for the learner?"""
+    """A walker that hardly moves is truncated after 8 steps: is that an end for the learner?"""
     problem = scrl.environment(make_walk, horizon_steps=HORIZON, **OPTIONS)
     settings = {**LOOP, "discount": discount, "first_spread": 0.01, "least_spread": 0.01}
-    config = configure_outside(problem, settings=settings)
+    config = configure_environment(problem, settings=settings)
     with problem.open(config.loop.worlds) as lanes:
-        task = task_outside(problem, config)
-        rounds = OutsideRounds(config.plan, task, problem.actions, lanes, (0,))
-        state = rounds.begin()
-        keys = round_keys(config.plan, problem.actions, state.key)
-        rollout = rounds._explore(state, np.zeros((1, 2, 2), np.float32), keys)
+        task = task_of(problem, config)
+        rounds = EnvironmentRounds(config.plan, task, problem.actions, lanes, (0,))
+        state, _ = rounds.begin()
+        explorer = Explorer(state.learner, state.encoder, jnp.zeros((1, 2, 2)))
+        _, rollout = rounds._collect(explorer, None, state.key)
+    pricing = Pricing(
+        task.reading, state.kappa[0], task.penalty, 0.0, task.rate,
+        ends_with_horizon(config.plan, task),
+    )  # fmt: skip
     assert rollout.is_truncated[0, -1].all()
-    assert (rollout.is_terminated[0, -1] == ends).all()
-    assert not rollout.is_terminated[0, :-1].any()
+    assert not rollout.is_terminated[0, -1].any()
+    of_seed = jax.tree.map(lambda leaf: leaf[0], rollout)
+    assert (pricing.is_end(of_seed)[-1] == ends).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import shapely
 
 import scrl
-from scrl.opening import Driver
+from scrl.evaluation import Evaluation
 from scrl.policies import Schedule
 from scrl.problems import Problem, load
 from scrl.route import Route, drive
@@ -25,8 +26,8 @@ LABELS = np.array(
 )
 ON_EARTH = 'extent = [10.0, 49.997, 10.008, 50.0]\ncoordinates = "geographic"\n'
 TINY = {
-    "worlds": 2, "steps": 32, "iterations": 2, "settle": 0, "width": 8, "depth": 1, "epochs": 1,
-    "minibatches": 2,
+    "worlds": 2, "rollout_steps": 32, "iterations": 2, "settle": 0, "width": 8, "depth": 1,
+    "epochs": 1, "minibatches": 2,
 }  # fmt: skip
 
 
@@ -39,6 +40,26 @@ def write_problem(folder: Path, world: str = "") -> Path:
         f'{world}unit = "litres"\n[rules]\nlow = "west >= 1"\n'
     )
     return path
+
+
+class AsRun:
+    """A policy on a problem, with what `export` asks of a run."""
+
+    warning: str | None = None
+    conflict: tuple[str, ...] = ()
+
+    def __init__(self, problem: Problem, policy: Any) -> None:
+        self.problem = problem
+        self._policy = policy
+
+    def policy(self, seed: int | None = None) -> Any:
+        return self._policy
+
+    def route(self, seed: int | None = None) -> Route:
+        return drive(self.problem, self._policy)
+
+    def evaluation_of_policy(self, seed: int | None = None) -> Evaluation | None:
+        return None
 
 
 @pytest.fixture(scope="session")
@@ -112,13 +133,13 @@ def farm(tmp_path_factory: pytest.TempPathFactory) -> Problem:
 
 
 @pytest.fixture(scope="session")
-def farm_driver(farm: Problem) -> Driver:
+def farm_run(farm: Problem) -> Any:
     """Throttles up and down, so that steps fall everywhere, also across jumps."""
     throttles = jax.random.uniform(jax.random.key(5), (400,), minval=0.1, maxval=1.0)
-    return Driver(farm, Schedule(throttles), 0)
+    return AsRun(farm, Schedule(throttles))
 
 
 @pytest.fixture(scope="session")
-def farm_route(farm_driver: Driver) -> Route:
+def farm_route(farm_run: Any) -> Route:
     """A drive over the farm that breaks a rule."""
-    return farm_driver.route
+    return farm_run.route()

@@ -18,12 +18,14 @@ import pytest
 
 from scrl.errors import PolicyError
 from scrl.evaluation import evaluate
-from scrl.export import FORMATS, ExportError, export, run_driver
+from scrl.export import FORMATS, ExportError, export
+from scrl.opening import open_run
 from scrl.problems import load
 from scrl.runs.folder import RunFolder
 from scrl.training.result import read_result
 
 from ..quick import COMPILING
+from .conftest import AsRun
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -43,30 +45,30 @@ def test_the_route_has_the_densities_of_the_runs_own_evaluation(run: Path) -> No
     result = read_result(RunFolder.open(run))
     assert result is not None
     for each in result.seeds:
-        driver = run_driver(run, each.seed)
-        assert driver.route.totals == pytest.approx(each.evaluation.density)
-        assert driver.route.steps == each.evaluation.steps
-    assert run_driver(run).seed == result.best.seed
-    first, second = (run_driver(run, seed).route.throttle[0] for seed in (0, 1))
+        route = open_run(run).route(each.seed)
+        assert route.totals == pytest.approx(each.evaluation.density)
+        assert route.steps == each.evaluation.steps
+    assert open_run(run).seed_result().seed == result.best.seed
+    first, second = (open_run(run).route(seed).throttle[0] for seed in (0, 1))
     assert first != second
     with pytest.raises(PolicyError, match="there is no seed 7 in this run"):
-        run_driver(run, 7)
+        open_run(run).route(7)
 
 
 @pytest.mark.parametrize("name", list(FORMATS))
 def test_every_format_is_written_whole(name: str, run: Path, tmp_path: Path) -> None:
-    written = export(run_driver(run), name, tmp_path / "file")
+    written = export(open_run(run), name, tmp_path / "file")
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in written.paths}
     assert all(path.stat().st_size > 100 for path in written.paths)
     before = [path.read_bytes() for path in written.paths]
-    export(run_driver(run), name, tmp_path / "file")
+    export(open_run(run), name, tmp_path / "file")
     assert [path.read_bytes() for path in written.paths] == before, "the same again"
 
 
 def test_a_file_must_go_into_a_folder_that_is_there(run: Path, tmp_path: Path) -> None:
     for out in (tmp_path, tmp_path / "nowhere" / "route.csv"):
         with pytest.raises(ExportError, match="name a file"):
-            export(run_driver(run), "csv", out)
+            export(open_run(run), "csv", out)
 
 
 def test_the_shell_gets_a_document_and_the_file(run: Path, tmp_path: Path) -> None:
@@ -81,7 +83,7 @@ def test_the_shell_gets_a_document_and_the_file(run: Path, tmp_path: Path) -> No
     found = {row["region"]: float(row["received"]) for row in rows}
     assert found == pytest.approx(document["received"])
     problem = RunFolder.open(run).problem()
-    expected = evaluate(problem, run_driver(run, 1).policy, episodes=1, seed=0).density
+    expected = evaluate(problem, open_run(run).policy(1), episodes=1, seed=0).density
     assert found == pytest.approx(expected)
 
 
@@ -93,7 +95,7 @@ def test_without_out_the_file_goes_into_the_run_folder(run: Path, tmp_path: Path
     session = onnxruntime.InferenceSession(copied / "policy.onnx")
     state = {name: np.zeros(1, np.float32) for name in ("offset", "speed", "gust")}
     (throttle,) = session.run(None, {"cell": np.zeros(1, np.int32), **state})
-    assert throttle.tolist() == pytest.approx([run_driver(run).route.throttle[0]], abs=1e-6)
+    assert throttle.tolist() == pytest.approx([open_run(run).route().throttle[0]], abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -119,18 +121,22 @@ def test_a_plan_of_many_items_is_warned_of(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scrl.export.writing.MANY_ITEMS", 3)
-    warnings = export(run_driver(run), "plan", tmp_path / "many").warnings
+    warnings = export(open_run(run), "plan", tmp_path / "many").warnings
     [said] = [each for each in warnings if "items" in each]
     written = json.loads((tmp_path / "many").read_text())["mission"]["items"]
     assert said.startswith(f"the plan has {len(written)} items")
     assert said.endswith("a larger --tolerance makes fewer")
 
 
-def test_broken_rules_stand_in_the_files_of_a_policy_too(run: Path, tmp_path: Path) -> None:
-    driver = run_driver(run)
-    assert driver.judged is not None
-    rules = tuple(replace(each, is_satisfied=False, margin=-3.0) for each in driver.judged.rules)
-    broken = replace(driver, judged=replace(driver.judged, rules=rules))
+def test_broken_rules_stand_in_the_files_of_a_policy_too(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = open_run(run)
+    judged = broken.evaluation_of_policy()
+    assert judged is not None
+    rules = tuple(replace(each, is_satisfied=False, margin=-3.0) for each in judged.rules)
+    judged = replace(judged, rules=rules)
+    monkeypatch.setattr(broken, "evaluation_of_policy", lambda _: judged)
     (said,) = export(broken, "onnx", tmp_path / "policy.onnx").warnings
     assert said == "THIS PLAN BREAKS ITS RULE: 'low' (west >= 1), by 3.00 litres"
     assert json.loads((tmp_path / "policy.onnx.json").read_text())["warnings"] == [said]
@@ -139,19 +145,18 @@ def test_broken_rules_stand_in_the_files_of_a_policy_too(run: Path, tmp_path: Pa
 
 
 def test_what_makes_a_file_other_than_it_looks_is_said(run: Path, tmp_path: Path) -> None:
-    driver = run_driver(run)
+    opened = open_run(run)
     # From (2.5, 4) to (2.5, 6): two cells of 70 m at three cells in a step of 10 s.
     for name in ("geojson", "csv", "regions", "kml", "plan"):
-        (said,) = export(driver, name, tmp_path / "a").warnings
+        (said,) = export(opened, name, tmp_path / "a").warnings
         assert said.startswith("give nothing out on 1 transit (140 m in all, 1 steps (0:07 min) at")
         assert said in (tmp_path / "a").read_text()
-    from scrl.export import Driver
     from scrl.policies import fixed_policy
     from scrl.worlds.sweep.vehicle import Wind
 
     agri = load("agri-joint")
     windy = replace(agri, world_spec=replace(agri.world_spec, wind=Wind(strength=0.1)))
-    driven = Driver(windy, fixed_policy("full-speed", windy), 0)
+    driven: Any = AsRun(windy, fixed_policy("full-speed", windy))
     first, second = export(driven, "geojson", tmp_path / "c").warnings
     assert first.endswith("the GeoJSON standard (RFC 7946) wants degrees")
     assert second.startswith("this world is random, and the file holds one episode of many")

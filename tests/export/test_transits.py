@@ -18,7 +18,7 @@ from rich.console import Console
 
 from scrl.cli.evaluate import print_evaluation
 from scrl.evaluation import evaluate
-from scrl.export import FORMATS, Driver, ExportOptions, RouteFormat, export, find_format
+from scrl.export import FORMATS, ExportOptions, RouteFormat, export, find_format
 from scrl.policies import fixed_policy
 from scrl.problems import Problem
 from scrl.report.page.plan import _plan
@@ -175,9 +175,9 @@ ROUTE_FORMATS = [name for name, each in FORMATS.items() if isinstance(each, Rout
 
 @pytest.mark.parametrize("name", ROUTE_FORMATS)
 def test_broken_rules_are_said_aloud_and_in_every_file(
-    name: str, farm_driver: Driver, tmp_path: Path
+    name: str, farm_run: Any, tmp_path: Path
 ) -> None:
-    written = export(farm_driver, name, tmp_path / "file")
+    written = export(farm_run, name, tmp_path / "file")
     loud = "THIS PLAN BREAKS 1 OF 2 RULES: 'high' (barley >= 1000000), by "
     assert written.warnings[0].startswith(loud)
     text = (tmp_path / "file").read_text().replace("&gt;", ">")

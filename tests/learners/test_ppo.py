@@ -21,11 +21,11 @@ def slow_advantages(steps: Steps, discount: float, trace: float) -> np.ndarray:
     for start, world in np.ndindex(paid.shape[:2]):
         weight = 1.0
         for step in range(start, len(paid)):
-            is_terminated = steps["is_terminated"][step, world]
-            follow = 0.0 if is_terminated else after[step, world]
+            is_end = steps["is_end"][step, world]
+            follow = 0.0 if is_end else after[step, world]
             delta = paid[step, world] + discount * follow - value[step, world]
             found[start, world] += weight * delta
-            if is_terminated or steps["is_truncated"][step, world]:
+            if is_end or steps["is_truncated"][step, world]:
                 break
             weight *= discount * trace
     return found
@@ -43,7 +43,7 @@ def one_world(
     steps = np.arange(len(paid))[:, None]
     columns = {"paid": paid, "value": value, "after": after}
     return {name: np.array(column)[:, None, None] for name, column in columns.items()} | {
-        "is_terminated": steps == terminated,
+        "is_end": steps == terminated,
         "is_truncated": steps == truncated,
     }
 
@@ -75,12 +75,12 @@ def test_an_episode_that_goes_on_by_hand_discounted() -> None:
 def test_the_scan_agrees_with_its_slow_twin(discount: float, trace: float) -> None:
     rng = np.random.default_rng(0)
     time, worlds, channels = 40, 5, 3
-    is_terminated = rng.random((time, worlds)) < 0.15
+    is_end = rng.random((time, worlds)) < 0.15
     steps = {
         name: rng.normal(size=(time, worlds, channels)) for name in ("paid", "value", "after")
     } | {
-        "is_terminated": is_terminated,
-        "is_truncated": ~is_terminated & (rng.random((time, worlds)) < 0.15),
+        "is_end": is_end,
+        "is_truncated": ~is_end & (rng.random((time, worlds)) < 0.15),
     }
     fast = fast_advantages(steps, discount, trace)
     assert np.allclose(fast, slow_advantages(steps, discount, trace), atol=1e-4)

@@ -12,8 +12,9 @@ import pytest
 from scrl.penalty import Atoms, Penalty, lagrangian, scrl, scrl_min
 from scrl.policies import Constant
 from scrl.problems import Problem
-from scrl.training.algorithm import LearningPlan, Metrics, Task, begin, iterate, measure
-from scrl.training.config import configure
+from scrl.training.algorithm import Metrics, iterate
+from scrl.training.config import LearningPlan, configure
+from scrl.training.devices import SweepTask, begin_sweep, measure, sweep_driver
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
@@ -25,18 +26,22 @@ class Probe(NamedTuple):
     """A task and how to learn it; prices that are set by hand stay as they are."""
 
     plan: LearningPlan
-    task: Task
+    task: SweepTask
 
     def learn(self, prices: tuple[float, ...] | None = None) -> Metrics:
         """All rounds for three seeds, under each of the prices: metrics by price, seed, round."""
 
         def one(key: jax.Array, price: jax.Array) -> Metrics:
-            state = begin(self.plan, self.task, key=key)
+            driver = sweep_driver(self.plan, self.task)
+            state, _ = begin_sweep(self.plan, self.task, key=key)
             if prices is not None:
                 state = state._replace(kappa=price[None])
             rounds = self.plan.loop.iterations
             return jax.lax.scan(
-                lambda state, _: iterate(self.plan, self.task, state), state, None, length=rounds
+                lambda state, _: iterate(self.plan, self.task, driver, state),
+                state,
+                None,
+                length=rounds,
             )[1]
 
         keys = jnp.stack([jax.random.key(seed) for seed in SEEDS])
@@ -59,10 +64,14 @@ def probe(
     problem: Problem, learner: str, penalty: Penalty, discount: float = 1.0, **settings: object
 ) -> Probe:
     """Eight worlds of 64 steps a round, networks of width 16."""
-    small = {"worlds": 8, "steps": 64, "width": 16, "first_mean": 0.9, "discount": discount}
+    small = {"worlds": 8, "rollout_steps": 64, "width": 16, "first_mean": 0.9, "discount": discount}
     plan = configure("scrl", learner=learner, settings=small | settings).plan
     atoms = Atoms.of(problem.atoms)
-    return Probe(plan, Task(problem.world, atoms, atoms, penalty, 1e-6, discount, False))
+    task = SweepTask(
+        rules=atoms, reading=atoms, penalty=penalty, tolerance=1e-6, discount=discount,
+        is_random=False, world=problem.world,
+    )  # fmt: skip
+    return Probe(plan, task)
 
 
 REPLAYED = {

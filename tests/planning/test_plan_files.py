@@ -20,15 +20,14 @@ from scrl.cli.ask import print_plan
 from scrl.errors import PolicyError, ScrlError
 from scrl.evaluation import evaluate, evaluate_mixture
 from scrl.export import export
-from scrl.opening import run_driver, run_plans
+from scrl.opening import PlanRun, open_run
 from scrl.planning import Answer, planner
 from scrl.planning.learn import resume_learning
-from scrl.planning.plan_files import PLAN, holds_plan
+from scrl.planning.plan_files import PLAN
 from scrl.problems import Problem, ProblemOptions, load
 from scrl.report.words import RuleDescriber
 from scrl.rules import holds, parse
 from scrl.runs.folder import RunFolder
-from scrl.training.result import read_result
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
 
@@ -62,15 +61,21 @@ def test_an_answer_is_drawn_and_shown_in_short(answer: Answer) -> None:
         scrl.plot("agri")
 
 
+def opened(path: Path) -> PlanRun:
+    run = open_run(path)
+    assert isinstance(run, PlanRun)
+    return run
+
+
 def test_a_kept_plan_does_what_it_did(kept: Path) -> None:
-    result = read_result(RunFolder.open(kept))
+    run = opened(kept)
+    result = run.result
     assert result is not None
-    again = evaluate(load("agri-priority"), run_plans(kept)[0][1])
-    assert holds_plan(kept)
+    again = evaluate(load("agri-priority"), run.policy())
     assert result.is_satisfied
     assert result.best.seed == 3
     assert again.density == result.best.evaluation.density
-    assert run_driver(kept).route.totals == pytest.approx(again.density)
+    assert run.route().totals == pytest.approx(again.density)
 
 
 def test_a_policy_of_prices_knows_its_path(tmp_path: Path) -> None:
@@ -85,7 +90,7 @@ def test_a_policy_of_prices_knows_its_path(tmp_path: Path) -> None:
 
 def test_a_plan_has_no_seeds_to_choose_from(kept: Path) -> None:
     with pytest.raises(PolicyError, match="no seeds to choose from"):
-        run_plans(kept, 4)
+        opened(kept).policy(4)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +100,7 @@ def test_a_damaged_plan_is_one_message(kept: Path, tmp_path: Path, plans: list[o
     run = shutil.copytree(kept, tmp_path / "run")
     rewrite(run / PLAN, plans=plans)
     with pytest.raises(ScrlError, match=r"plan\.json: "):
-        run_plans(run)
+        opened(run).policy()
 
 
 def in_wind(problem: Problem) -> Problem:
@@ -110,7 +115,7 @@ def test_in_wind_the_policy_is_kept_with_its_prices(tmp_path: Path) -> None:
     asking = planner()
     answer = asking.ask(problem)
     path = asking.keep(answer, tmp_path / "run")
-    again = evaluate(problem, run_plans(path)[0][1], episodes=50, seed=9)
+    again = evaluate(problem, opened(path).policy(), episodes=50, seed=9)
     before = evaluate(problem, answer.plans[0].policy, episodes=50, seed=9)
     assert np.allclose(list(again.density.values()), list(before.density.values()))
 
@@ -126,15 +131,15 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_mixture_is_judged_as_one_and_its_route_says_what_it_is(mixed: Path) -> None:
-    driver = run_driver(mixed)
-    assert driver.warning is not None
-    assert "mixture of" in driver.warning
-    written = export(driver, "regions", mixed / "regions.csv")
-    assert driver.warning in written.warnings
+    run = opened(mixed)
+    assert run.warning is not None
+    assert "mixture of" in run.warning
+    written = export(run, "regions", mixed / "regions.csv")
+    assert run.warning in written.warnings
     assert written.warnings[0].startswith("THIS PLAN BREAKS ITS RULE: 'rule-1' (S1 == 300.1 within")
     done = CliRunner().invoke(app, ["eval", str(mixed / "problem.toml"), "--policy", str(mixed)])
     assert done.exit_code == 0, done.output
-    alone = evaluate(driver.problem, driver.policy)
+    alone = evaluate(run.problem, run.policy())
     assert not alone.is_satisfied
 
 
@@ -153,7 +158,7 @@ def test_rules_that_cannot_hold_are_said_with_the_plan(tmp_path: Path) -> None:
 
 
 def test_of_one_episode_sixty_per_cent_is_none(mixed: Path) -> None:
-    (first, one), (second, other), *_ = run_plans(mixed)
+    (first, one), (second, other), *_ = opened(mixed).plans
     problem = RunFolder.open(mixed).problem()
     weights = np.array([first, second]) / (first + second)
     found = evaluate_mixture(problem, [one, other], weights, episodes=1, name="both")

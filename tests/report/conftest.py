@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 
 from scrl.runs.folder import RunFolder
+from scrl.runs.result import SeedResult
 from scrl.training.config import configure
-from scrl.training.devices import Rounds, task_of
-from scrl.training.result import SeedResult, TrainingResult, report, seed_policy
+from scrl.training.devices import DeviceRounds, task_of
+from scrl.training.maps import report
+from scrl.training.result import TrainingResult, seed_policy
 
 from .made import make_run, small_problem
 
-TINY = {"worlds": 2, "steps": 32, "iterations": 20, "settle": 10, "width": 8, "depth": 1}
+TINY = {"worlds": 2, "rollout_steps": 32, "iterations": 20, "settle": 10, "width": 8, "depth": 1}
 
 
 @pytest.fixture(scope="module")
@@ -25,14 +27,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory, quick_compiling: None) -> Pa
         tmp_path_factory.mktemp("whole") / "run", problem, speeds=(1.5, 1.6), is_finished=False,
         settings=config.to_json(),
     )  # fmt: skip
-    rounds = Rounds(config.plan, [task_of(problem, config)], (0, 1))
-    policies = rounds.part(rounds.begin(), 0).best.policy
+    rounds = DeviceRounds(config.plan, [task_of(problem, config)], (0, 1))
+    policies = rounds.split(rounds.begin()[0])[0].best.policy
     folder = RunFolder.open(path)
     folder.save_policy(policies)
-    judged = [report(problem, seed_policy(policies, seed), seed, "scrl") for seed in (0, 1)]
+    judged = [report(problem, "scrl", seed_policy(policies, seed), seed) for seed in (0, 1)]
     seeds = tuple(
         SeedResult(seed, each, (-3.0 - each.return_) / 3.0) for seed, each in enumerate(judged)
     )
-    result = TrainingResult(problem.name, "scrl", -3.0, seeds, 1_000, 2.0, path)
+    result = TrainingResult(problem.name, "scrl", -3.0, seeds, 2.0, path, 1_000)
     folder.save_result(result.to_json())
     return path

@@ -12,7 +12,8 @@ import numpy as np
 from scrl.evaluation import evaluate
 from scrl.problems import Problem, ProblemOptions
 from scrl.runs.folder import RunFolder, RunRecord
-from scrl.training.result import SeedResult, TrainingResult
+from scrl.runs.result import SeedResult
+from scrl.training.result import TrainingResult
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
 
@@ -73,4 +74,4 @@ def _result(
         judged = evaluate(problem, f"constant:{speed}", name=method)
         gap = None if reference is None else (reference - judged.return_) / abs(reference)
         found.append(SeedResult(seed, judged, gap))
-    return TrainingResult(problem.name, method, reference, tuple(found), 1_000, 2.0, path)
+    return TrainingResult(problem.name, method, reference, tuple(found), 2.0, path, 1_000)

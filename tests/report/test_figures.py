@@ -11,7 +11,8 @@ from scrl.evaluation import Evaluation
 from scrl.problems import load
 from scrl.report.figures import plot
 from scrl.runs.folder import RunFolder, RunRecord
-from scrl.training.result import SeedResult, TrainingResult
+from scrl.runs.result import SeedResult
+from scrl.training.result import TrainingResult
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def result(tmp_path: Path) -> TrainingResult:
         )  # fmt: skip
     found = Evaluation(problem.name, "scrl", "units", -30.0, {}, {}, 0.0, True, (), 1, 1, 0, 1000.0)
     seeds = tuple(SeedResult(seed, found, 0.01) for seed in (0, 1))
-    return TrainingResult(problem.name, "scrl", -29.93, seeds, 1, 1.0, folder.path)
+    return TrainingResult(problem.name, "scrl", -29.93, seeds, 1.0, folder.path, 1)
 
 
 def test_the_curves_show_median_range_and_the_best_possible(result: TrainingResult) -> None:

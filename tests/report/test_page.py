@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from scrl.errors import ScrlError
-from scrl.opening import run_driver
 from scrl.policies import Constant
 from scrl.problems import Problem, ProblemOptions
 from scrl.report.page import page_text, write_page
@@ -74,7 +73,7 @@ def test_the_page_tells_what_the_result_says(whole: Path) -> None:
 def test_the_plan_is_the_one_that_was_judged(whole: Path) -> None:
     [view] = read_runs([whole])
     assert view.result is not None
-    route = run_driver(view.folder.path, view.result.best.seed).route
+    route = view.run.route()
     assert route.totals == pytest.approx(view.result.best.evaluation.density)
     other = next(each for each in view.result.seeds if each is not view.result.best)
     assert route.totals != pytest.approx(other.evaluation.density)
@@ -169,7 +168,7 @@ def test_every_colour_of_the_plan_is_explained(tmp_path: Path, monkeypatch) -> N
     regions.forbidden[2:4, 3:5] = True
     problem = Problem.create(SweepSpec(regions), {"one": "S1 >= 1"}, ProblemOptions(name="hole"))
     run = make_run(tmp_path / "run", problem, speeds=[3.0])
-    monkeypatch.setattr("scrl.opening.load_policy", lambda *_: Constant(jnp.ones(())))
+    monkeypatch.setattr("scrl.opening.MapRun.policy", lambda *_: Constant(jnp.ones(())))
     text = page_of(run).text
     assert "must not be entered" in text
     assert "no region" not in text
@@ -263,7 +262,7 @@ def test_a_page_stays_small_however_large_the_map(
     regions = from_labels(np.random.default_rng(0).integers(0, 13, (1000, 1000)))
     problem = Problem.create(SweepSpec(regions), {"one": "S1 >= 5"}, ProblemOptions(name="large"))
     run = make_run(tmp_path / "run", problem, speeds=[3.0], rounds=2_000)
-    monkeypatch.setattr("scrl.opening.load_policy", lambda *_: Constant(jnp.ones(())))
+    monkeypatch.setattr("scrl.opening.MapRun.policy", lambda *_: Constant(jnp.ones(())))
     size = len(page_text(read_runs([run])).encode())
     assert size < LARGEST_PAGE_BYTES
     assert size > 20_000

@@ -47,7 +47,7 @@ def test_an_empty_folder_is_filled_and_a_full_one_never_touched(
 ) -> None:
     (tmp_path / "run").mkdir()
     RunFolder.create(tmp_path / "run", problem, RECORD)
-    with pytest.raises(RunError, match=r"choose another --out, or go on with --resume .*run$"):
+    with pytest.raises(RunError, match=r"choose another --out, or resume it with --resume .*run$"):
         RunFolder.create(tmp_path / "run", problem, RECORD)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").write_text("keep me")

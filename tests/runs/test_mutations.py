@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from scrl.api import resume
-from scrl.cli.evaluate import show_kept
+from scrl.cli.evaluate import evaluate as evaluate_command
 from scrl.errors import ScrlError
-from scrl.opening import run_plans
+from scrl.opening import open_run
 from scrl.report.compare import compare
 from scrl.report.page import page_text
 from scrl.report.reading import read_runs
 from scrl.runs.folder import RunFolder
-from scrl.training.run import TrainingRun
+from scrl.training.maps import training_run
 
 from .mutations import mutated, scrambled, text_of
 from .small import OLD, answer
@@ -66,12 +66,12 @@ def use(run: Path, kind: str) -> Any:
     resume(run)
     match kind:
         case "trained":
-            TrainingRun.again(RunFolder.open(run)).task()
+            training_run(RunFolder.open(run))
         case "environment":
             page_text(read_runs([run]))
-            show_kept(run, None, as_json=False)
+            evaluate_command(str(run))
         case "asked":
-            run_plans(run)
+            open_run(run).policy()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from scrl.problems import Problem
 from scrl.training.progress import TrainingProgress
 from scrl.training.result import TrainingResult
 
-LOOP = {"worlds": 2, "steps": 32, "iterations": 4, "settle": 6, "width": 8, "depth": 1}
+LOOP = {"worlds": 2, "rollout_steps": 32, "iterations": 4, "settle": 6, "width": 8, "depth": 1}
 ROUNDS = LOOP["iterations"] + LOOP["settle"]
 REPLAY = {"memory": 100, "batch": 8, "updates": 4}  # the ring is full in the second round
 SHORT = {"settle": 0, "depth": 0}

@@ -6,10 +6,10 @@ import dataclasses
 
 import numpy as np
 
-from scrl.penalty import Atoms
+from scrl.penalty import Atoms, Penalty
 from scrl.penalty import scrl as drawn
 from scrl.problems import Problem
-from scrl.training.algorithm import Task
+from scrl.training.devices import SweepTask
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
@@ -21,13 +21,13 @@ def problem(rules: tuple[str, ...] = (), **settings: object) -> Problem:
     return Problem.create(dataclasses.replace(spec, **settings), rules)
 
 
-def task(of: Problem, penalty: object = None) -> Task:
-    return Task(
-        of.world,
-        Atoms.of(of.atoms),
-        Atoms.of(of.atoms),
-        penalty or drawn(),
-        of.tolerance,
-        of.discount,
-        of.world_spec.is_random,
+def task(of: Problem, penalty: Penalty | None = None) -> SweepTask:
+    return SweepTask(
+        rules=Atoms.of(of.atoms),
+        reading=Atoms.of(of.atoms),
+        penalty=penalty or drawn(),
+        tolerance=of.tolerance,
+        discount=of.discount,
+        is_random=of.is_random,
+        world=of.world,
     )

@@ -16,20 +16,27 @@ import pytest
 from scrl.penalty import Atoms, lagrangian
 from scrl.policies import Constant
 from scrl.training.algorithm import (
-    AUTOMATIC_KAPPA_RATE,
     Best,
-    LearningPlan,
     LoopState,
     Metrics,
-    Task,
-    _better,
-    begin,
+    better,
     iterate,
-    measure,
+    kappa_rate,
     settle,
 )
-from scrl.training.config import configure
-from scrl.training.devices import begin_all, learn_round, mesh_for, settle_round, side_by_side
+from scrl.training.config import LearningPlan, configure
+from scrl.training.devices import (
+    SweepTask,
+    begin_all,
+    begin_sweep,
+    learn_round,
+    measure,
+    mesh_for,
+    settle_round,
+    side_by_side,
+    sweep_driver,
+)
+from scrl.violation import AUTOMATIC_KAPPA_RATE
 
 from .tasks import problem, task
 
@@ -38,7 +45,7 @@ pytestmark = pytest.mark.usefixtures("quick_compiling")
 
 def small(learner: str = "ppo", **settings: object) -> LearningPlan:
     """A plan that compiles quickly: two worlds of 16 steps, networks of 4."""
-    few = {"worlds": 2, "steps": 16, "width": 4, "depth": 1, "iterations": 4, "settle": 4}
+    few = {"worlds": 2, "rollout_steps": 16, "width": 4, "depth": 1, "iterations": 4, "settle": 4}
     if learner == "ppo":
         few |= {"minibatches": 2}
     else:
@@ -47,7 +54,7 @@ def small(learner: str = "ppo", **settings: object) -> LearningPlan:
 
 
 class TestBetter:
-    """`_better` with what was found on one side and the best so far on the other."""
+    """`better` with what was found on one side and the best so far on the other."""
 
     @pytest.mark.parametrize(
         ("old", "new", "is_better"),
@@ -95,8 +102,7 @@ def best(violation: float, return_: float, iteration: int) -> Best:
 
 
 def pick(old: Best, new: Best, *, is_whole: bool = True) -> Best:
-    seen = SimpleNamespace(is_whole=jnp.asarray(is_whole))
-    return _better(SimpleNamespace(tolerance=1.0), old, new, seen)
+    return better(SimpleNamespace(tolerance=1.0), old, new, jnp.asarray(is_whole))
 
 
 def chosen(
@@ -107,11 +113,12 @@ def chosen(
 
 
 @partial(jax.jit, static_argnums=0)
-def run(plan: LearningPlan, of: Task, key: jax.Array) -> tuple[LoopState, LoopState, Metrics]:
+def run(plan: LearningPlan, of: SweepTask, key: jax.Array) -> tuple[LoopState, LoopState, Metrics]:
     """The state before the first round, after the last one, and what every round saw."""
-    first = begin(plan, of, key=key)
+    first, _ = begin_sweep(plan, of, key=key)
+    driver = sweep_driver(plan, of)
     last, metrics = jax.lax.scan(
-        lambda state, _: iterate(plan, of, state), first, None, length=plan.loop.iterations
+        lambda state, _: iterate(plan, of, driver, state), first, None, length=plan.loop.iterations
     )
     return first, last, metrics
 
@@ -123,7 +130,7 @@ FACTOR = 8.0
 class Units(NamedTuple):
     """A world in other units, and what becomes of amounts and costs in them."""
 
-    change: Callable[[Task], Task]
+    change: Callable[[SweepTask], SweepTask]
     amount: float
     cost: float
 
@@ -167,16 +174,18 @@ class TestUnits:
         for change in (lambda of: of, *(units.change for units in UNITS.values())):
             of = change(task(problem(SITUATIONAL), LINEAR))
             plan = small("ppo")
-            first = begin(plan, of, key=jax.random.key(0))
+            first, driven = begin_sweep(plan, of, key=jax.random.key(0))
             throttle = Constant(jnp.asarray(plan.settings.first_mean))
             drive = measure(of, throttle, 1, key=jax.random.key(1))
-            cost, steps = float(-drive.return_), float(drive.steps)
+            cost, steps = float(-drive.return_[0]), float(drive.steps[0])
+            assert int(driven) == steps
             rate = float(of.world.numbers.rate)
             assert float(first.encoder.price_unit) == pytest.approx(cost / steps, rel=1e-5)
-            beta = AUTOMATIC_KAPPA_RATE * (cost / steps) / (rate * steps)
-            assert float(first.kappa_rate) == pytest.approx(beta, rel=1e-5)
-            service = np.asarray(drive.density) / rate
-            assert np.allclose(first.encoder.channel_unit, [cost, *service], rtol=1e-5)
+            most = np.maximum(rate * steps, np.abs(of.reading.bounds))
+            beta = AUTOMATIC_KAPPA_RATE * (cost / steps) / most
+            found = kappa_rate(plan, of, first.encoder, drive.steps[0])
+            assert np.allclose(found, beta, rtol=1e-5)
+            assert np.allclose(first.encoder.channel_unit, [cost, *drive.service[0]], rtol=1e-5)
 
 
 LINEAR = lagrangian()
@@ -208,7 +217,7 @@ def test_rounds_after_the_first_trace_nothing_anew() -> None:
     plan, of = small(), task(problem(SITUATIONAL), LINEAR._replace(price=price))
     mesh = mesh_for(1)
     tasks = side_by_side([of])
-    state = begin_all(plan, mesh, tasks, jax.random.key(0)[None, None])
+    state, _ = begin_all(plan, mesh, tasks, jax.random.key(0)[None, None])
     state, _ = learn_round(plan, mesh, tasks, state)
     learned = len(traced)
     assert learned > 0
@@ -228,10 +237,9 @@ def test_rounds_after_the_first_trace_nothing_anew() -> None:
 def test_settling_moves_kappa_alone_and_keeps_the_best_that_was_seen() -> None:
     """`B >= 20` is out of reach at 0.9 of the top speed: kappa grows, the policy stays."""
     plan, of = small(first_mean=0.9, kappa_rate=0.125), task(problem(("B >= 20",)), LINEAR)
-    first = jax.jit(lambda key: begin(plan, of, key=key))(jax.random.key(0))
-    assert float(first.kappa_rate) == 0.125
+    first, _ = jax.jit(lambda key: begin_sweep(plan, of, key=key))(jax.random.key(0))
     first = first._replace(iteration=jnp.asarray(4))
-    settled, metrics = jax.jit(partial(settle, plan, of))(first)
+    settled, metrics = jax.jit(partial(settle, plan, of, sweep_driver(plan, of)))(first)
     # 20 - B units short, half a step (0.5 units) of inset, and half of beta in the first round.
     short = 20.0 - float(metrics.density[1])
     assert short > 10.0

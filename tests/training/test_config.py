@@ -35,7 +35,7 @@ def test_every_method_takes_every_learner_and_penalty(
     assert (config.method, config.learner, config.penalty) == (method, learner, penalty)
     assert type(config.learner_settings) is LEARNERS[learner].config
     assert config.plan.settings == config.learner_settings
-    assert len(config.penalty) == len(PENALTIES[penalty]())
+    assert len(config.penalty_functions) == len(PENALTIES[penalty]())
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -188,14 +188,14 @@ def test_a_rate_that_may_be_none_is_none_until_it_is_given() -> None:
 )
 def test_steps_are_never_exceeded_by_whole_iterations(steps: int, iterations: int) -> None:
     # 2 worlds of 32 steps: 64 in an iteration.
-    config = configure(steps=steps, settings={"worlds": 2, "steps": 32, "iterations": 99})
+    config = configure(steps=steps, settings={"worlds": 2, "rollout_steps": 32, "iterations": 99})
     assert config.loop.iterations == iterations
-    assert (config.loop.worlds, config.loop.steps) == (2, 32)
+    assert (config.loop.worlds, config.loop.rollout_steps) == (2, 32)
     assert config.loop.budget == steps
 
 
 def test_measuring_and_settling_count_towards_the_steps() -> None:
-    settings = {"worlds": 2, "steps": 32, "episodes": 4, "settle_episodes": 8, "settle": 50}
+    settings = {"worlds": 2, "rollout_steps": 32, "episodes": 4, "settle_episodes": 8, "settle": 50}
     calm = configure(steps=1_000, settings=settings, episode_steps=10).loop
     # Settling takes a quarter: 25 rounds of 10. The rest is 10 rounds of 64 + 10.
     assert (calm.iterations, calm.settle) == (10, 25)
@@ -205,8 +205,8 @@ def test_measuring_and_settling_count_towards_the_steps() -> None:
 
 
 def test_a_budget_below_one_round_makes_it_shorter() -> None:
-    loop = configure(steps=60, settings={"worlds": 2, "steps": 32}, episode_steps=20).loop
-    assert (loop.iterations, loop.settle, loop.steps) == (1, 0, 20)  # 20 + 2 * 20 = 60
+    loop = configure(steps=60, settings={"worlds": 2, "rollout_steps": 32}, episode_steps=20).loop
+    assert (loop.iterations, loop.settle, loop.rollout_steps) == (1, 0, 20)  # 20 + 2 * 20 = 60
 
 
 def test_steps_count_the_worlds_of_the_preset() -> None:

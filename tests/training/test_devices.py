@@ -18,12 +18,13 @@ import json, os, sys
 import jax, numpy as np
 from scrl.training.config import configure
 from scrl.problems import Problem
-from scrl.training.devices import Rounds, task_of
+from scrl.training.devices import task_of
+from scrl.training.devices import DeviceRounds
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
 
-config = configure(settings=dict(iterations=2, settle=1, worlds=2, steps=16, minibatches=2))
+config = configure(settings=dict(iterations=2, settle=1, worlds=2, rollout_steps=16, minibatches=2))
 spec = SweepSpec(from_labels(np.array([[1] * 10 + [2] * 10]), ["A", "B"]), Vehicle(rate=1.0))
 problems = [Problem.create(spec, (rule,)) for rule in ("A >= 12", "B >= 9")]
 tasks = [task_of(each, config) for each in problems]
@@ -34,23 +35,23 @@ def compiled():
     return {each for each in os.listdir(cache) if any(name in each for name in names)}
 
 def measured(tasks, seeds, is_ahead=False):
-    rounds = Rounds(config.plan, tasks, seeds)
+    rounds = DeviceRounds(config.plan, tasks, seeds)
     if is_ahead:
         rounds.compile_ahead()
     kept = compiled()
-    state, _ = rounds.learn(rounds.begin())
+    state, _ = rounds.learn(rounds.begin()[0])
     state, metrics = rounds.learn(state)
     if is_ahead:
         state, _ = rounds.settle(state)
-    parts = [rounds.own(metrics, index) for index in range(len(tasks))]
+    parts = rounds.split(metrics)
     returns = [np.asarray(part.return_).tolist() for part in parts]
-    whole = rounds.whole([rounds.part(state, index) for index in range(len(tasks))])
+    whole = rounds.join(rounds.split(state))
     alike = all(
         np.array_equal(one, other)
         for task in range(len(tasks))
         for one, other in zip(
-            jax.tree.leaves(rounds.part(state, task).learner),
-            jax.tree.leaves(rounds.part(whole, task).learner), strict=True
+            jax.tree.leaves(rounds.split(state)[task].learner),
+            jax.tree.leaves(rounds.split(whole)[task].learner), strict=True
         )
     )
     return {

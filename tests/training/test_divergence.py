@@ -13,8 +13,8 @@ import scrl
 from scrl.problems import Problem
 from scrl.runs.folder import RunFolder
 from scrl.training import devices
+from scrl.training.loop import DivergedError
 from scrl.training.result import TrainingResult
-from scrl.training.run import DivergedError
 
 from .small import (
     train,
@@ -32,9 +32,9 @@ def test_divergence_names_round_and_seed_and_keeps_the_last_good_checkpoint(
     value: float,
 ) -> None:
     run = tmp_path / "run"
-    learn = devices.Rounds.learn
+    learn = devices.DeviceRounds.learn
 
-    def spoiled(self: devices.Rounds, state: Any) -> Any:
+    def spoiled(self: devices.DeviceRounds, state: Any) -> Any:
         state, metrics = learn(self, state)
         if state.iteration[1] == 3:
             numbers = getattr(metrics, field)
@@ -42,7 +42,7 @@ def test_divergence_names_round_and_seed_and_keeps_the_last_good_checkpoint(
         return state, metrics
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(devices.Rounds, "learn", spoiled)
+        patch.setattr(devices.DeviceRounds, "learn", spoiled)
         with pytest.raises(DivergedError, match=r"diverged in round 3 \(seed 8\)") as diverged:
             train(problem, "ppo", run, seeds=[4, 8])
     assert "learning_rate" in str(diverged.value)
@@ -56,10 +56,10 @@ def test_divergence_names_round_and_seed_and_keeps_the_last_good_checkpoint(
 
 
 def test_all_seeds_that_diverged_are_named(problem: Problem, tmp_path: Path, monkeypatch) -> None:
-    def spoiled(self: devices.Rounds, state: Any) -> Any:
+    def spoiled(self: devices.DeviceRounds, state: Any) -> Any:
         state, metrics = devices.learn_round(self.plan, self.mesh, self.tasks, state)
         return state, metrics._replace(loss=metrics.loss * np.nan)
 
-    monkeypatch.setattr(devices.Rounds, "learn", spoiled)
+    monkeypatch.setattr(devices.DeviceRounds, "learn", spoiled)
     with pytest.raises(DivergedError, match=r"round 1 \(seed 0, 1\).* No checkpoint had been"):
         train(problem, "ppo", tmp_path / "run")

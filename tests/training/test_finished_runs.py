@@ -139,11 +139,11 @@ def test_rounds_are_compiled_once_however_many_there_are(
 
         return count
 
-    for function in ("begin", "iterate", "settle"):
+    for function in ("begin_sweep", "iterate", "settle"):
         monkeypatch.setattr(devices, function, counting(function))
     for compiled in (devices.begin_all, devices.learn_round, devices.settle_round):
         compiled.clear_cache()
     result = train(problem, name, tmp_path / "run")
     rows = RunFolder.open(result.run).metrics()
     settles = len(rows) // 2 > LOOP["iterations"]
-    assert traced == Counter(begin=1, iterate=1) + Counter(settle=int(settles))
+    assert traced == Counter(begin_sweep=1, iterate=1) + Counter(settle=int(settles))

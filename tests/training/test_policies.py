@@ -15,7 +15,8 @@ from scrl.cli.app import app
 from scrl.errors import PolicyError
 from scrl.problems import Problem
 from scrl.runs.folder import RunError
-from scrl.training.result import TrainingResult, report
+from scrl.training.maps import report
+from scrl.training.result import TrainingResult
 
 from ..runs.small import flip, rewrite
 from .small import (
@@ -34,7 +35,7 @@ def test_a_policy_does_again_exactly_what_the_result_says(
         result = whole(name)
         for each in result.seeds:
             policy = scrl.load_policy(result.run, each.seed)
-            assert report(problem, policy, each.seed, "scrl") == each.evaluation
+            assert report(problem, "scrl", policy, each.seed) == each.evaluation
             found = scrl.evaluate(problem, policy, name="scrl")
             assert found == each.evaluation  # nothing is random here: any episode is the same
 

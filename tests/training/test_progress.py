@@ -31,6 +31,7 @@ def progress(rounds: int, wall_s: float, env_steps: int) -> TrainingProgress:
         density=np.array([[250.0, 350, 810, 320, 200], [250.0, 350, 430, 320, 200]]),
         violation=np.array([0.0, 50.0]),
         steps=np.array([1000.0, 835.0]),
+        env_steps=np.array([2000, 1835]),
         kappa=np.array([[0.5, 0.06], [0.7, 0.04]]),
         loss=np.zeros(2),
         best_return=np.array([-30.5, -25.0]),

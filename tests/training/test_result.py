@@ -10,7 +10,8 @@ import pytest
 
 from scrl.evaluation import Evaluation, RuleResult
 from scrl.rules import RuleSet
-from scrl.training.result import SeedResult, TrainingResult, overpriced
+from scrl.runs.result import SeedResult
+from scrl.training.result import TrainingResult, overpriced
 
 REFERENCE = -10.0
 
@@ -37,7 +38,7 @@ def seed_result(seed: int, return_: float, violation: float, *, gap: bool = True
 
 
 def result(*seeds: SeedResult, reference: float | None = REFERENCE) -> TrainingResult:
-    return TrainingResult("field", "scrl", reference, seeds, 12_345, 67.8, Path("runs") / "one")
+    return TrainingResult("field", "scrl", reference, seeds, 67.8, Path("runs") / "one", 12_345)
 
 
 MIXED = result(

@@ -82,6 +82,6 @@ def test_a_folder_that_is_not_empty_is_refused_and_left_as_it_is(
     before = contents(tmp_path)
     with pytest.raises(RunError, match=r"choose another --out$"):
         train(problem, "ppo", tmp_path / "letters")
-    with pytest.raises(RunError, match=r"or go on with --resume .*copied$"):
+    with pytest.raises(RunError, match=r"or resume it with --resume .*copied$"):
         train(problem, "ppo", copied)
     assert contents(tmp_path) == before

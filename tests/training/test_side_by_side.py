@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 
 import scrl
-from scrl.api import begin_run
 from scrl.problems import Problem, ProblemOptions
 from scrl.runs.folder import RunFolder
 from scrl.training.algorithm import LoopState
 from scrl.training.config import configure
-from scrl.training.devices import Rounds, shape_of, task_of
-from scrl.training.loop import train_side_by_side
+from scrl.training.devices import DeviceRounds, shape_of, task_of
+from scrl.training.maps import create_run, train_side_by_side, training_run
 from scrl.training.progress import TrainingProgress
 from scrl.training.result import TrainingResult
 from scrl.training.run import TrainingRun
@@ -44,7 +43,7 @@ def problems(problem: Problem) -> list[Problem]:
 def begin(problems: list[Problem], out: Path, name: str = "ppo") -> list[TrainingRun]:
     known: dict[str, Any] = {**LEARNERS[name]}
     config = configure(**(known | {"settings": LOOP | known["settings"]}))
-    return [begin_run(each, config, (0, 1), out / each.name) for each in problems]
+    return [create_run(each, config, (0, 1), out / each.name) for each in problems]
 
 
 def together(problems: list[Problem], out: Path, watch: Any = None) -> list[TrainingResult]:
@@ -71,9 +70,11 @@ def test_the_first_rounds_are_those_of_each_run_alone(
         problems = problems[:2]
     runs = begin(problems, tmp_path, name)
 
-    def first_rounds(of: list[TrainingRun]) -> tuple[Rounds, LoopState]:
-        rounds = Rounds(of[0].config.plan, [run.task() for run in of], (0, 1))
-        state = rounds.begin()
+    def first_rounds(of: list[TrainingRun]) -> tuple[DeviceRounds, LoopState]:
+        rounds = DeviceRounds(
+            of[0].config.plan, [task_of(run.folder.problem(), run.config) for run in of], (0, 1)
+        )
+        state, _ = rounds.begin()
         for _ in range(2):
             state, _ = rounds.learn(state)
         return rounds, rounds.settle(state)[0]
@@ -81,7 +82,7 @@ def test_the_first_rounds_are_those_of_each_run_alone(
     rounds, state = first_rounds(runs)
     for index, run in enumerate(runs[:2]):  # of three, the last needs no padding
         alone, own = first_rounds([run])
-        expected, found = alone.part(own, 0), rounds.part(state, index)
+        expected, found = alone.split(own)[0], rounds.split(state)[index]
         for one, other in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
             if jax.dtypes.issubdtype(one.dtype, jax.dtypes.prng_key):
                 one, other = jax.random.key_data(one), jax.random.key_data(other)
@@ -104,9 +105,7 @@ def test_runs_that_were_stopped_go_on_to_the_same_bits(
 ) -> None:
     with pytest.raises(Stopped):
         together(problems, tmp_path, stop_after(3))
-    train_side_by_side(
-        [TrainingRun.again(RunFolder.open(tmp_path / each.name)) for each in problems]
-    )
+    train_side_by_side([training_run(RunFolder.open(tmp_path / each.name)) for each in problems])
     for each in problems:
         assert_same_bits(tmp_path / each.name, whole / each.name)
 
@@ -123,7 +122,7 @@ def test_runs_that_a_kill_left_ahead_wait_for_the_others(
     shutil.copytree(late / "two", early / "two")
     seen: list[TrainingProgress] = []
     train_side_by_side(
-        [TrainingRun.again(RunFolder.open(early / each.name)) for each in problems], seen.append
+        [training_run(RunFolder.open(early / each.name)) for each in problems], seen.append
     )
     rounds = [(now.problem.name, now.rounds) for now in seen]
     assert rounds[:2] == [("one", 3), ("three", 3)]

@@ -26,7 +26,7 @@ from scrl.training.config import TrainingConfig, configure
 from scrl.training.result import TrainingResult, read_result
 
 QUICK: Mapping[str, Any] = MappingProxyType(
-    {"iterations": 4, "settle": 4, "worlds": 4, "steps": 256, "updates": 16}
+    {"iterations": 4, "settle": 4, "worlds": 4, "rollout_steps": 256, "updates": 16}
 )
 """Settings that show that everything runs; nothing is learned in so few rounds."""
 QUICK_NOTE = (

@@ -10,12 +10,12 @@ from typing import Any
 
 import jax
 
-from scrl.api import begin_run
 from scrl.bench.tables import Cell
 from scrl.problems import Problem
 from scrl.runs.folder import RunFolder
 from scrl.training.config import TrainingConfig
-from scrl.training.devices import Rounds, shape_of, task_of
+from scrl.training.devices import DeviceRounds, shape_of, task_of
+from scrl.training.maps import create_run, training_run
 from scrl.training.run import TrainingRun
 
 MEMORY_SHARE = 0.5
@@ -34,11 +34,11 @@ class Job:
     seeds: tuple[int, ...]
     path: Path
 
-    def underway(self) -> TrainingRun:
+    def run(self) -> TrainingRun:
         """The run in its folder: begun now, or gone on with."""
         if (self.path / "run.json").exists():
-            return TrainingRun.again(RunFolder.open(self.path))
-        return begin_run(self.problem, self.config, self.seeds, self.path)
+            return training_run(RunFolder.open(self.path))
+        return create_run(self.problem, self.config, self.seeds, self.path)
 
 
 def packs(jobs: Sequence[Job], *, at_once: int | None = None) -> list[list[Job]]:
@@ -59,9 +59,9 @@ def packs(jobs: Sequence[Job], *, at_once: int | None = None) -> list[list[Job]]
     return found
 
 
-def rounds_of(pack: Sequence[Job]) -> Rounds:
+def rounds_of(pack: Sequence[Job]) -> DeviceRounds:
     """What will be compiled for some jobs side by side."""
-    return Rounds(pack[0].config.plan, [_task(job) for job in pack], pack[0].seeds)
+    return DeviceRounds(pack[0].config.plan, [_task(job) for job in pack], pack[0].seeds)
 
 
 def runs_at_once(job: Job) -> int:
@@ -75,12 +75,12 @@ def runs_at_once(job: Job) -> int:
 
 def seed_bytes(job: Job) -> int:
     """Memory that one seed needs: its state, and what it drives in a round."""
-    rounds = Rounds(job.config.plan, [_task(job)], job.seeds[:1])
+    rounds = DeviceRounds(job.config.plan, [_task(job)], job.seeds[:1])
     state = jax.eval_shape(rounds.begin)
     kept = sum(prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
     loop, world = job.config.loop, job.problem.world
     row = 2 * world.observation_size + world.kinds.shape[1] + 8  # a row of `Stretch`
-    return kept + COPIES * 4 * loop.worlds * loop.steps * row
+    return kept + COPIES * 4 * loop.worlds * loop.rollout_steps * row
 
 
 def _task(job: Job) -> Any:

@@ -25,40 +25,11 @@ from scrl.terminal import table
 
 if TYPE_CHECKING:
     from scrl.evaluation import Evaluation
-    from scrl.problems import Problem, Terms
+    from scrl.opening import Run
+    from scrl.problems import BaseProblem, Problem
 
 
 MEASURED = "when the run ended"
-
-
-def show_kept(run: Path, seed: int | None, *, as_json: bool) -> Evaluation:
-    """Print what the result says of a seed, or of the best one, and how to judge it anew."""
-    from scrl.cli.evaluate import print_evaluation
-    from scrl.report.page.origin import evaluate_call
-    from scrl.runs.folder import RunFolder
-    from scrl.training.result import read_seed
-
-    folder = RunFolder.open(run)
-    kept = folder.environment()
-    assert kept is not None  # noqa: S101 (for the type checker; the command has looked)
-    found = read_seed(folder, seed)
-    anew = evaluate_call(kept, run)
-    if as_json:
-        more = {"run": str(run), "seed": found.seed, "measured": MEASURED, "anew": anew}
-        print_json({**found.evaluation.to_json(), **more})
-        return found.evaluation
-    out = console()
-    which = f"seed {found.seed}" if seed is not None else f"seed {found.seed}, the best"
-    out.print(
-        f"measured {MEASURED} ({which}), in {found.evaluation.episodes:,} episodes that had no "
-        "part in choosing the policy",
-        markup=False,
-        soft_wrap=True,
-    )
-    print_evaluation(kept, found.evaluation, out)
-    explain_return(kept, out)
-    out.print(f"anew, in Python: {anew}", markup=False, soft_wrap=True)
-    return found.evaluation
 
 
 WORLD = ("map", "vehicle", "wind", "route")
@@ -95,20 +66,20 @@ def evaluate(
 
     Exit 1: a rule is broken.
     """
-    if (Path(problem) / "environment.json").is_file():
-        from scrl.cli.evaluate import show_kept
+    from scrl.opening import on_map
 
+    run = _opened(problem)
+    if run is not None and on_map(run) is None:
         if (policy, episodes, seed) != (None, None, None):
             raise PolicyError(
-                f"{problem}: this run was trained in an environment of somebody's, which cannot be "
-                "made from here, so no --policy, --episodes or --seed can be driven in it. Without "
+                f"{problem}: this run was trained in an external environment, which cannot be made "
+                "from here, so no --policy, --episodes or --seed can be driven in it. Without "
                 f"them `{command_line('eval', problem)}` shows what was measured when the run "
-                "ended; anew, in "
-                f"Python: scrl.evaluate_run({problem!r}, env, labels=...)"
+                f"ended; again, in Python: {run.recreation.evaluate}"
             )
-        result = show_kept(Path(problem), policy_seed, as_json=as_json)
+        result = _show_measured(run, policy_seed, as_json=as_json)
     else:
-        loaded, result = _drive(problem, policy, episodes, seed or 0, policy_seed)
+        loaded, result = _drive(problem, run, policy, episodes, seed or 0, policy_seed)
         if as_json:
             print_json(result.to_json())
         else:
@@ -119,48 +90,85 @@ def evaluate(
         raise typer.Exit(1)
 
 
+def _opened(path: str) -> Run | None:
+    """The run folder at that path; none where there is none."""
+    if not (Path(path) / "run.json").is_file():
+        return None
+    from scrl.opening import open_run
+
+    return open_run(path)
+
+
+def _show_measured(run: Run, seed: int | None, *, as_json: bool) -> Evaluation:
+    """Print what the result says of a seed, or of the best one, and how to judge it again."""
+    found, again = run.seed_result(seed), run.recreation.evaluate
+    if as_json:
+        more = {"run": str(run.path), "seed": found.seed, "measured": MEASURED, "again": again}
+        print_json({**found.evaluation.to_json(), **more})
+        return found.evaluation
+    out = console()
+    which = f"seed {found.seed}" if seed is not None else f"seed {found.seed}, the best"
+    out.print(
+        f"measured {MEASURED} ({which}), in {found.evaluation.episodes:,} episodes that had no "
+        "part in choosing the policy",
+        markup=False,
+        soft_wrap=True,
+    )
+    print_evaluation(run.problem, found.evaluation, out)
+    explain_return(run.problem, out)
+    out.print(f"again, in Python: {again}", markup=False, soft_wrap=True)
+    return found.evaluation
+
+
 def _drive(
-    problem: str, policy: str | None, episodes: int | None, seed: int, policy_seed: int | None
+    problem: str,
+    run: Run | None,
+    policy: str | None,
+    episodes: int | None,
+    seed: int,
+    policy_seed: int | None,
 ) -> tuple[Problem, Evaluation]:
     """Whole episodes on a map."""
     from scrl.problems import load
 
     loaded = load(problem)
     warn(loaded.world_spec.regions.warnings)
-    if policy is None:
-        if not (Path(problem) / "run.json").is_file():
-            raise PolicyError(
-                f"'{problem}' has no policy of its own: say with --policy what is to drive "
-                "(full-speed, constant:V, or a run folder)"
-            )
-        policy = problem
+    if policy is None and run is None:
+        raise PolicyError(
+            f"'{problem}' has no policy of its own: say with --policy what is to drive "
+            "(full-speed, constant:V, or a run folder)"
+        )
+    policy = policy or problem
     with working("driving ..."):
-        from scrl.opening import evaluate_plans
+        from scrl.evaluation import evaluate as judge
+        from scrl.opening import on_map, open_run
 
-        plans: list[tuple[float, Any]] = [(1.0, policy)]
+        options: dict[str, Any] = {"episodes": episodes, "seed": seed, "name": policy}
         if Path(policy).is_dir():
-            from scrl.opening import run_plans
-
-            plans = run_plans(policy, policy_seed)
-            warn(_foreign(policy, loaded))
+            made = on_map(open_run(policy))
+            if made is None:
+                raise PolicyError(f"{policy}: a policy of an external environment drives no map")
+            warn(_foreign(policy, made.problem, loaded))
+            found = made.evaluate(loaded, policy_seed=policy_seed, **options)
         elif policy_seed is not None:
             raise PolicyError(f"'{policy}' has no seeds: --policy-seed goes with a run folder")
-        found = evaluate_plans(loaded, plans, episodes=episodes, seed=seed, name=policy)
+        else:
+            found = judge(loaded, policy, **options)
     return loaded, found
 
 
-def _foreign(run: str, problem: Problem) -> list[str]:
+def _foreign(run: str, own: BaseProblem, problem: Problem) -> list[str]:
     """A warning where a run was made for another world; other rules are what `eval` is for."""
-    from scrl.problems import difference_between, load
+    from scrl.problems import difference_between
 
-    parts = [each for each in difference_between(load(run), problem) if each in WORLD]
+    parts = [each for each in difference_between(own, problem) if each in WORLD]
     if not parts:
         return []
     return [f"'{run}' was made for another {' and another '.join(parts)} than {problem.name} has"]
 
 
 def print_evaluation(
-    problem: Terms, result: Evaluation, out: Console, *, is_impossible: bool = False
+    problem: BaseProblem, result: Evaluation, out: Console, *, is_impossible: bool = False
 ) -> None:
     """Tables of what was received and which rules hold.
 
@@ -183,7 +191,7 @@ def print_evaluation(
     )
 
 
-def _received(problem: Terms, result: Evaluation) -> Table:
+def _received(problem: BaseProblem, result: Evaluation) -> Table:
     """With the size of each region, where there is a map."""
     from scrl.problems import Problem
 

@@ -39,25 +39,28 @@ def export(
 ) -> None:  # fmt: skip
     """Write a route, or a policy, for other programs."""
     with working("driving ..."):
-        from scrl.export import ExportOptions, find_format, run_driver
+        from scrl.export import ExportOptions, find_format
         from scrl.export import export as write
         from scrl.export.frame import neat
+        from scrl.opening import open_run
 
         known = find_format(format_name)
         options = ExportOptions(tolerance=tolerance, altitude=altitude)
-        driver = run_driver(run, seed)
-        written = write(driver, format_name, out or run / known.file_name, options)
+        opened = open_run(run)
+        chosen = opened.seed_result(seed).seed
+        written = write(opened, format_name, out or run / known.file_name, options, seed=chosen)
+        received, steps = opened.received(chosen)
     if as_json:
         print_json(
             {
                 "run": str(run),
                 "format": written.format,
-                "seed": driver.seed,
+                "seed": chosen,
                 "files": [str(path) for path in written.paths],
                 "coordinates": written.coordinates,
-                "received": {name: neat(amount) for name, amount in driver.received.items()},
-                "unit": driver.problem.unit,
-                "steps": driver.steps,
+                "received": {name: neat(amount) for name, amount in received.items()},
+                "unit": opened.problem.unit,
+                "steps": steps,
                 **written.totals,
                 "warnings": list(written.warnings),
             }

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from scrl.problems import Terms
+    from scrl.problems import BaseProblem
 
 EXIT_UNFINISHED = 1
 EXIT_WRONG_INPUT = 2
@@ -69,7 +69,7 @@ def command_line(*words: str | Path) -> str:
     return shlex.join(["scrl", *map(str, words)])
 
 
-def explain_return(problem: Terms, out: Console) -> None:
+def explain_return(problem: BaseProblem, out: Console) -> None:
     """Say what the returns above are made of: once in the output of a command."""
     out.print(f"return: {problem.return_text}", markup=False, soft_wrap=True)
 

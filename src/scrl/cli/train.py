@@ -28,7 +28,7 @@ from scrl.terminal import table
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from scrl.training.result import TrainingResult
+    from scrl.runs.result import RunResult
 
 
 def train(
@@ -73,8 +73,8 @@ def train(
     if resume is not None and (method or learner or penalty or preset or steps or settings or out):
         raise ScrlError("a run that is resumed keeps its method, settings and folder")
     from scrl import api
+    from scrl.opening import open_run
     from scrl.problems import load
-    from scrl.runs.folder import RunFolder
     from scrl.training.config import parse_settings
     from scrl.training.progress import TrainingProgressBar
 
@@ -95,35 +95,37 @@ def train(
         print_json(result.to_json())
     else:
         print_result(result, console())
-        explain_return(RunFolder.open(result.run).terms(), console())
+        explain_return(open_run(result.run).problem, console())
     if not result.is_satisfied:
         raise typer.Exit(1)
 
 
 @contextmanager
 def ending_well(how: str = "scrl train --resume {run}") -> Iterator[None]:
-    """Say what is saved of training that was interrupted, and how to go on with it."""
+    """Say what is saved of training that was interrupted, and how to resume it."""
     from scrl.training.loop import InterruptedTrainingError, StoppedTrainingError
 
-    def go_on(run: Path) -> str:
-        return f"Go on with: {how.format(run=shlex.quote(str(run)))}"
+    def resuming(run: Path) -> str:
+        return f"Resume with: {how.format(run=shlex.quote(str(run)))}"
 
     try:
         yield
     except InterruptedTrainingError as stopped:
         messages().print(
-            f"interrupted; everything is saved. {go_on(stopped.run)}", soft_wrap=True, markup=False
+            f"interrupted; everything is saved. {resuming(stopped.run)}",
+            soft_wrap=True,
+            markup=False,
         )
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except StoppedTrainingError as stopped:
-        way = "" if stopped.run is None else f". {go_on(stopped.run)}"
-        leave(f"interrupted; {stopped.kept}{way}")
+        way = "" if stopped.run is None else f". {resuming(stopped.run)}"
+        leave(f"interrupted; {stopped.saved}{way}")
     except KeyboardInterrupt:
         is_known = "{run}" not in how
-        leave("interrupted" + (f"; what was saved is kept. Go on with: {how}" if is_known else ""))
+        leave("interrupted" + (f"; what was saved is kept. Resume with: {how}" if is_known else ""))
 
 
-def print_result(result: TrainingResult, out: Console) -> None:
+def print_result(result: RunResult, out: Console) -> None:
     """A row per seed, then all of them in a sentence."""
     seeds = table(">seed", ">return", ">gap", "rules", ">violated by", ">steps", title="Result")
     for each in result.seeds:
@@ -150,14 +152,11 @@ def print_result(result: TrainingResult, out: Console) -> None:
             f"rules are judged on average; of single episodes {min(kept):.1%} to {max(kept):.1%} "
             "keep every rule"
         )
-    out.print(
-        f"{result.env_steps:,} steps in {result.wall_s:.0f} s (learning, measuring and settling, "
-        "all seeds)"
-    )
+    out.print(result.effort)
     out.print(f"run folder: {escape(str(result.run))}", soft_wrap=True)
 
 
-def _gap_text(result: TrainingResult) -> str:
+def _gap_text(result: RunResult) -> str:
     if result.reference is None:
         return "; there is no reference to compare with"
     if result.gap_mean is None or result.gap_worst is None:

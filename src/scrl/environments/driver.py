@@ -1,12 +1,16 @@
-"""Algorithm 2 in external environments: episodes step on the host between compiled parts."""
+"""Algorithm 2 in external environments, which step on the host between compiled parts.
+
+Seed s of the training has the lanes from s * worlds on. Every round begins with new episodes whose
+seeds come from its key, so a round depends on its state alone, and a resumed run ends with the same
+bits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,102 +21,175 @@ from scrl.environments.lanes import Lanes
 from scrl.environments.rollout import (
     SAMPLES,
     Explored,
-    FirstDrive,
+    FirstEpisodes,
     collect,
-    drive_at_random,
+    run_at_random,
     run_episodes,
 )
 from scrl.environments.spaces import Actions
 from scrl.learners import TrainedPolicy
 from scrl.learners.actions import Discrete
-from scrl.rollout import Episode, Rollout
+from scrl.rollout import Rollout
 from scrl.training.algorithm import (
+    Driver,
+    Explorer,
     LoopState,
+    Measured,
     Metrics,
     Task,
-    around,
-    improve,
-    judge,
-    move,
-    present_policy,
-    untrained,
+    begin,
+    explore,
+    iterate,
+    remeasure_best,
+    settle,
 )
 from scrl.training.config import LearningPlan
-from scrl.violation import automatic_kappa_rate
 
 
-class RoundKeys(NamedTuple):
-    """All that a round leaves to chance."""
+class EnvironmentTask(Task):
+    """A task in an external environment: labels are amounts, and episodes end with the horizon."""
 
-    measure: Int[Array, "seed world"]
-    wobble: PRNGKeyArray
-    drive: Int[Array, "seed world"]
-    noise: Float[Array, "seed time world *noise"]
-    update: PRNGKeyArray
-    next: PRNGKeyArray
+    @property
+    def rate(self) -> Float[Array, ""]:
+        return jnp.ones(())
+
+    @property
+    def is_horizon_an_end(self) -> bool:
+        return True
+
+
+class EnvironmentRounds:
+    """The rounds of one run for all its seeds, in lanes."""
+
+    def __init__(
+        self,
+        plan: LearningPlan,
+        task: EnvironmentTask,
+        actions: Actions,
+        lanes: Lanes,
+        seeds: Sequence[int],
+    ) -> None:
+        self.plan, self.task, self.actions = plan, task, actions
+        self.lanes, self.seeds = lanes, tuple(seeds)
+        self.driver = Driver(self._measure, self._collect, for_seeds)
+
+    def begin(self) -> tuple[LoopState, Int[Array, " seed"]]:
+        keys = jnp.stack([jax.random.key(seed) for seed in self.seeds])
+        seeds = np.ravel(reset_seeds(keys, self.plan.loop.worlds))
+        first = run_at_random(self.lanes, self.actions, seeds=seeds.tolist())
+        by_seed = jax.tree.map(self._by_seed, first)
+        return begin_all(self.plan, self.task, self.actions, by_seed, keys), self._driven_steps()
+
+    def learn(self, state: LoopState) -> tuple[LoopState, Metrics]:
+        return iterate(self.plan, self.task, self.driver, state)
+
+    def settle(self, state: LoopState) -> tuple[LoopState, Metrics]:
+        return settle(self.plan, self.task, self.driver, state)
+
+    def remeasure(self, state: LoopState) -> tuple[LoopState, Int[Array, " seed"]]:
+        return remeasure_best(self.plan, self.task, self.driver, state)
+
+    def split(self, tree: Any) -> list[Any]:
+        return [tree]
+
+    def join(self, states: Sequence[LoopState]) -> LoopState:
+        return states[0]
+
+    def _measure(self, policy: TrainedPolicy, keys: PRNGKeyArray, episodes: int) -> Measured:
+        """Whole episodes of the policy of every seed; the seed is the first axis."""
+
+        def act(lanes: Lanes) -> np.ndarray:
+            chosen = np.asarray(act_all(policy, self._by_seed(lanes.features)))
+            flat = chosen.reshape(lanes.count, *_shape(self.actions))
+            return self.actions.to_environment(flat)
+
+        worlds = self.plan.loop.worlds
+        seeds = np.ravel(reset_seeds(keys, worlds)).tolist()
+        discount = self.task.discount
+        each = -(-episodes // worlds)
+        ran = run_episodes(self.lanes, act, each=each, seeds=seeds, discount=discount)
+        count = len(self.seeds)
+        by_seed = jax.tree.map(lambda leaf: leaf.reshape(count, -1, *leaf.shape[2:]), ran)
+        return Measured(by_seed, self._driven_steps())
+
+    def _collect(
+        self, explorer: Explorer, worlds: None, keys: PRNGKeyArray
+    ) -> tuple[None, Rollout]:
+        """Steps with noise, of every seed in its lanes; the seed is the first axis."""
+        steps = self.plan.loop.rollout_steps
+        seeds, noise = chance(keys, self.plan, _shape_of_noise(self.actions))
+        noise = np.asarray(noise)
+
+        def explored(features: Float[np.ndarray, "lane feature"], time: int) -> Explored:
+            chosen, log_probability = explore_all(
+                self.plan, self.task, explorer, self._by_seed(features), noise[:, time]
+            )
+            flat = np.asarray(chosen).reshape(len(features), *_shape(self.actions))
+            return Explored(flat, np.asarray(log_probability).ravel())
+
+        reset = np.ravel(seeds).tolist()
+        found = collect(self.lanes, self.actions, explored, steps=steps, seeds=reset)
+        self._driven_steps()  # counted by the rollout's size
+
+        def by_seed(leaf: np.ndarray) -> np.ndarray:
+            split = leaf.reshape(len(leaf), len(self.seeds), -1, *leaf.shape[2:])
+            return np.moveaxis(split, 1, 0)
+
+        return worlds, jax.tree.map(by_seed, found)
+
+    def _driven_steps(self) -> Int[Array, " seed"]:
+        """Steps of each seed since this was last asked; all lanes step together."""
+        counted, self.lanes.driven_steps = self.lanes.driven_steps, 0
+        return jnp.full(len(self.seeds), counted // len(self.seeds))
+
+    def _by_seed(self, by_lane: np.ndarray) -> np.ndarray:
+        return np.reshape(by_lane, (len(self.seeds), -1, *by_lane.shape[1:]))
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def round_keys(plan: LearningPlan, actions: Actions, keys: PRNGKeyArray) -> RoundKeys:
-    """Seeds of environments, noise, and keys for everything else."""
-    kind, loop = actions.kind, plan.loop
-    shape = (kind.count,) if isinstance(kind, Discrete) else kind.shape
-
-    def of_seed(key: PRNGKeyArray) -> RoundKeys:
-        measure, wobble, drive, noise, update, after = jax.random.split(key, 6)
-        return RoundKeys(
-            reset_seeds(measure, loop.worlds),
-            wobble,
-            reset_seeds(drive, loop.worlds),
-            jax.random.normal(noise, (loop.steps, loop.worlds, *shape)),
-            update,
-            after,
-        )
-
-    return jax.vmap(of_seed)(keys)
+def for_seeds(function: Callable[..., Any], plan: LearningPlan, task: Task, *data: Any) -> Any:
+    """A part of the algorithm for all seeds, compiled."""
+    return jax.vmap(lambda *each: function(plan, task, *each))(*data)
 
 
 @partial(jax.jit, static_argnums=1)
-def reset_seeds_of_all(keys: PRNGKeyArray, worlds: int) -> Int[Array, "seed world"]:
+def reset_seeds(keys: PRNGKeyArray, worlds: int) -> Int[Array, "seed world"]:
     """Seeds of environments, from a key for each seed of the training."""
-    return jax.vmap(lambda key: reset_seeds(key, worlds))(keys)
+    return jax.vmap(lambda key: jax.random.randint(key, (worlds,), 0, 2**31 - 1))(keys)
 
 
-def reset_seeds(key: PRNGKeyArray, worlds: int) -> Int[Array, " world"]:
-    return jax.random.randint(key, (worlds,), 0, 2**31 - 1)
+@partial(jax.jit, static_argnums=(1, 2))
+def chance(
+    keys: PRNGKeyArray, plan: LearningPlan, shape: tuple[int, ...]
+) -> tuple[Int[Array, "seed world"], Float[Array, "seed time world *noise"]]:
+    """Seeds of environments and exploration noise, from a key for each seed of the training."""
+    loop = plan.loop
+    seeds, noise = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
+
+    def of_seed(key: PRNGKeyArray) -> Float[Array, "time world *noise"]:
+        return jax.random.normal(key, (loop.rollout_steps, loop.worlds, *shape))
+
+    return reset_seeds(seeds, loop.worlds), jax.vmap(of_seed)(noise)
 
 
 @partial(jax.jit, static_argnums=(0, 2))
 def begin_all(
-    plan: LearningPlan, task: Task, actions: Actions, first: FirstDrive, keys: PRNGKeyArray
+    plan: LearningPlan, task: Task, actions: Actions, first: FirstEpisodes, keys: PRNGKeyArray
 ) -> LoopState:
-    """An untrained policy and kappa = 0 for every seed; units are read off random drives."""
+    """The state of every seed before the first round, with units read off random episodes."""
 
-    def of_seed(first: FirstDrive, key: PRNGKeyArray) -> LoopState:
-        learner_key, loop_key, settle_key = jax.random.split(key, 3)
-        encoder = _encoder(plan, task, actions, first)
-        beta = _kappa_rate(plan, task, encoder, first.steps.mean())
-        return untrained(plan, task, encoder, beta, keys=(learner_key, loop_key, settle_key))
+    def of_seed(first: FirstEpisodes, key: PRNGKeyArray) -> LoopState:
+        encoder = first_encoder(plan, task, actions, first)
+        return begin(plan, task, encoder, None, keys=jax.random.split(key, 3))
 
     return jax.vmap(of_seed)(first, keys)
 
 
-def _kappa_rate(
-    plan: LearningPlan, task: Task, encoder: EnvironmentEncoder, steps: Float[Array, ""]
-) -> Float[Array, " atom"]:
-    """Beta of every atom, for episodes of so many steps."""
-    reading = task.reading
-    if plan.loop.kappa_rate is not None:
-        return jnp.full(reading.bounds.shape, plan.loop.kappa_rate)
-    weight = jnp.abs(reading.coefficients)
-    unit = weight @ jnp.abs(encoder.label_unit) / weight.sum(axis=1)
-    return automatic_kappa_rate(encoder.price_unit / unit, unit * steps, reading.bounds)
-
-
-def _encoder(
-    plan: LearningPlan, task: Task, actions: Actions, first: FirstDrive
+def first_encoder(
+    plan: LearningPlan, task: Task, actions: Actions, first: FirstEpisodes
 ) -> EnvironmentEncoder:
-    # Where chance finds no reward, a step counts as 1: prices must have some size.
+    """An encoder with units and moments read off random episodes."""
+    # Where random actions find no reward, a step counts as 1: prices must have some size.
     size = jnp.where(first.size.sum() > 0, first.size.mean(), first.steps.mean())
     label_unit = jnp.where(
         first.times.sum(axis=0) > 0,
@@ -131,32 +208,34 @@ def _encoder(
         moments=RunningMoments(jnp.asarray(float(len(seen))), seen.mean(axis=0), seen.var(axis=0)),
         actions=actions.kind,
         features=seen.shape[1],
-        regions=task.world.regions,
+        regions=task.regions,
         sees_prices=sees_prices,
         atoms=len(task.reading.bounds),
     )
 
 
-def first_drive_like(worlds: int, features: int, regions: int) -> FirstDrive:
-    """The shapes of one seed's first drive."""
+def policies_like(
+    plan: LearningPlan, task: Task, actions: Actions, features: int, seeds: int
+) -> TrainedPolicy:
+    """The shapes of the policies of all seeds."""
+    worlds, regions = plan.loop.worlds, task.regions
 
-    def of(*shape: int) -> Any:
-        return jax.ShapeDtypeStruct((1, worlds, *shape), jnp.float32)
+    def policies() -> TrainedPolicy:
+        by_lane, by_region = jnp.zeros((seeds, worlds)), jnp.zeros((seeds, worlds, regions))
+        samples = jnp.zeros((seeds, worlds, SAMPLES, features))
+        sums = (by_lane, by_lane, by_region, by_region, by_region)
+        first = FirstEpisodes._make((*sums, samples))
+        keys = jnp.stack([jax.random.key(0)] * seeds)
+        return begin_all(plan, task, actions, first, keys).best.policy
 
-    return FirstDrive(of(), of(), of(regions), of(regions), of(regions), of(SAMPLES, features))
-
-
-@partial(jax.jit, static_argnums=0)
-def policies(plan: LearningPlan, task: Task, state: LoopState) -> TrainedPolicy:
-    """The policies without noise, of all seeds."""
-    return jax.vmap(lambda each: present_policy(plan, task, each))(state)
+    return jax.eval_shape(policies)
 
 
 @jax.jit
-def choose_all(
+def act_all(
     policy: TrainedPolicy, features: Float[Array, "seed world feature"]
 ) -> Shaped[Array, "seed world *action"]:
-    """What every seed's policy does in its lanes."""
+    """What the policy of every seed does in its lanes."""
 
     def of_seed(policy: TrainedPolicy, features: Array) -> Array:
         return jax.vmap(lambda row: act_on(policy, row))(features)
@@ -171,209 +250,20 @@ def act_on(policy: TrainedPolicy, row: Float[Array, " feature"]) -> Shaped[Array
 
 @partial(jax.jit, static_argnums=0)
 def explore_all(
-    plan: LearningPlan, task: Task, acting: Any, features: Array, noise: Array
+    plan: LearningPlan, task: Task, explorer: Explorer, features: Array, noise: Array
 ) -> tuple[Array, Array]:
-    """What every seed tries in its lanes, and how probable that was."""
+    """What every seed tries in its lanes, and the log probability of that."""
 
-    def of_seed(acting: Any, features: Array, noise: Array) -> tuple[Array, Array]:
-        state, encoder, prices = acting
-        learner = plan.build(encoder, task.discount)
+    def of_seed(explorer: Explorer, features: Array, noise: Array) -> tuple[Array, Array]:
+        of_world = partial(explore, plan, task, explorer)
+        return jax.vmap(of_world)(features, explorer.prices, noise)
 
-        def of_world(row: Array, price: Array, noise: Array) -> tuple[Array, Array]:
-            return learner.explore(state, encoder.actor(row, price), noise)
-
-        return jax.vmap(of_world)(features, prices, noise)
-
-    return jax.vmap(of_seed)(acting, features, noise)
-
-
-@partial(jax.jit, static_argnums=0)
-def kappas_around(
-    plan: LearningPlan, task: Task, state: LoopState, keys: PRNGKeyArray
-) -> tuple[Array, Array]:
-    """The kappas that the worlds of every seed drive under, and their prices."""
-    return jax.vmap(lambda each, key: around(plan, task, each, key=key))(state, keys)
-
-
-@partial(jax.jit, static_argnums=(0, 5))
-def move_all(
-    plan: LearningPlan,
-    task: Task,
-    state: LoopState,
-    policy: TrainedPolicy,
-    ran: Episode,
-    is_learning: bool,
-) -> tuple[LoopState, Metrics]:
-    """Judge the measured episodes of every seed and move its kappa; settling ends a round so.
-
-    Beta is read off these episodes: policies may live many times as long as random actions do.
-    """
-
-    def of_seed(state: LoopState, policy: TrainedPolicy, ran: Episode) -> Any:
-        seen = judge(task, ran, deviations=plan.loop.deviations)
-        beta = _kappa_rate(plan, task, cast(EnvironmentEncoder, state.encoder), seen.steps)
-        state = state._replace(kappa_rate=beta)
-        state, metrics = move(plan, task, state, policy, seen, is_learning=is_learning)
-        return state._replace(iteration=state.iteration + (not is_learning)), metrics
-
-    return jax.vmap(of_seed)(state, policy, ran)
-
-
-@partial(jax.jit, static_argnums=0)
-def remeasure_best(plan: LearningPlan, task: Task, state: LoopState, ran: Episode) -> LoopState:
-    """The best policy of every seed, with what these episodes say of it."""
-
-    def of_seed(state: LoopState, ran: Episode) -> LoopState:
-        seen = judge(task, ran, deviations=plan.loop.deviations)
-        best = state.best._replace(
-            reading_violation=seen.reading_violation, violation=seen.violation, return_=seen.return_
-        )
-        return state._replace(best=best)
-
-    return jax.vmap(of_seed)(state, ran)
-
-
-@partial(jax.jit, static_argnums=0)
-def improve_all(
-    plan: LearningPlan,
-    task: Task,
-    state: LoopState,
-    rollout: Rollout,
-    kappas: Array,
-    update_keys: PRNGKeyArray,
-    next_keys: PRNGKeyArray,
-) -> tuple[LoopState, Float[Array, " seed"]]:
-    """Every seed learns from its rollout, and updates the running moments of its observations."""
-
-    def of_seed(state: LoopState, rollout: Rollout, kappas: Array, key: Any, after: Any) -> Any:
-        state, loss = improve(plan, task, state, rollout, kappas, key=key)
-        encoder = cast(EnvironmentEncoder, state.encoder)
-        moments = encoder.moments.with_more(rollout.observation)
-        encoder = eqx.tree_at(lambda encoder: encoder.moments, encoder, moments)
-        return state._replace(encoder=encoder, key=after), loss
-
-    return jax.vmap(of_seed)(state, rollout, kappas, update_keys, next_keys)
-
-
-class OutsideRounds:
-    """The rounds of one task for some seeds, in lanes."""
-
-    def __init__(
-        self, plan: LearningPlan, task: Task, actions: Actions, lanes: Lanes, seeds: Sequence[int]
-    ) -> None:
-        self.plan, self.task, self.actions = plan, task, actions
-        self.lanes, self.seeds = lanes, tuple(seeds)
-        self.atoms = (task.reading.shape[0],)
-
-    def begin(self) -> LoopState:
-        """The state of every seed before the first round."""
-        keys = jnp.stack([jax.random.key(seed) for seed in self.seeds])
-        seeds = np.ravel(reset_seeds_of_all(keys, self.plan.loop.worlds))
-        first = drive_at_random(self.lanes, self.actions, seeds=seeds.tolist())
-        features = np.moveaxis(first.features, 0, 1)
-        by_seed = jax.tree.map(self._by_seed, first._replace(features=features))
-        return begin_all(self.plan, self.task, self.actions, by_seed, keys)
-
-    def learn(self, state: LoopState) -> tuple[LoopState, Metrics]:
-        """One round of learning; the old state is used up."""
-        loop = self.plan.loop
-        keys = round_keys(self.plan, self.actions, state.key)
-        policy = policies(self.plan, self.task, state)
-        ran = self._measure(policy, loop.episodes, keys.measure)
-        state, metrics = move_all(self.plan, self.task, state, policy, ran, True)
-        kappas, prices = kappas_around(self.plan, self.task, state, keys.wobble)
-        rollout = self._explore(state, prices, keys)
-        state, loss = improve_all(
-            self.plan, self.task, state, rollout, kappas, keys.update, keys.next
-        )
-        return state, metrics._replace(loss=loss)
-
-    def settle(self, state: LoopState) -> tuple[LoopState, Metrics]:
-        """One round of settling, always from the same seeds on; the old state is used up."""
-        loop = self.plan.loop
-        seeds = np.asarray(reset_seeds_of_all(state.settle_key, loop.worlds))
-        if int(state.iteration[0]) == loop.iterations:
-            # The best so far may have been lucky: it is measured anew, as its rivals will be.
-            ran = self._measure(state.best.policy, loop.settle_episodes, seeds)
-            state = remeasure_best(self.plan, self.task, state, ran)
-        policy = policies(self.plan, self.task, state)
-        ran = self._measure(policy, loop.settle_episodes, seeds)
-        return move_all(self.plan, self.task, state, policy, ran, False)
-
-    def counted_steps(self) -> int | None:
-        """Steps in all lanes since this was last asked."""
-        counted, self.lanes.driven_steps = self.lanes.driven_steps, 0
-        return counted
-
-    def actor(self, state: LoopState, task: int) -> Any:
-        """The networks that act, of all seeds."""
-        del task
-        return policies(self.plan, self.task, state).network
-
-    def part(self, state: LoopState, task: int) -> LoopState:
-        """The state of one task: there is only one."""
-        del task
-        return state
-
-    def whole(self, parts: Sequence[LoopState]) -> LoopState:
-        """The opposite."""
-        return parts[0]
-
-    def own(self, metrics: Metrics, task: int) -> Metrics:
-        """What one task saw."""
-        del task
-        return metrics
-
-    def _measure(self, policy: TrainedPolicy, episodes: int, seeds: np.ndarray) -> Episode:
-        """Whole episodes of every seed's policy without noise; the seed is the first axis."""
-
-        def act(lanes: Lanes) -> np.ndarray:
-            return self.actions.to_environment(
-                np.asarray(choose_all(policy, self._by_seed(lanes.features))).reshape(
-                    lanes.count, *_shape(self.actions)
-                )
-            )
-
-        each = -(-episodes // self.plan.loop.worlds)
-        ran = run_episodes(
-            self.lanes, act, each=each, seeds=np.ravel(seeds).tolist(), discount=self.task.discount
-        )
-        whole = ran._replace(is_terminated=jnp.ones(ran.is_terminated.shape, bool))
-        return jax.tree.map(lambda leaf: leaf.reshape(len(self.seeds), -1, *leaf.shape[2:]), whole)
-
-    def _explore(self, state: LoopState, prices: Array, keys: RoundKeys) -> Rollout:
-        """Steps with noise, of every seed in its lanes; the seed is the first axis."""
-        acting = (state.learner, state.encoder, prices)
-        noise = np.asarray(keys.noise)
-
-        def explore(features: Float[np.ndarray, "lane feature"], time: int) -> Explored:
-            chosen, chance = explore_all(
-                self.plan, self.task, acting, self._by_seed(features), noise[:, time]
-            )
-            flat = np.asarray(chosen).reshape(len(features), *_shape(self.actions))
-            return Explored(flat, np.asarray(chance).ravel())
-
-        seeds = np.ravel(keys.drive).tolist()
-        found = collect(self.lanes, self.actions, explore, steps=self.plan.loop.steps, seeds=seeds)
-        if self.task_discount == 1.0:
-            # Plain sums end with the horizon: without an end they would have no value.
-            found = found._replace(is_terminated=found.is_terminated | found.is_truncated)
-        return jax.tree.map(
-            lambda leaf: np.moveaxis(
-                leaf.reshape(len(leaf), len(self.seeds), -1, *leaf.shape[2:]), 1, 0
-            ),
-            found,
-        )
-
-    @property
-    def task_discount(self) -> float:
-        """What the learner discounts by."""
-        own = self.plan.settings.discount
-        return self.task.discount if own is None else own
-
-    def _by_seed(self, by_lane: np.ndarray) -> np.ndarray:
-        return np.reshape(by_lane, (len(self.seeds), -1, *by_lane.shape[1:]))
+    return jax.vmap(of_seed)(explorer, features, noise)
 
 
 def _shape(actions: Actions) -> tuple[int, ...]:
     return () if isinstance(actions.kind, Discrete) else actions.kind.shape
+
+
+def _shape_of_noise(actions: Actions) -> tuple[int, ...]:
+    return (actions.kind.count,) if isinstance(actions.kind, Discrete) else actions.kind.shape

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -51,6 +53,11 @@ class EnvironmentEncoder(PricedEncoder, eqx.Module):
     regions: int = eqx.field(static=True)
     sees_prices: bool = eqx.field(static=True)
     atoms: int = eqx.field(static=True)
+
+    def updated(self, observation: Float[Array, "time world feature"]) -> Self:
+        """With these observations in the running moments."""
+        moments = self.moments.with_more(observation)
+        return eqx.tree_at(lambda encoder: encoder.moments, self, moments)
 
     @property
     def actor_size(self) -> int:

@@ -18,14 +18,14 @@ from scrl.evaluation import Evaluation
 from scrl.problems import ProblemOptions
 from scrl.rules import RuleSet
 from scrl.rules.ruleset import Source as RuleSource
-from scrl.runs.environment import NEUTRAL, EnvironmentRecord, EnvironmentTerms
+from scrl.runs.environment import NEUTRAL, BaseEnvironmentProblem, EnvironmentRecord
 
 STEP_TIMEOUT_S = 300.0
 """Longest that a step or a reset may take in a process of its own, if nothing else is said."""
 
 
 @dataclass(frozen=True, repr=False)
-class EnvironmentProblem(EnvironmentTerms):
+class EnvironmentProblem(BaseEnvironmentProblem):
     """Anybody's environment, what its steps give to which regions, and the rules for them."""
 
     source: Source
@@ -45,10 +45,10 @@ class EnvironmentProblem(EnvironmentTerms):
         return f"{len(self.regions)} regions, at most {self.horizon_steps} steps"
 
     def parts(self) -> dict[str, Any]:
-        return self.kept.parts()
+        return self.record.parts()
 
     @property
-    def kept(self) -> EnvironmentRecord:
+    def record(self) -> EnvironmentRecord:
         """All that can be written down of it: an environment itself cannot."""
         return EnvironmentRecord(
             environment=self.source.name,

@@ -67,8 +67,8 @@ def collect(
     return Rollout._make(np.stack(each) for each in zip(*rows, strict=True))
 
 
-class FirstDrive(NamedTuple):
-    """What random actions bring, episode by episode and lane by lane: units are read off it."""
+class FirstEpisodes(NamedTuple):
+    """What random actions bring, one episode in each lane: units are read off it."""
 
     size: Float[np.ndarray, " lane"]
     """Sum of all rewards of an episode, without their signs."""
@@ -76,18 +76,18 @@ class FirstDrive(NamedTuple):
     served: Float[np.ndarray, "lane region"]
     """Sum of all labels, without their signs."""
     net: Float[np.ndarray, "lane region"]
-    """The same with their signs."""
+    """Sum of all labels, with their signs."""
     times: Float[np.ndarray, "lane region"]
     """Steps with a label that is not 0."""
-    features: Float[np.ndarray, "sample lane feature"]
+    features: Float[np.ndarray, "lane sample feature"]
 
 
 SAMPLES = 256
-"""Observations that are kept of each lane's first drive."""
+"""Observations that are kept of each lane's first episode."""
 
 
-def drive_at_random(lanes: Lanes, actions: Actions, *, seeds: Sequence[int]) -> FirstDrive:
-    """One episode in each lane with actions by chance."""
+def run_at_random(lanes: Lanes, actions: Actions, *, seeds: Sequence[int]) -> FirstEpisodes:
+    """One episode of random actions in each lane."""
     chance = np.random.default_rng(list(map(int, seeds)))
     regions = len(lanes.labels.names)
     size, steps = np.zeros(lanes.count), np.zeros(lanes.count)
@@ -105,5 +105,5 @@ def drive_at_random(lanes: Lanes, actions: Actions, *, seeds: Sequence[int]) -> 
         times += is_open[:, None] * (now.labels != 0)
         is_open &= ~(now.is_terminated | now.is_truncated)
     chosen = np.linspace(0, len(kept) - 1, SAMPLES).astype(int)
-    samples = np.stack([kept[place] for place in chosen])
-    return FirstDrive(size, steps, served, net, times, samples)
+    samples = np.stack([kept[place] for place in chosen], axis=1)
+    return FirstEpisodes(size, steps, served, net, times, samples)

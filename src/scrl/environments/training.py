@@ -1,4 +1,4 @@
-"""Training in somebody's environment: the same loop, run folders and results as on our maps."""
+"""Training in an external environment: its settings, its run folder, its environments."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from scrl.environments.contract import EnvironmentFault
-from scrl.environments.driver import OutsideRounds, begin_all, first_drive_like
+from scrl.environments.driver import EnvironmentRounds, EnvironmentTask, policies_like
 from scrl.environments.lanes import Lanes
 from scrl.environments.policy import EnvironmentPolicy, evaluate_in
 from scrl.environments.problem import EnvironmentProblem
@@ -21,18 +22,17 @@ from scrl.evaluation import Evaluation
 from scrl.learners import TrainedPolicy
 from scrl.learners.actions import Discrete
 from scrl.penalty import Atoms
-from scrl.problems import Terms
+from scrl.problems import BaseProblem
 from scrl.rules import reading_of
-from scrl.runs.files import plain
-from scrl.runs.folder import RunError, RunFolder
-from scrl.training.algorithm import Task
+from scrl.runs.environment import EnvironmentRecord
+from scrl.runs.files import RunError, plain
+from scrl.runs.folder import RunFolder, RunRecord
 from scrl.training.config import PRESETS, MethodError, TrainingConfig, configure
-from scrl.training.loop import TrainingLoop
+from scrl.training.loop import run_to_end
 from scrl.training.methods import find_method
 from scrl.training.progress import Watcher
 from scrl.training.result import REPORT_SEED, TrainingResult, config_of
-from scrl.training.run import Evaluator, TrainingRun
-from scrl.worlds.outside import OutsideWorld
+from scrl.training.run import Training, TrainingRun
 
 REPORT_EPISODES = 200
 """Episodes behind a result, at least."""
@@ -56,7 +56,7 @@ DEFAULTS: Mapping[str, Any] = {
 """What differs from the settings for our maps."""
 
 
-def configure_outside(
+def configure_environment(
     problem: EnvironmentProblem,
     *,
     method: str | None = None,
@@ -75,7 +75,7 @@ def configure_outside(
     fitting = horizon * max(1, math.ceil(LEAST_STEPS / (worlds * horizon)))
     own = {*_settings_of(method), *PRESETS[names.get("preset") or "default"]}
     known = {key: value for key, value in DEFAULTS.items() if key not in own}
-    known |= {"worlds": worlds, "steps": fitting}
+    known |= {"worlds": worlds, "rollout_steps": fitting}
     known = {key: value for key, value in known.items() if _is_known(key, plain)}
     chosen = known | given
     for key in ("episodes", "settle_episodes"):  # every lane runs as many as the others
@@ -83,11 +83,12 @@ def configure_outside(
         if isinstance(wanted, int):
             chosen[key] = worlds * -(-wanted // worlds)
     found = configure(method, settings=chosen, episode_steps=horizon, is_random=True, **names)
-    if found.loop.steps < horizon <= chosen["steps"]:  # a small budget, but episodes must fit in
-        found = replace(found, loop=replace(found.loop, steps=horizon))
-    if found.loop.steps < horizon:
+    steps = found.loop.rollout_steps
+    if steps < horizon <= chosen["rollout_steps"]:  # a small budget, but episodes must fit in
+        found = replace(found, loop=replace(found.loop, rollout_steps=horizon))
+    elif steps < horizon:
         raise MethodError(
-            f"steps = {found.loop.steps} is less than the {horizon} steps of an episode: its end "
+            f"rollout_steps = {steps} is less than the {horizon} steps of an episode: its end "
             "would never be seen"
         )
     if isinstance(problem.actions.kind, Discrete) and plain.learner != "ppo":
@@ -128,23 +129,28 @@ def _worlds(
     return lanes // seeds
 
 
-def task_outside(problem: Terms, config: TrainingConfig) -> Task:
-    """The problem as the loop wants it."""
-    reading = reading_of(problem.rules, config.reading)
-    atoms = Atoms.of(reading_of(problem.rules, "all"))
-    world = OutsideWorld(len(problem.regions))
-    return Task(
-        world,
-        atoms,
-        Atoms.of(reading),
-        config.penalty_functions,
-        problem.tolerance,
-        problem.discount,
-        True,
+def task_of(problem: BaseProblem, config: TrainingConfig) -> EnvironmentTask:
+    """The problem as Algorithm 2 wants it."""
+    return EnvironmentTask(
+        rules=Atoms.of(problem.atoms),
+        reading=Atoms.of(reading_of(problem.rules, config.reading)),
+        penalty=config.penalty_functions,
+        tolerance=problem.tolerance,
+        discount=problem.discount,
+        is_random=problem.is_random,
     )
 
 
-def run_outside(
+def create_folder(
+    problem: EnvironmentProblem, config: TrainingConfig, seeds: tuple[int, ...], path: Path
+) -> RunFolder:
+    """A new run folder; what cannot be run is refused before it is written."""
+    reading_of(problem.rules, config.reading)
+    record = RunRecord.now(problem.name, config.method, config.to_json(), seeds)
+    return RunFolder.create(path, None, record, environment=problem.record)
+
+
+def train_in(
     problem: EnvironmentProblem,
     config: TrainingConfig,
     folder: RunFolder,
@@ -152,11 +158,12 @@ def run_outside(
 ) -> TrainingResult:
     """Train in a folder to the end; the environments are closed whatever happens."""
     seeds = folder.record.seeds
-    with problem.open(len(seeds) * config.loop.worlds) as lanes:
-        task = task_outside(problem, config)
-        rounds = OutsideRounds(config.plan, task, problem.actions, lanes, seeds)
-        judge = Evaluator(_report_in(lanes), lambda _: None)
-        return TrainingLoop([TrainingRun(problem, config, folder, judge)], rounds, watch).run()[0]
+    with waiting(), problem.open(len(seeds) * config.loop.worlds) as lanes:
+        task = task_of(problem, config)
+        rounds = EnvironmentRounds(config.plan, task, problem.actions, lanes, seeds)
+        report = partial(_report, problem, lanes, config.method)
+        run = TrainingRun(problem, config, folder, report=report)
+        return run_to_end(Training([run], rounds), watch)[0]
 
 
 @contextmanager
@@ -175,19 +182,15 @@ def waiting() -> Iterator[None]:
         jax.config.update(name, before)
 
 
-def _report_in(lanes: Lanes) -> Any:
-    """Reports policies in these lanes, in episodes that had no part in choosing them."""
-
-    def report(
-        problem: EnvironmentProblem, policy: TrainedPolicy, seed: int, name: str
-    ) -> Evaluation:
-        episodes = lanes.count * -(-REPORT_EPISODES // lanes.count)
-        return evaluate_in(
-            lanes, problem, EnvironmentPolicy(policy, problem.actions),
-            episodes=episodes, seed=REPORT_SEED + seed, name=name,
-        )  # fmt: skip
-
-    return report
+def _report(
+    problem: EnvironmentProblem, lanes: Lanes, name: str, policy: TrainedPolicy, seed: int
+) -> Evaluation:
+    """What a policy does in these lanes, in episodes that had no part in choosing it."""
+    episodes = lanes.count * -(-REPORT_EPISODES // lanes.count)
+    return evaluate_in(
+        lanes, problem, EnvironmentPolicy(policy, problem.actions),
+        episodes=episodes, seed=REPORT_SEED + seed, name=name,
+    )  # fmt: skip
 
 
 def check_lanes(problem: EnvironmentProblem, folder: RunFolder) -> None:
@@ -200,7 +203,7 @@ def check_lanes(problem: EnvironmentProblem, folder: RunFolder) -> None:
 
 def check_same(problem: EnvironmentProblem, folder: RunFolder) -> None:
     """Raise unless an environment is the one that a run has begun with, as far as one can tell."""
-    kept, given = folder.environment(), problem.kept
+    kept, given = folder.environment(), problem.record
     if kept is None:
         raise RunError(f"{folder.path}: this run is on a map, which needs no environment")
     before, now = plain(kept.to_json()), plain(given.to_json())
@@ -215,20 +218,9 @@ def check_same(problem: EnvironmentProblem, folder: RunFolder) -> None:
             )
 
 
-def load_outside(folder: RunFolder, seed_index: int) -> EnvironmentPolicy:
-    """The policy of one seed of a finished run; the environment is not needed."""
-    kept = folder.environment()
-    if kept is None:
-        raise RunError(f"{folder.path}: this run is on a map")
-    config, actions = config_of(folder), Actions.from_json(kept.actions)
-    task = task_outside(kept, config)
-    first = first_drive_like(config.loop.worlds, kept.features, len(kept.regions))
+def load_policies(folder: RunFolder, record: EnvironmentRecord) -> TrainedPolicy:
+    """The policies of all seeds of a finished run; the environment is not needed."""
+    config, actions = config_of(folder), Actions.from_json(record.actions)
     seeds = len(folder.record.seeds)
-
-    def begin() -> TrainedPolicy:
-        drives = jax.tree.map(lambda leaf: jnp.zeros((seeds, *leaf.shape[1:])), first)
-        keys = jnp.stack([jax.random.key(0)] * seeds)
-        return begin_all(config.plan, task, actions, drives, keys).best.policy
-
-    policies = folder.load_policy(jax.eval_shape(begin))
-    return EnvironmentPolicy(jax.tree.map(lambda leaf: leaf[seed_index], policies), actions)
+    task = task_of(record, config)
+    return folder.load_policy(policies_like(config.plan, task, actions, record.features, seeds))

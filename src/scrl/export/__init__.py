@@ -5,11 +5,9 @@ from __future__ import annotations
 from scrl.export.formats import FORMATS, PolicyFormat, RouteFormat, find_format
 from scrl.export.segments import ExportError, ExportOptions, Segment, segments
 from scrl.export.writing import Exported, export
-from scrl.opening import Driver, run_driver
 
 __all__ = [
     "FORMATS",
-    "Driver",
     "ExportError",
     "ExportOptions",
     "Exported",
@@ -18,6 +16,5 @@ __all__ = [
     "Segment",
     "export",
     "find_format",
-    "run_driver",
     "segments",
 ]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import singledispatch
 from pathlib import Path
+from typing import Any
 
 from scrl.density import from_episodes
+from scrl.environments import EnvironmentPolicy
 from scrl.evaluation import RuleResult, verdict
 from scrl.export.formats import FORMATS, RouteFormat, find_format
 from scrl.export.frame import frame_of
@@ -21,10 +24,8 @@ from scrl.export.qgroundcontrol import (
 )
 from scrl.export.segments import ExportError, ExportOptions
 from scrl.files import replacing
-from scrl.opening import Driver
-from scrl.problems import Problem
+from scrl.opening import Run, on_map
 from scrl.route import Route
-from scrl.runs.folder import EnvironmentRecord
 from scrl.worlds.sweep.transits import Transit
 
 
@@ -44,70 +45,81 @@ class Exported:
 
 
 def export(
-    driver: Driver, format_name: str, out: Path, options: ExportOptions | None = None
+    run: Run,
+    format_name: str,
+    out: Path,
+    options: ExportOptions | None = None,
+    *,
+    seed: int | None = None,
 ) -> Exported:
-    """Write a driver's route or policy to a file; nothing is written if anything is wrong."""
+    """Write the route or the policy of a run to a file; nothing is written if anything is wrong.
+
+    It is that of a seed of training, or of the best one.
+    """
     known, options = find_format(format_name), options or ExportOptions()
     out = Path(out)
     if out.is_dir() or not out.parent.is_dir():
         raise ExportError(f"{out}: a folder, or in a folder that is not there; name a file")
-    warnings = tuple(_broken_rules(driver))
     if isinstance(known, RouteFormat):
-        spec = _on_a_map(driver, format_name).world_spec
-        warnings = (*warnings, *_route_warnings(driver, format_name, options))
-        files = {out: known.write(driver.route, options, warnings)}
-        coordinates = None if format_name == "regions" else frame_of(spec)
+        route = _route(run, seed, format_name)
+        warnings = (*_broken_rules(run, seed, route), *_route_warnings(run, route, known, options))
+        files = {out: known.write(route, options, warnings)}
+        coordinates = None if format_name == "regions" else frame_of(route.problem.world_spec)
+        written = Exported(
+            format_name, tuple(files), coordinates.sentence if coordinates else None, warnings,
+            duration=route.duration, totals=totals(route),
+        )  # fmt: skip
     else:
-        warnings = (*warnings, *filter(None, [driver.warning]))
-        data, description = known.write(portable(driver), warnings)
+        warnings = (*_broken_rules(run, seed), *filter(None, [run.warning]))
+        data, description = known.write(portable(run.policy(seed), run.problem), warnings)
         files = {out: data, out.with_name(f"{out.name}.json"): description}
-        coordinates = None
+        written = Exported(format_name, tuple(files), None, warnings)
     for path, data in files.items():
         with replacing(path) as file:
             file.write(data)
-    sentence = coordinates.sentence if coordinates else None
-    written = Exported(format_name, tuple(files), sentence, warnings)
-    if not isinstance(known, RouteFormat):
-        return written
-    return replace(written, duration=driver.route.duration, totals=totals(driver.route))
+    return written
 
 
-def portable(driver: Driver) -> Portable:
-    """A driver's policy as the formats want it."""
-    if isinstance(driver.problem, EnvironmentRecord):
-        return PortableEnvironmentPolicy(driver.problem, driver.policy)
-    return PortableSweepPolicy.of(driver.problem, driver.policy)
+@singledispatch
+def portable(policy: Any, problem: Any) -> Portable:
+    """A policy as the formats want it; one kind for each kind of policy."""
+    return PortableSweepPolicy.of(problem, policy)
 
 
-def _on_a_map(driver: Driver, format_name: str) -> Problem:
-    """The problem that is driven, where it has routes."""
-    if not isinstance(driver.problem, EnvironmentRecord):
-        return driver.problem
+@portable.register
+def _(policy: EnvironmentPolicy, problem: Any) -> Portable:
+    return PortableEnvironmentPolicy(problem, policy)
+
+
+def _route(run: Run, seed: int | None, format_name: str) -> Route:
+    """What is driven, where there is a map."""
+    if (on_a_map := on_map(run)) is not None:
+        return on_a_map.route(seed)
     others = [name for name, each in FORMATS.items() if not isinstance(each, RouteFormat)]
     raise ExportError(
         f"'{format_name}' writes a route over a map, and this run has none: it was trained in an "
-        f"environment of somebody's ({driver.problem.environment}). Its policy can be exported as "
-        f"{' or '.join(others)}"
+        f"external environment. Its policy can be exported as {' or '.join(others)}"
     )
 
 
-def _broken_rules(driver: Driver) -> list[str]:
+def _broken_rules(run: Run, seed: int | None, route: Route | None = None) -> list[str]:
     """Which rules the policy breaks and by how much, where that is known."""
-    found, terms = _judgement(driver), driver.problem
+    evaluation, unit = run.evaluation_of_policy(seed), run.problem.unit
+    found = _rules_on(route) if evaluation is None else evaluation.rules
     broken = [] if found is None else [rule for rule in found if not rule.is_satisfied]
-    if not broken and not driver.conflict:
+    if not broken and not run.conflict:
         return []
     said = []
     if found is not None and broken:
         rules = "; ".join(
-            f"'{rule.name}' ({rule.text}), by {_size(-rule.margin)} {terms.unit}" for rule in broken
+            f"'{rule.name}' ({rule.text}), by {_size(-rule.margin)} {unit}" for rule in broken
         )
         count = f"{len(broken)} OF {len(found)} RULES" if len(found) > 1 else "ITS RULE"
-        episodes = 1 if driver.judged is None else driver.judged.episodes
+        episodes = 1 if evaluation is None else evaluation.episodes
         mean = f", on average over {episodes:,} episodes" if episodes > 1 else ""
         said.append(f"THIS PLAN BREAKS {count}{mean}: {rules}")
-    if driver.conflict:
-        names = ", ".join(f"'{name}'" for name in driver.conflict)
+    if run.conflict:
+        names = ", ".join(f"'{name}'" for name in run.conflict)
         said.append(f"`scrl ask` found that these rules cannot hold together: {names}")
     return said
 
@@ -116,24 +128,22 @@ def _size(amount: float) -> str:
     return f"{amount:,.2f}" if amount >= 0.01 else f"{amount:.2g}"
 
 
-def _judgement(driver: Driver) -> Sequence[RuleResult] | None:
-    """Every rule as the run's result judges it, or else what is driven; none in other cases."""
-    if driver.judged is not None:
-        return driver.judged.rules
-    problem = driver.problem
-    if isinstance(problem, EnvironmentRecord) or problem.discount < 1.0 or problem.is_random:
+def _rules_on(route: Route | None) -> Sequence[RuleResult] | None:
+    """Every rule as one route keeps it; none where one route does not tell."""
+    if route is None or route.problem.discount < 1.0 or route.problem.is_random:
         return None
-    amounts = driver.route.received.sum(axis=0)[None]
-    density = from_episodes(amounts)
-    return verdict(problem.rules, density, amounts, problem.tolerance)["rules"]
+    problem, amounts = route.problem, route.received.sum(axis=0)[None]
+    return verdict(problem.rules, from_episodes(amounts), amounts, problem.tolerance)["rules"]
 
 
-def _route_warnings(driver: Driver, format_name: str, options: ExportOptions) -> list[str]:
+def _route_warnings(
+    run: Run, route: Route, known: RouteFormat, options: ExportOptions
+) -> list[str]:
     """What makes the file other than it looks."""
-    found = [] if driver.warning is None else [driver.warning]
-    spec = driver.route.problem.world_spec
+    found = [] if run.warning is None else [run.warning]
+    spec = route.problem.world_spec
     frame = frame_of(spec)
-    if format_name == "geojson" and frame.kind != "WGS84":
+    if known is FORMATS["geojson"] and frame.kind != "WGS84":
         found.append(
             f"the coordinates are {frame.sentence}; the GeoJSON standard (RFC 7946) wants degrees"
         )
@@ -142,13 +152,13 @@ def _route_warnings(driver: Driver, format_name: str, options: ExportOptions) ->
             "this world is random, and the file holds one episode of many; in another one the "
             "vehicle would meet other gusts, or start elsewhere"
         )
-    if driver.route.problem.discount < 1.0:
+    if route.problem.discount < 1.0:
         found.append("amounts are plain sums, and this problem's rules count discounted ones")
-    if not driver.route.is_whole:
+    if not route.is_whole:
         found.append("horizon_steps cuts the episode off before the end of the path")
-    found += _transit_warnings(driver.route)
-    if format_name == "plan":
-        found += _plan_warnings(driver.route, options)
+    found += _transit_warnings(route)
+    if known is FORMATS["plan"]:
+        found += _plan_warnings(route, options)
     return found
 
 

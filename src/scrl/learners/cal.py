@@ -161,7 +161,7 @@ def _cost_target(
     noise = jax.random.normal(key, batch.action.shape)
     action, _, _ = jax.vmap(state.soft.actor.draw)(batch.next_actor_inputs, noise)
     after = _costs(state.target_critics, batch.next_critic_inputs, action)
-    return paid + jnp.where(batch.is_terminated, 0.0, config.gamma)[:, None] * after
+    return paid + jnp.where(batch.is_end, 0.0, config.gamma)[:, None] * after
 
 
 def _over_budget(

@@ -88,7 +88,7 @@ def _step(
     """Critic towards r + gamma Q'(s', mu'(s')), actor up Q(s, mu(s)), targets a little behind."""
     next_action = jax.vmap(state.target_actor)(batch.next_actor_inputs)
     after = action_values(encoder, state.target_critic, batch.next_critic_inputs, next_action)
-    follows = jnp.where(batch.is_terminated, 0.0, config.gamma)[:, None]
+    follows = jnp.where(batch.is_end, 0.0, config.gamma)[:, None]
     target = batch.paid + follows * after
     critic, critic_optimiser, loss = adam_step(
         lambda critic: squared_error(encoder, critic, batch, target),

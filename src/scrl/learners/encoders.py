@@ -8,7 +8,7 @@ the return and what each region will still receive, which stays true when kappa 
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -52,6 +52,9 @@ class Encoder(Protocol):
     def actor(self, observation: Array, price: Array) -> Array: ...
     def critic(self, observation: Array, price: Array) -> Array: ...
     def value(self, channels: Array, price: Array) -> Array: ...
+    @property
+    def label_unit(self) -> Float[Array, " region"]: ...
+    def updated(self, observation: Array) -> Self: ...
 
 
 class PricedEncoder:
@@ -83,6 +86,16 @@ class SweepEncoder(PricedEncoder, eqx.Module):
     sees_prices: bool = eqx.field(static=True)
     atoms: int = eqx.field(static=True, default=0)
     """How many atoms a method is told: learners with multipliers of their own must know."""
+
+    @property
+    def label_unit(self) -> Float[Array, " region"]:
+        """A step serves a region or does not: labels are 0 or 1."""
+        return jnp.ones(self.regions)
+
+    def updated(self, observation: Float[Array, "time world feature"]) -> Self:
+        """Observations have units of their own: there is nothing to learn from them."""
+        del observation
+        return self
 
     @property
     def actions(self) -> Continuous:

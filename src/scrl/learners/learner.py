@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from scrl.learners.encoders import Encoder
 from scrl.penalty import Atoms, Penalty
+from scrl.rollout import Rollout
 
 
 class Pricing(eqx.Module):
@@ -24,6 +25,12 @@ class Pricing(eqx.Module):
     """Each world drives under its own kappa, up to a factor e^wobble from the present one."""
     rate: Float[Array, ""]
     """Units that a step of service gives out."""
+    ends_with_horizon: bool = eqx.field(static=True, default=False)
+    """Whether nothing is summed after a truncated step, although the world goes on."""
+
+    def is_end(self, rollout: Rollout) -> Bool[Array, "time world"]:
+        """After which steps there is nothing more to sum: V(s') counts as 0 there."""
+        return rollout.is_terminated | (rollout.is_truncated & self.ends_with_horizon)
 
     def kappas_around(self, count: int, *, key: PRNGKeyArray) -> Float[Array, "lane atom"]:
         """Kappas near the present one, so that a policy that sees prices knows its surroundings."""

@@ -25,7 +25,7 @@ class Memory(NamedTuple):
     action: Float[Array, "slot ..."]
     reward: Float[Array, " slot"]
     labels: Float[Array, "slot region"]
-    is_terminated: Bool[Array, " slot"]
+    is_end: Bool[Array, " slot"]
     next_observation: Float[Array, "slot feature"]
 
 
@@ -50,7 +50,7 @@ def empty(slots: int, features: int, regions: int, action: tuple[int, ...] = ())
     return Replay(memory, jnp.zeros((), int), jnp.zeros((), int))
 
 
-def remember(replay: Replay, rollout: Rollout) -> Replay:
+def remember(replay: Replay, rollout: Rollout, is_end: Bool[Array, "time world"]) -> Replay:
     """Add the steps of a rollout; when the ring is full they take the place of the oldest."""
     slots = len(replay.memory.action)
     rows = Memory(
@@ -58,7 +58,7 @@ def remember(replay: Replay, rollout: Rollout) -> Replay:
         jnp.clip(rollout.action, 0.0, 1.0),
         rollout.reward,
         rollout.labels,
-        rollout.is_terminated,
+        is_end,
         rollout.next_observation,
     )
     # Only the newest steps of a rollout that is longer than the ring find room.
@@ -82,7 +82,7 @@ class PricedBatch(NamedTuple):
     critic_inputs: Float[Array, "sample input"]
     action: Float[Array, "sample ..."]
     paid: Float[Array, "sample channel"]
-    is_terminated: Bool[Array, " sample"]
+    is_end: Bool[Array, " sample"]
     next_actor_inputs: Float[Array, "sample input"]
     next_critic_inputs: Float[Array, "sample input"]
     price: Float[Array, "sample region"]
@@ -104,7 +104,7 @@ def priced_batch(
             encoder.critic(step.observation, price),
             step.action,
             pricing.channels(encoder, kappa, step.reward, step.labels, uniform),
-            step.is_terminated,
+            step.is_end,
             encoder.actor(step.next_observation, price),
             encoder.critic(step.next_observation, price),
             price,
@@ -188,7 +188,10 @@ def replaying(
     ) -> tuple[Any, Float[Array, ""]]:
         """Remember a rollout, then learn from batches of what is remembered; the mean loss."""
         del kappas  # remembered transitions get their own
-        replay, rate = remember(state.replay, rollout), config.rate_at(progress)
+        replay, rate = (
+            remember(state.replay, rollout, pricing.is_end(rollout)),
+            config.rate_at(progress),
+        )
 
         def one(learned: Any, now: tuple[PricedBatch, Array]) -> tuple[Any, Float[Array, ""]]:
             batch, key = now

@@ -97,7 +97,7 @@ def _sample(
     value = values(inputs)
     after = values(seen(rollout.next_observation, prices))
     advantage = advantages(
-        paid, value, after, rollout.is_terminated, rollout.is_truncated,
+        paid, value, after, pricing.is_end(rollout), rollout.is_truncated,
         discount=config.gamma, trace=config.trace,
     )  # fmt: skip
     single = encoder.value(advantage, prices)
@@ -116,7 +116,7 @@ def advantages(
     paid: Float[Array, "time world channel"],
     value: Float[Array, "time world channel"],
     after: Float[Array, "time world channel"],
-    is_terminated: Bool[Array, "time world"],
+    is_end: Bool[Array, "time world"],
     is_truncated: Bool[Array, "time world"],
     *,
     discount: float,
@@ -124,10 +124,10 @@ def advantages(
 ) -> Float[Array, "time world channel"]:
     """A_t = delta_t + gamma lambda A_(t+1) with delta_t = r + gamma V(s') - V(s).
 
-    Nothing follows a terminated step. A truncated one is followed by V(s') but by no A_(t+1): the
-    next row belongs to another episode.
+    Nothing follows the end of a sum. A step that is only truncated is followed by V(s') but by no
+    A_(t+1): the next row belongs to another episode.
     """
-    follow = jnp.where(is_terminated[..., None], 0.0, after)
+    follow = jnp.where(is_end[..., None], 0.0, after)
     delta = paid + discount * follow - value
 
     def back(
@@ -137,7 +137,7 @@ def advantages(
         advantage = delta + jnp.where(is_over[:, None], 0.0, discount * trace * later)
         return advantage, advantage
 
-    steps = (delta, is_terminated | is_truncated)
+    steps = (delta, is_end | is_truncated)
     return jax.lax.scan(back, jnp.zeros_like(delta[0]), steps, reverse=True)[1]
 
 

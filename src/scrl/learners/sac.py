@@ -175,7 +175,7 @@ def _soft_target(
     action, log_probability, _ = jax.vmap(state.actor.draw)(batch.next_actor_inputs, noise)
     after = _smaller(encoder, state.target_critics, batch.next_critic_inputs, action, batch.price)
     after = after.at[:, 0].add(-temperature * log_probability)
-    follows = jnp.where(batch.is_terminated, 0.0, config.gamma)[:, None]
+    follows = jnp.where(batch.is_end, 0.0, config.gamma)[:, None]
     return batch.paid + follows * after
 
 

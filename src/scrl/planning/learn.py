@@ -1,4 +1,4 @@
-"""`scrl.learn`: train a price policy into a run folder that can be gone on with.
+"""`scrl.learn`: train a price policy, resumable from its run folder.
 
 With no worlds named it is the general one, on random roads, vehicles and winds; with worlds, one
 for their maps, vehicles and winds alone.
@@ -7,7 +7,6 @@ for their maps, vehicles and winds alone.
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,18 +19,12 @@ import numpy as np
 from scrl.errors import PolicyError, did_you_mean
 from scrl.planning import store
 from scrl.planning.ranges import Ranges
-from scrl.planning.training import LearningConfig, LearningState, begin, some_updates
+from scrl.planning.training import LearningConfig, begin, some_updates
 from scrl.problems import Problem, find_world
 from scrl.runs.files import damage_in
 from scrl.runs.folder import RunFolder, RunRecord, new_run_path
-from scrl.terminal import Auto, ProgressBar, warn, watching
-from scrl.training.loop import (
-    CHECKPOINT_EVERY_S,
-    InterruptedTrainingError,
-    explaining_interruption,
-    finishing_the_round,
-)
-from scrl.training.run import DivergedError
+from scrl.terminal import Auto, ProgressBar, watching
+from scrl.training.loop import DivergedError, explaining_interruption, run_to_end
 
 METHOD = "prices"
 GENERAL = "general"
@@ -64,7 +57,7 @@ def learn(
 ) -> store.Learned:
     """Train a price policy: the general one, or one for the worlds that are named.
 
-    `watch` is called now and then; without it progress is watching on standard error, if that is a
+    `watch` is called now and then; without it progress is shown on standard error, if that is a
     terminal or a notebook, and with None nothing is.
     """
     names = [each.name if isinstance(each, Problem) else str(each) for each in worlds]
@@ -76,29 +69,29 @@ def learn(
     found = [each if isinstance(each, Problem) else find_world(each) for each in worlds]
     folder = RunFolder.create(path, None, record)
     with (
-        watching(watch, LearningProgressBar) as screen,
+        watching(watch, LearningProgressBar) as bar,
         explaining_interruption(folder, is_new=True),
     ):
-        return _Learning(folder, config, found, seed).run(screen)
+        return run_to_end(_Learning(folder, config, found, seed), bar)
 
 
 def resume_learning(
     path: Path | str, *, watch: LearningWatcher | Auto | None = "auto"
 ) -> store.Learned:
-    """Go on with learning that was interrupted; if it has ended, read what it ended with."""
+    """Resume learning that was interrupted; if it has ended, read what it ended with."""
     folder = RunFolder.open(path)
     if folder.record.method != METHOD:
-        raise PolicyError(f"{path}: this run trains no price policy; go on with `scrl train`")
+        raise PolicyError(f"{path}: this run trains no price policy; resume it with `scrl train`")
     if (folder.path / store.CARD).exists():
         return store.load(folder.path)
     with damage_in(folder.path / "run.json"):
         config = _configured(folder.record.settings.get("settings", {}))
     worlds = [find_world(name) for name in folder.record.settings.get("worlds", [])]
     with (
-        watching(watch, LearningProgressBar) as screen,
+        watching(watch, LearningProgressBar) as bar,
         explaining_interruption(folder, is_new=False),
     ):
-        return _Learning(folder, config, worlds, folder.record.seeds[0]).run(screen)
+        return run_to_end(_Learning(folder, config, worlds, folder.record.seeds[0]), bar)
 
 
 def _configured(settings: Mapping[str, Any]) -> LearningConfig:
@@ -110,7 +103,7 @@ def _configured(settings: Mapping[str, Any]) -> LearningConfig:
 
 
 class _Learning:
-    """One run under way."""
+    """The learning of a price policy: work for `training.loop`."""
 
     def __init__(
         self, folder: RunFolder, config: LearningConfig, worlds: list[Problem], seed: int
@@ -119,46 +112,42 @@ class _Learning:
         specs = [each.world_spec for each in worlds]
         self.worlds = [each.world for each in worlds]
         self.ranges = Ranges.around(specs) if specs else Ranges()
+        self.warnings: list[str] = []
+        self._state = begin(config, key=jax.random.key(seed))
+        self._wall_s = 0.0
 
-    def run(self, watch: LearningWatcher | None) -> store.Learned:
-        with self.folder.writing(), finishing_the_round(watch) as is_interrupted:
-            fresh = begin(self.config, key=jax.random.key(self.seed))
-            found = self.folder.load_checkpoint(fresh)
-            state, before_s = (fresh, 0.0) if found is None else (found.state, found.wall_s)
-            warn(watch, None if found is None else found.warning)
-            began = saved = time.monotonic()
-            while (done := int(state.done)) < self.config.updates:
-                count = min(UPDATES_AT_ONCE, self.config.updates - done)
-                state, error = some_updates(self.config, self.ranges, self.worlds, state, count)
-                wall_s = before_s + time.monotonic() - began
-                self._log(state, float(error))
-                if is_interrupted() or time.monotonic() - saved > CHECKPOINT_EVERY_S:
-                    self._save(state, wall_s)
-                    saved = time.monotonic()
-                if is_interrupted():
-                    raise InterruptedTrainingError(self.folder.path)
-                if watch is not None:
-                    watch(
-                        LearningProgress(
-                            self.folder.path, int(state.done), self.config.updates,
-                            float(error), wall_s,
-                        )
-                    )  # fmt: skip
-            self._save(state, before_s + time.monotonic() - began)
-            return self._finish(state)
+    @property
+    def folders(self) -> list[RunFolder]:
+        return [self.folder]
 
-    def _log(self, state: LearningState, error: float) -> None:
+    @property
+    def is_over(self) -> bool:
+        return self._done >= self.config.updates
+
+    def begin(self) -> float:
+        found = self.folder.load_checkpoint(self._state)
+        if found is not None:
+            self._state, self._wall_s = found.state, found.wall_s
+            self.warnings = [] if found.warning is None else [found.warning]
+        return self._wall_s
+
+    def advance(self, clock: Callable[[], float]) -> list[LearningProgress]:
+        count = min(UPDATES_AT_ONCE, self.config.updates - self._done)
+        self._state, error = some_updates(self.config, self.ranges, self.worlds, self._state, count)
+        error, self._wall_s = float(error), clock()
         if not np.isfinite(error):
             raise DivergedError(
-                f"learning diverged after {int(state.done)} updates: its error is no longer a "
-                f"number. {self.folder.kept_so_far}; try a smaller learning_rate"
+                f"learning diverged after {self._done} updates: its error is no longer a "
+                f"number. {self.folder.saved_so_far}; try a smaller learning_rate"
             )
-        self.folder.log([{"iteration": int(state.done), "seed": self.seed, "loss": error}])
+        self.folder.log([{"iteration": self._done, "seed": self.seed, "loss": error}])
+        updates = self.config.updates
+        return [LearningProgress(self.folder.path, self._done, updates, error, self._wall_s)]
 
-    def _save(self, state: LearningState, wall_s: float) -> None:
-        self.folder.save_checkpoint(state, iteration=int(state.done), wall_s=wall_s)
+    def save(self) -> None:
+        self.folder.save_checkpoint(self._state, iteration=self._done, wall_s=self._wall_s)
 
-    def _finish(self, state: LearningState) -> store.Learned:
+    def finish(self) -> store.Learned:
         record = self.folder.record
         made = {
             "worlds": record.settings["worlds"],
@@ -168,9 +157,13 @@ class _Learning:
             "device": record.device,
             "version": record.version,
         }
-        learned = store.Learned(state.slow, self.ranges, self.config, made)
+        learned = store.Learned(self._state.slow, self.ranges, self.config, made)
         store.save(self.folder.path, learned)
         return learned
+
+    @property
+    def _done(self) -> int:
+        return int(self._state.done)
 
 
 class LearningProgressBar(ProgressBar):

@@ -1,7 +1,8 @@
-"""Answers on disk: a run folder with a plan in it, so that it can be drawn, judged and exported."""
+"""Answers on disk: a run folder with a plan in it, that can be drawn, judged and exported."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +17,25 @@ from scrl.policies import Schedule
 from scrl.problems import Problem
 from scrl.runs.files import Each, Range, damage_in, read_json, write_json
 from scrl.runs.folder import RunFolder, RunRecord
-from scrl.training.result import SeedResult, TrainingResult
+from scrl.runs.result import RunResult, SeedResult
 
 METHOD = "ask"
 PLAN = "plan.json"
 WEIGHTS_WITHIN = 1e-3
 """Rounding aside, the weights of all plans add up to 1."""
-_KEPT_PLAN = {
+_PLAN = {
     "weight": Range(int | float, 0.0, 1.0 + WEIGHTS_WITHIN),
     "stretches": [{"share": Range(int | float, 0.0, 1.0), "prices": Each(int | float)}],
     "throttles": list | None,
 }
 
 
-def keep(answer: Answer, learned: store.Learned, path: Path | str, *, seed: int) -> RunFolder:
+@dataclass(frozen=True, repr=False)
+class PlanResult(RunResult):
+    """What `scrl ask` answered; its one seed is that of the search."""
+
+
+def write(answer: Answer, learned: store.Learned, path: Path | str, *, seed: int) -> RunFolder:
     """Write an answer as a new run folder; what is there is never overwritten."""
     settings = {"confidence": answer.confidence, "policy": learned.made}
     record = RunRecord.now(answer.problem.name, METHOD, settings, (seed,))
@@ -45,29 +51,27 @@ def keep(answer: Answer, learned: store.Learned, path: Path | str, *, seed: int)
         for plan in answer.plans
     ]
     write_json(folder.path / PLAN, {"answer": answer.to_json(), "plans": plans})
-    result = TrainingResult(
-        answer.problem.name, METHOD, answer.reference.return_,
-        (SeedResult(seed, answer.evaluation, answer.gap),), 0, answer.wall_s, folder.path,
-    )  # fmt: skip
+    result = PlanResult(
+        problem=answer.problem.name,
+        method=METHOD,
+        reference=answer.reference.return_,
+        seeds=(SeedResult(seed, answer.evaluation, answer.gap),),
+        wall_s=answer.wall_s,
+        run=folder.path,
+    )
     folder.save_result(result.to_json())
     return folder
 
 
-def holds_plan(path: Path | str) -> bool:
-    """Whether a folder is one of `scrl ask --out`."""
-    return RunFolder.open(path).record.method == METHOD
-
-
-def kept_answer(path: Path | str) -> dict[str, Any]:
+def read_answer(folder: RunFolder) -> dict[str, Any]:
     """What `scrl ask` answered, as the JSON fields of the command."""
-    return read_json(RunFolder.open(path).path / PLAN, {"answer": dict})["answer"]
+    return read_json(folder.path / PLAN, {"answer": dict})["answer"]
 
 
-def kept_plans(path: Path | str) -> list[tuple[float, PricePolicy | Schedule]]:
+def read_plans(folder: RunFolder) -> list[tuple[float, PricePolicy | Schedule]]:
     """What drives the plans of a folder and in which share of episodes, the most driven first."""
-    folder = RunFolder.open(path)
     file = folder.path / PLAN
-    plans = read_json(file, {"plans": [_KEPT_PLAN]})["plans"]
+    plans = read_json(file, {"plans": [_PLAN]})["plans"]
     with damage_in(file):
         found = [(float(each["weight"]), _policy(folder, each)) for each in plans]
     if abs(sum(weight for weight, _ in found) - 1.0) > WEIGHTS_WITHIN:
@@ -75,16 +79,14 @@ def kept_plans(path: Path | str) -> list[tuple[float, PricePolicy | Schedule]]:
     return sorted(found, key=lambda each: -each[0])
 
 
-def kept_conflict(path: Path | str) -> tuple[str, ...]:
+def conflict_in(answer: dict[str, Any], path: Path) -> tuple[str, ...]:
     """Names of the rules that were found impossible to keep together; none if they were not."""
-    file = RunFolder.open(path).path / PLAN
-    answer = read_json(file, {"answer": dict})["answer"]
     try:
         if answer["status"] != "impossible":
             return ()
         return tuple(str(each["rule"]) for each in answer["conflict"])
     except (KeyError, TypeError) as error:
-        raise PolicyError(f"{file}: damaged: {error}") from None
+        raise PolicyError(f"{path / PLAN}: damaged: {error}") from None
 
 
 def _policy(folder: RunFolder, plan: Any) -> PricePolicy | Schedule:

@@ -14,11 +14,10 @@ from jaxtyping import Bool, Int
 
 from scrl.errors import PolicyError
 from scrl.evaluation import Evaluation, evaluate_mixture
-from scrl.planning import store
+from scrl.planning import plan_files, store
 from scrl.planning.answer import Answer, Plan, holds
 from scrl.planning.drives import PriceDriver
 from scrl.planning.exact import exact_drives
-from scrl.planning.plan_files import keep
 from scrl.planning.policy import PricePolicy
 from scrl.planning.pool import SearchSettings
 from scrl.planning.search import Found, PlanSearch
@@ -109,7 +108,7 @@ class Planner:
 
     def keep(self, answer: Answer, path: Path | str, *, seed: int = 0) -> Path:
         """Write an answer as a run folder, for `scrl report`, `export` and `eval`."""
-        return keep(answer, self.learned, path, seed=seed).path
+        return plan_files.write(answer, self.learned, path, seed=seed).path
 
     def ask_all(
         self, world: Problem | Path | str, rule_sets: Sequence[RuleInput], **options: Any

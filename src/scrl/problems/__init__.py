@@ -8,15 +8,21 @@ from scrl.problems.load import (
     load_file,
     load_world,
 )
-from scrl.problems.problem import MapSource, Problem, ProblemOptions, Terms, difference_between
+from scrl.problems.problem import (
+    BaseProblem,
+    MapSource,
+    Problem,
+    ProblemOptions,
+    difference_between,
+)
 from scrl.problems.save import save
 from scrl.problems.templates import start_problem
 
 __all__ = [
+    "BaseProblem",
     "MapSource",
     "Problem",
     "ProblemOptions",
-    "Terms",
     "builtin_names",
     "builtin_worlds",
     "difference_between",

@@ -68,8 +68,8 @@ def html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
 
-class Terms(ABC):
-    """A problem as training, reports and comparisons see it: a map, or somebody's environment."""
+class BaseProblem(ABC):
+    """A problem as training, reports and comparisons see it: a map, or an external environment."""
 
     rules: RuleSet
     options: ProblemOptions
@@ -107,6 +107,10 @@ class Terms(ABC):
         if (more := len(self.rules.rules) - len(rows)) > 0:
             rows.append(("", f"... and {more} more"))
         return head + html_table(("rule", "text"), rows)
+
+    def expected_episode_steps(self, last: float) -> float:
+        """How long the next episodes may be, if the last ones took so many steps on average."""
+        return last
 
     @property
     def transit_steps(self) -> float:
@@ -156,7 +160,7 @@ class Terms(ABC):
         }
 
 
-def difference_between(one: Terms, other: Terms) -> list[str]:
+def difference_between(one: BaseProblem, other: BaseProblem) -> list[str]:
     """In what two problems differ; nothing where they are the same but for their names."""
     first, second = one.parts(), other.parts()
     if first.keys() != second.keys():
@@ -181,7 +185,7 @@ RuleInput = str | Formula | Mapping[str, str | Formula] | Sequence[str | Formula
 
 
 @dataclass(frozen=True, repr=False)
-class Problem(Terms):
+class Problem(BaseProblem):
     """A world, a rule set over its regions, and how to judge it."""
 
     world_spec: SweepSpec
@@ -228,6 +232,10 @@ class Problem(Terms):
             f"the sum over all steps{weighed} of -{vehicle.effort:g} / (1 + speed in cells per "
             f"step){mean}; 1 more saves what {saved} at top speed cost"
         )
+
+    def expected_episode_steps(self, last: float) -> float:
+        """How long the next episodes may be, if the last ones took so many steps on average."""
+        return last
 
     @property
     def transit_steps(self) -> float:

@@ -14,8 +14,8 @@ from scrl.errors import ScrlError
 from scrl.problems import difference_between
 from scrl.report.reading import RunView
 from scrl.report.words import amount, chance
+from scrl.runs.result import RunResult, SeedResult
 from scrl.statistics import Difference, Mean, holm, mean_of, paired_difference, unpaired_difference
-from scrl.training.result import SeedResult, TrainingResult
 
 Quantity = Literal["return", "violation", "satisfied"]
 CHANCE = 0.05
@@ -232,16 +232,16 @@ def compare(views: Sequence[RunView]) -> Comparison:
     )
 
 
-def _finished(view: RunView) -> TrainingResult:
+def _finished(view: RunView) -> RunResult:
     if view.result is None:
         path = view.folder.path
         raise ScrlError(
-            f"{path}: this run is not finished; go on with {view.folder.going_on} first"
+            f"{path}: this run is not finished; resume with {view.folder.resume_command} first"
         )
     return view.result
 
 
-def _figures(view: RunView, result: TrainingResult) -> RunFigures:
+def _figures(view: RunView, result: RunResult) -> RunFigures:
     seeds = sorted(result.seeds, key=lambda each: each.seed)
     values: dict[Quantity, np.ndarray] = {
         name: np.array([value(each) for each in seeds]) for name, value in QUANTITIES.items()

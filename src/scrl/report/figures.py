@@ -15,14 +15,14 @@ from matplotlib.figure import Figure
 from scrl.errors import ScrlError
 from scrl.evaluation import Evaluation
 from scrl.files import replacing
+from scrl.opening import open_run
 from scrl.planning import Answer
-from scrl.problems import Problem, Terms
+from scrl.problems import BaseProblem, Problem
 from scrl.reference import Trade
 from scrl.report.allocation import draw_allocation
 from scrl.report.compare import Comparison
 from scrl.report.reading import by_seed
 from scrl.rules import AtomTable, reading_of
-from scrl.runs.folder import RunFolder
 from scrl.training.result import TrainingResult
 from scrl.worlds.sweep.regions import RegionMap, colour_of, region_colours
 
@@ -96,7 +96,7 @@ def draw_bounds(axes: Axes, problem: Problem) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def single_region_bounds(problem: Terms) -> list[tuple[int, float, bool]]:
+def single_region_bounds(problem: BaseProblem) -> list[tuple[int, float, bool]]:
     """(region, bound, whether at least) of every atom that names one region only."""
     found = []
     table = problem.atoms
@@ -133,15 +133,15 @@ MOST_KAPPAS = 8
 
 def training_curves(result: TrainingResult) -> Figure:
     """The learning curves of a run: the median of its seeds, and the range of all of them."""
-    folder = RunFolder.open(result.run)
-    rows, terms = folder.metrics(), folder.terms()
+    run = open_run(result.run)
+    rows, problem = run.folder.metrics(), run.problem
     figure = Figure(figsize=(9.0, 7.0), layout="constrained")
     top, middle, bottom = figure.subplots(3, 1, sharex=True)
     _draw_return(top, rows, result)
     _draw_band(middle, by_seed(rows, "violation"), colour_of(3), "violation")
     middle.set_yscale("symlog", linthresh=1.0)
-    middle.set_ylabel(f"violated by, {terms.unit}")
-    _draw_kappas(bottom, rows, reading_of(terms.rules, folder.record.reading))
+    middle.set_ylabel(f"violated by, {problem.unit}")
+    _draw_kappas(bottom, rows, reading_of(problem.rules, run.folder.record.reading))
     bottom.set_xlabel("round")
     top.set_title(
         f"{result.problem}, {result.method}: {result.satisfied} of {len(result.seeds)} seeds keep "

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from scrl.bench import BenchResult, Row
-from scrl.policies import Policy, fixed_policy
+from scrl.opening import open_run
+from scrl.policies import fixed_policy
 from scrl.problems import load
 from scrl.report.allocation import allocation_figure
 from scrl.report.figures import draw_map
-from scrl.training.result import load_policy
 from scrl.worlds.sweep.regions import colour_of
 
 HEATED = ("situational", "joint")
@@ -29,8 +30,8 @@ def paper_figures(result: BenchResult) -> Iterator[tuple[str, Figure]]:
         is_drawn = row.cell.method == "scrl" and not row.cell.swept
         if is_drawn and row.cell.problem.endswith(HEATED):
             problem = load(row.cell.problem)
-            learned = load_policy(result.out / row.cell.folder)
-            policies: dict[str, Policy] = {
+            learned = open_run(result.out / row.cell.folder).policy()
+            policies: dict[str, Any] = {
                 "full speed": fixed_policy("full-speed", problem),
                 "scrl": learned,
             }

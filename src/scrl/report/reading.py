@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,14 +13,13 @@ import numpy as np
 from jaxtyping import Float
 
 from scrl.errors import ScrlError
-from scrl.problems import Terms
-from scrl.runs.folder import RunError, RunFolder
-from scrl.training.result import TrainingResult, read_result
+from scrl.opening import Run, open_run
+from scrl.problems import BaseProblem
+from scrl.runs.folder import RunFolder
+from scrl.runs.result import RunResult
 
 MOST_RUNS = 24
 """More runs than this cannot be read side by side."""
-PRICES = "prices"
-"""What `scrl learn` calls its method."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +28,20 @@ class RunView:
 
     label: str
     """What it is called among the others."""
-    folder: RunFolder
-    problem: Terms
-    """A problem with a map, or what the folder knows of an environment."""
-    result: TrainingResult | None
-    """None while the run is not finished."""
+    run: Run
+
+    @property
+    def folder(self) -> RunFolder:
+        return self.run.folder
+
+    @property
+    def problem(self) -> BaseProblem:
+        return self.run.problem
+
+    @property
+    def result(self) -> RunResult | None:
+        """None while the run is not finished."""
+        return self.run.result
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -51,19 +58,8 @@ def read_runs(paths: Sequence[Path]) -> list[RunView]:
 
 
 def _read(path: Path) -> RunView:
-    folder = RunFolder.open(path)
-    if not folder.has_problem:
-        if folder.record.method == PRICES:
-            raise ScrlError(
-                f"{path}: `scrl learn` has trained a price policy here, which has no problem of "
-                "its own to report. Ask it something: "
-                f"scrl ask WORLD RULES --policy {shlex.quote(str(path))}"
-            )
-        raise RunError(
-            f"{path}: this run has neither problem.toml nor environment.json, so there is nothing "
-            "to report"
-        )
-    return RunView(folder.record.method, folder, folder.terms(), read_result(folder))
+    run = open_run(path)
+    return RunView(run.folder.record.method, run)
 
 
 def _labels(views: Sequence[RunView]) -> list[str]:

@@ -26,7 +26,7 @@ from scrl.rules.normal import AllOf
 from scrl.rules.show import show, show_linear
 
 if TYPE_CHECKING:
-    from scrl.problems import Terms
+    from scrl.problems import BaseProblem
 
 
 def amount(value: float) -> str:
@@ -79,7 +79,7 @@ class RuleDescriber:
     """What the amounts of some regions count."""
 
     @classmethod
-    def of(cls, problem: Terms, density: Mapping[str, float]) -> RuleDescriber:
+    def of(cls, problem: BaseProblem, density: Mapping[str, float]) -> RuleDescriber:
         """What densities do to the rules of a problem."""
         return cls(density, problem.rules.conventions, problem.tolerance, problem.unit_of)
 

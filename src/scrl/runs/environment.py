@@ -1,4 +1,4 @@
-"""All that a run folder can hold of somebody's environment; the environment itself it cannot."""
+"""All that a run folder can hold of an external environment; it cannot hold the environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from scrl.problems import ProblemOptions, Terms
+from scrl.problems import BaseProblem, ProblemOptions
 from scrl.rules import RuleSet
 from scrl.runs.files import Each, Range, RunError, conform, damage_in, read_json
 from scrl.worlds.sweep.vehicle import Units
@@ -32,11 +32,12 @@ NEUTRAL = Units().unit
 """The word where nobody said what is counted, or where several things are."""
 
 
-class EnvironmentTerms(Terms):
+class BaseEnvironmentProblem(BaseProblem):
     """What holds in any environment, at hand or written down."""
 
     counts: str | Mapping[str, str]
     """What densities count: one word for all regions, or one for each."""
+    horizon_steps: int
 
     @property
     def units(self) -> Units:
@@ -65,9 +66,14 @@ class EnvironmentTerms(Terms):
         """Nobody can tell, so it is taken to be."""
         return True
 
+    def expected_episode_steps(self, last: float) -> float:
+        """As long as can be: nobody knows how long episodes will be."""
+        del last
+        return self.horizon_steps
+
 
 @dataclass(frozen=True)
-class EnvironmentRecord(EnvironmentTerms):
+class EnvironmentRecord(BaseEnvironmentProblem):
     """What environment.json says: whoever drives in the environment again must make it anew."""
 
     environment: str

@@ -327,7 +327,9 @@ class RunFolder:
         """The chosen policies, in the structure of `like`."""
         path = self.path / "policy.eqx"
         if not path.is_file():
-            raise RunError(f"{self.path}: there is no policy yet; go on with {self.going_on}")
+            raise RunError(
+                f"{self.path}: there is no policy yet; resume with {self.resume_command}"
+            )
         return read_tree(path, like, is_finite=True)
 
     def save_result(self, result: Mapping[str, Any]) -> None:
@@ -359,7 +361,7 @@ class RunFolder:
         }
         remedy = "restore it from a copy, or ask again"
         if self.has_checkpoint:
-            remedy = f"remove it and result.json, and {self.going_on} writes both again"
+            remedy = f"remove it and result.json, and {self.resume_command} writes both again"
         check_files(self.path, files, remedy)
 
     @property
@@ -367,7 +369,7 @@ class RunFolder:
         return self._mark.is_file()
 
     @property
-    def kept_so_far(self) -> str:
+    def saved_so_far(self) -> str:
         """What there is to go on from, for messages."""
         if not self.has_checkpoint:
             return f"No checkpoint had been written yet to {self.path}, so a new run loses nothing"
@@ -386,7 +388,7 @@ class RunFolder:
         return any((self.path / name).is_file() for name in ("problem.toml", "environment.json"))
 
     @property
-    def going_on(self) -> str:
+    def resume_command(self) -> str:
         """What to type to go on with the run."""
         if (self.path / "environment.json").is_file():
             return f"scrl.resume({str(self.path)!r}, env, labels=...) in Python"
@@ -414,7 +416,7 @@ def check_free(path: Path, *, can_resume: bool = True) -> None:
     """Raise where a new run folder would have to overwrite something."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         is_run = can_resume and (path / "run.json").exists()
-        hint = f", or go on with --resume {shlex.quote(str(path))}" if is_run else ""
+        hint = f", or resume it with --resume {shlex.quote(str(path))}" if is_run else ""
         raise RunError(f"{path} exists already and is not empty; choose another --out{hint}")
 
 

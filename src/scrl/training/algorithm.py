@@ -1,13 +1,16 @@
-"""Algorithm 2 of the paper as pure functions: measure, move kappa, collect, charge, improve.
+"""Algorithm 2 of the paper, once for all worlds: measure, move kappa, collect, charge, improve.
 
-The density that moves kappa is measured in whole episodes of the policy without exploration noise,
-because that policy is the one handed out. Learning takes place in other worlds, under kappas around
-the present one.
+The functions here are pure. What differs between a compiled world and an external environment is a
+`Driver`: how whole episodes are measured and how steps are collected. The density that moves kappa
+is measured in whole episodes of the policy without exploration noise, because that policy is the
+one handed out. Learning takes place in other episodes, under kappas around the present one.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, cast
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,41 +18,101 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from scrl.density import standard_error
-from scrl.learners import Encoder, Pricing, SweepEncoder, TrainedPolicy
+from scrl.learners import Encoder, Pricing, TrainedPolicy
 from scrl.penalty import Atoms, Penalty
-from scrl.policies import Action, Constant
-from scrl.rollout import Episode, Rollout, begin_worlds, collect, run_episode
+from scrl.rollout import Episode, Rollout
 from scrl.training.config import LearningPlan
-from scrl.violation import AUTOMATIC_KAPPA_RATE, clause_violation, largest_step, signed_violation
-from scrl.worlds.sweep.world import SweepState, SweepWorld
+from scrl.violation import (
+    automatic_kappa_rate,
+    clause_violation,
+    largest_step,
+    signed_violation,
+)
 
-
-class World(Protocol):
-    """What the loop must know of a world; how it steps is the business of whoever drives it."""
-
-    @property
-    def regions(self) -> int:
-        """How many there are."""
-        ...
-
-    @property
-    def rate(self) -> Float[Array, ""]:
-        """Units that a step of service gives out."""
-        ...
+SETTLE_FROM, SETTLE_TO = 0.5, 0.02
+"""Beta while kappa settles falls from the first to the second share of the initial beta."""
 
 
 class Task(eqx.Module):
-    """What is to be learned: a world, its rules, and how broken ones are charged."""
+    """What is to be learned: rules, how violations are charged, and how episodes are summed."""
 
-    world: World
     rules: Atoms
-    """The rules, by which people judge."""
+    """The rules that decide whether a policy satisfies them."""
     reading: Atoms
-    """What the method is told of them: kappa and the choice of the policy follow this reading."""
+    """What the method is told of the rules: kappa and the choice of the policy follow it."""
     penalty: Penalty = eqx.field(static=True)
     tolerance: float = eqx.field(static=True)
     discount: float = eqx.field(static=True)
     is_random: bool = eqx.field(static=True)
+
+    @property
+    @abstractmethod
+    def rate(self) -> Float[Array, ""]:
+        """Units that a label of 1 stands for; 1 where labels are amounts."""
+
+    @property
+    @abstractmethod
+    def is_horizon_an_end(self) -> bool:
+        """Whether sums end with the horizon, so that a truncated episode is a whole one."""
+
+    @property
+    def regions(self) -> int:
+        return self.reading.coefficients.shape[1]
+
+
+class Measured(NamedTuple):
+    """Whole episodes of a policy without noise; the first axis is the episode."""
+
+    episodes: Episode
+    env_steps: Int[Array, ""]
+    """Steps that were driven for them."""
+
+
+class Explorer(NamedTuple):
+    """A policy with exploration noise, and the prices under which each world is driven."""
+
+    learner: Any
+    encoder: Encoder
+    prices: Float[Array, "world region"]
+
+
+class Driver(NamedTuple):
+    """What Algorithm 2 asks of a world."""
+
+    measure: Callable[[TrainedPolicy, PRNGKeyArray, int], Measured]
+    """(policy, key, episodes) -> so many whole episodes without noise."""
+    collect: Callable[[Explorer, Any, PRNGKeyArray], tuple[Any, Rollout]]
+    """(explorer, worlds, key) -> worlds, the steps to learn from."""
+    for_seeds: Callable[..., Any]
+    """(function, plan, task, *data) -> function(plan, task, *data), for every seed of the data.
+
+    A compiled world is vectorised over the seeds as a whole, so there it is a plain call.
+    """
+
+
+class Best(NamedTuple):
+    """The policy to hand out: the best one that keeps the reading, else the nearest to it."""
+
+    policy: TrainedPolicy
+    kappa: Float[Array, " atom"]
+    reading_violation: Float[Array, ""]
+    violation: Float[Array, ""]
+    return_: Float[Array, ""]
+    iteration: Int[Array, ""]
+
+
+class LoopState(NamedTuple):
+    """What one seed carries from round to round; a checkpoint holds it."""
+
+    learner: Any
+    encoder: Encoder
+    kappa: Float[Array, " atom"]
+    worlds: Any
+    """The states of the worlds that steps are collected in, if episodes span several rounds."""
+    best: Best
+    iteration: Int[Array, ""]
+    key: PRNGKeyArray
+    settle_key: PRNGKeyArray
 
 
 class Measurement(NamedTuple):
@@ -58,34 +121,122 @@ class Measurement(NamedTuple):
     return_: Float[Array, ""]
     density: Float[Array, " region"]
     violation: Float[Array, ""]
-    """Cons.Vio, with each bound drawn in by some standard errors where chance plays a part."""
+    """Cons.Vio, with each bound drawn in by some standard errors if the world is random."""
     reading_violation: Float[Array, ""]
-    """The same of what the method is told."""
+    """Cons.Vio of the reading of the rules that the method is told."""
     steps: Float[Array, ""]
     is_whole: Bool[Array, ""]
-    """Whether every episode came to its end."""
+    """Whether every episode reached its end."""
     error: Float[Array, " atom"]
-    """Standard error of a . density, of what the method is told."""
+    """Standard error of a . density for the atoms of the reading."""
 
 
-def measure(
+class Metrics(NamedTuple):
+    """What one round saw."""
+
+    return_: Float[Array, ""]
+    density: Float[Array, " region"]
+    violation: Float[Array, ""]
+    steps: Float[Array, ""]
+    """Mean length of the measured episodes."""
+    kappa: Float[Array, " atom"]
+    loss: Float[Array, ""]
+    best_return: Float[Array, ""]
+    best_violation: Float[Array, ""]
+    env_steps: Int[Array, ""]
+    """Environment steps of the round, measuring included."""
+
+
+class RoundKeys(NamedTuple):
+    """All that a round leaves to chance."""
+
+    measure: PRNGKeyArray
+    wobble: PRNGKeyArray
+    collect: PRNGKeyArray
+    update: PRNGKeyArray
+    next: PRNGKeyArray
+
+
+def begin(
+    plan: LearningPlan, task: Task, encoder: Encoder, worlds: Any, *, keys: PRNGKeyArray
+) -> LoopState:
+    """The state before the first round: an untrained policy, kappa = 0, nothing found yet.
+
+    `keys` are three: for the learner, for the rounds and for settling.
+    """
+    learner = plan.build(encoder, task.discount)
+    state = learner.init(key=keys[0])
+    kappa = jnp.zeros(len(task.reading.bounds))
+    policy = TrainedPolicy(learner.actor(state), encoder, jnp.zeros(task.regions))
+    never = jnp.full((), jnp.inf, float)
+    nothing = Best(policy, kappa, never, never, -never, jnp.zeros((), int))
+    return LoopState(state, encoder, kappa, worlds, nothing, jnp.zeros((), int), keys[1], keys[2])
+
+
+def iterate(
+    plan: LearningPlan, task: Task, driver: Driver, state: LoopState
+) -> tuple[LoopState, Metrics]:
+    """One round of Algorithm 2."""
+    policy, keys = driver.for_seeds(_prepare, plan, task, state)
+    episodes = plan.loop.measured(is_random=task.is_random, is_learning=True)
+    seen = driver.measure(policy, keys.measure, episodes)
+    state, metrics = driver.for_seeds(move_kappa, plan, task, state, policy, seen)
+    explorer, kappas = driver.for_seeds(_explorer, plan, task, state, keys.wobble)
+    worlds, rollout = driver.collect(explorer, state.worlds, keys.collect)
+    state, metrics = driver.for_seeds(
+        _improve, plan, task, state._replace(worlds=worlds), metrics, rollout, kappas, keys
+    )
+    return state, metrics
+
+
+def settle(
+    plan: LearningPlan, task: Task, driver: Driver, state: LoopState
+) -> tuple[LoopState, Metrics]:
+    """One round after the learning: the policy stays, kappa moves with shrinking steps.
+
+    All these rounds measure the same episodes, so that none is chosen for its luck.
+    """
+    policy = driver.for_seeds(present_policy, plan, task, state)
+    episodes = plan.loop.measured(is_random=task.is_random, is_learning=False)
+    seen = driver.measure(policy, state.settle_key, episodes)
+    return driver.for_seeds(_settle, plan, task, state, policy, seen)
+
+
+def remeasure_best(
+    plan: LearningPlan, task: Task, driver: Driver, state: LoopState
+) -> tuple[LoopState, Int[Array, ""]]:
+    """Measure the best policy again, in the episodes of settling; and the steps this took.
+
+    It may have been chosen for its luck in a few episodes, and settling compares others with it.
+    """
+    episodes = plan.loop.measured(is_random=task.is_random, is_learning=False)
+    seen = driver.measure(state.best.policy, state.settle_key, episodes)
+    return driver.for_seeds(_remeasured, plan, task, state, seen), seen.env_steps
+
+
+def present_policy(plan: LearningPlan, task: Task, state: LoopState) -> TrainedPolicy:
+    """The policy without noise, under the present kappa."""
+    price = task.penalty.price(task.reading, state.kappa)
+    learner = plan.build(state.encoder, task.discount)
+    return TrainedPolicy(learner.actor(state.learner), state.encoder, price)
+
+
+def explore(
+    plan: LearningPlan,
     task: Task,
-    policy: Action,
-    episodes: int,
-    *,
-    deviations: float = 0.0,
-    key: PRNGKeyArray,
-) -> Measurement:
-    """Whole episodes of a policy: what they cost, what each region receives, what is broken."""
-    keys = jax.random.split(key, episodes)
-    world = cast(SweepWorld, task.world)
-    ran = jax.vmap(lambda each: run_episode(world, policy, key=each, discount=task.discount))(keys)
-    return judge(task, ran, deviations=deviations)
+    explorer: Explorer,
+    observation: Float[Array, " feature"],
+    price: Float[Array, " region"],
+    noise: Array,
+) -> tuple[Array, Float[Array, ""]]:
+    """An action with exploration noise, and its log probability."""
+    learner = plan.build(explorer.encoder, task.discount)
+    return learner.explore(explorer.learner, explorer.encoder.actor(observation, price), noise)
 
 
 def judge(task: Task, ran: Episode, *, deviations: float = 0.0) -> Measurement:
     """What the sums of some episodes mean under the rules."""
-    amounts = task.world.rate * ran.service
+    amounts = task.rate * ran.service
     density = amounts.mean(axis=0)
 
     def error(atoms: Atoms) -> Float[Array, " atom"]:
@@ -102,227 +253,138 @@ def judge(task: Task, ran: Episode, *, deviations: float = 0.0) -> Measurement:
         violation(task.rules),
         violation(task.reading),
         ran.steps.mean(dtype=float),
-        jnp.all(ran.is_terminated),
+        jnp.all(ran.is_terminated | task.is_horizon_an_end),
         error(task.reading),
     )
 
 
-class Best(NamedTuple):
-    """The policy to hand out: the best that kept what the method is told, else the nearest."""
-
-    policy: TrainedPolicy
-    kappa: Float[Array, " atom"]
-    reading_violation: Float[Array, ""]
-    violation: Float[Array, ""]
-    return_: Float[Array, ""]
-    iteration: Int[Array, ""]
-
-
-class LoopState(NamedTuple):
-    """What one seed carries from round to round."""
-
-    learner: Any
-    encoder: Encoder
-    kappa: Float[Array, " atom"]
-    kappa_rate: Float[Array, "*atoms"]
-    """Beta before it shrinks from round to round: one number, or one for each atom."""
-    worlds: SweepState | None
-    """Where they stand; none where worlds step elsewhere and begin anew in every round."""
-    best: Best
-    iteration: Int[Array, ""]
-    key: PRNGKeyArray
-    settle_key: PRNGKeyArray
-
-
-class Metrics(NamedTuple):
-    """What one round saw."""
-
-    return_: Float[Array, ""]
-    density: Float[Array, " region"]
-    violation: Float[Array, ""]
-    steps: Float[Array, ""]
-    kappa: Float[Array, " atom"]
-    loss: Float[Array, ""]
-    best_return: Float[Array, ""]
-    best_violation: Float[Array, ""]
-
-
-def begin(plan: LearningPlan, task: Task, *, key: PRNGKeyArray) -> LoopState:
-    """An untrained policy and kappa = 0; units are read off a drive with its throttle."""
-    learner_key, drive_key, worlds_key, loop_key, settle_key = jax.random.split(key, 5)
-    throttle = Constant(jnp.asarray(plan.settings.first_mean, float))
-    first = measure(task, throttle, 1, key=drive_key)
-    worlds = begin_worlds(cast(SweepWorld, task.world), plan.loop.worlds, key=worlds_key)
-    keys = (learner_key, loop_key, settle_key)
-    return begin_after(plan, task, first, keys=keys)._replace(worlds=worlds)
-
-
-def begin_after(
-    plan: LearningPlan,
-    task: Task,
-    first: Measurement,
-    *,
-    keys: tuple[PRNGKeyArray, PRNGKeyArray, PRNGKeyArray],
-) -> LoopState:
-    """The state before the first round, with units read off the first drive."""
-    step_cost = jnp.abs(first.return_) / first.steps
-    given_out = task.world.rate * first.steps
-    served = jnp.maximum(first.density / task.world.rate, 1.0)
-    sees_prices = plan.loop.sees_prices
-    sizes = [jnp.abs(first.return_)[None], *([served] if sees_prices else [])]
-    atoms = len(task.reading.bounds)
-    encoder = SweepEncoder(
-        step_cost, jnp.concatenate(sizes), task.world.regions, sees_prices, atoms
-    )
-    rate = plan.loop.kappa_rate
-    beta = (
-        AUTOMATIC_KAPPA_RATE * step_cost / given_out if rate is None else jnp.asarray(rate, float)
-    )
-    return untrained(plan, task, encoder, beta, keys=keys)
-
-
-def untrained(
-    plan: LearningPlan,
-    task: Task,
-    encoder: Encoder,
-    beta: Float[Array, "*atoms"],
-    *,
-    keys: tuple[PRNGKeyArray, PRNGKeyArray, PRNGKeyArray],
-) -> LoopState:
-    """The state before the first round: untrained, kappa = 0, nothing found yet."""
-    learner_key, loop_key, settle_key = keys
-    learner = plan.build(encoder, task.discount)
-    state = learner.init(key=learner_key)
-    kappa = jnp.zeros(len(task.reading.bounds))
-    policy = TrainedPolicy(learner.actor(state), encoder, jnp.zeros(task.world.regions))
-    never = jnp.full((), jnp.inf, float)
-    nothing = Best(policy, kappa, never, never, -never, jnp.zeros((), int))
-    return LoopState(
-        state, encoder, kappa, beta, None, nothing, jnp.zeros((), int), loop_key, settle_key
-    )
-
-
-def iterate(plan: LearningPlan, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
-    """One round: measure the density, move kappa, drive, charge each step, improve the policy."""
-    measure_key, wobble_key, drive_key, update_key, next_key = jax.random.split(state.key, 5)
-    loop, learner = plan.loop, plan.build(state.encoder, task.discount)
-    policy = present_policy(plan, task, state)
-    episodes = loop.measured(is_random=task.is_random, is_learning=True)
-    seen = measure(task, policy, episodes, deviations=loop.deviations, key=measure_key)
-    state, metrics = move(plan, task, state, policy, seen)
-    kappas, prices = around(plan, task, state, key=wobble_key)
-
-    def act(observation: Array, lane: Array, noise: Array) -> tuple[Array, Array]:
-        return learner.explore(state.learner, state.encoder.actor(observation, prices[lane]), noise)
-
-    world = cast(SweepWorld, task.world)
-    worlds, rollout = collect(
-        world, act, cast(SweepState, state.worlds), steps=loop.steps, key=drive_key
-    )
-    state, loss = improve(plan, task, state, rollout, kappas, key=update_key)
-    return state._replace(worlds=worlds, key=next_key), metrics._replace(loss=loss)
-
-
-def settle(plan: LearningPlan, task: Task, state: LoopState) -> tuple[LoopState, Metrics]:
-    """One round after the learning: the policy stays, kappa moves with shrinking steps.
-
-    All these rounds meet the same gusts: what is chosen among them is not chosen for its uniform.
-    """
-    loop, policy = plan.loop, present_policy(plan, task, state)
-    episodes = loop.measured(is_random=task.is_random, is_learning=False)
-    seen = measure(task, policy, episodes, deviations=loop.deviations, key=state.settle_key)
-    state, metrics = move(plan, task, state, policy, seen, is_learning=False)
-    return state._replace(iteration=state.iteration + 1), metrics
-
-
-SETTLE_FROM, SETTLE_TO = 0.5, 0.02
-"""Beta while kappa settles, as a share of that in the first round: from the first to the second."""
-
-
-def present_policy(plan: LearningPlan, task: Task, state: LoopState) -> TrainedPolicy:
-    """The policy without noise, under the present kappa."""
-    price = task.penalty.price(task.reading, state.kappa)
-    return TrainedPolicy(
-        plan.build(state.encoder, task.discount).actor(state.learner), state.encoder, price
-    )
-
-
-def around(
-    plan: LearningPlan, task: Task, state: LoopState, *, key: PRNGKeyArray
-) -> tuple[Float[Array, "world atom"], Float[Array, "world region"]]:
-    """The kappas that the worlds drive under, and their prices."""
-    pricing = _pricing(plan, task, state)
-    kappas = pricing.kappas_around(plan.loop.worlds, key=key)
-    return kappas, jax.vmap(pricing.price)(kappas)
-
-
-def improve(
-    plan: LearningPlan,
-    task: Task,
-    state: LoopState,
-    rollout: Rollout,
-    kappas: Float[Array, "world atom"],
-    *,
-    key: PRNGKeyArray,
-) -> tuple[LoopState, Float[Array, ""]]:
-    """Charge the steps of a rollout and learn from them; ends the round."""
-    progress = state.iteration / plan.loop.iterations
-    learned, loss = plan.build(state.encoder, task.discount).update(
-        state.learner, rollout, kappas, _pricing(plan, task, state), progress, key=key
-    )
-    return state._replace(learner=learned, iteration=state.iteration + 1), loss
-
-
-def _pricing(plan: LearningPlan, task: Task, state: LoopState) -> Pricing:
-    return Pricing(task.reading, state.kappa, task.penalty, plan.loop.wobble, task.world.rate)
-
-
-def _kappa_rate(
-    plan: LearningPlan, state: LoopState, *, is_learning: bool
-) -> Float[Array, "*atoms"]:
-    """Beta in this round."""
-    loop = plan.loop
-    if is_learning:
-        progress = state.iteration / loop.iterations
-        return state.kappa_rate * (1.0 - (1.0 - loop.last_kappa_rate) * progress)
-    done = (state.iteration - loop.iterations) / max(loop.settle, 1)
-    return state.kappa_rate * (SETTLE_FROM + (SETTLE_TO - SETTLE_FROM) * done)
-
-
-def move(
+def move_kappa(
     plan: LearningPlan,
     task: Task,
     state: LoopState,
     policy: TrainedPolicy,
-    seen: Measurement,
+    measured: Measured,
     *,
     is_learning: bool = True,
 ) -> tuple[LoopState, Metrics]:
-    """Remember the measured policy if it is the best, and move kappa by what was seen."""
+    """Keep the measured policy if it is the best, and move kappa by its violations."""
+    loop = plan.loop
+    seen = judge(task, measured.episodes, deviations=loop.deviations)
     found = Best(
         policy, state.kappa, seen.reading_violation, seen.violation, seen.return_, state.iteration
     )
-    best = _better(task, state.best, found, seen)
-    step = largest_step(task.reading.coefficients, task.world.rate)
-    inset = plan.loop.inset * step + plan.loop.deviations * seen.error
+    best = better(task, state.best, found, seen.is_whole)
+    step = largest_step(task.reading.coefficients, task.rate)
+    inset = loop.inset * step + loop.deviations * seen.error
     inside = eqx.tree_at(lambda atoms: atoms.bounds, task.reading, task.reading.bounds - inset)
-    rate = _kappa_rate(plan, state, is_learning=is_learning)
+    first = state.encoder.channel_unit[0] / state.encoder.price_unit
+    steps = seen.steps if task.is_horizon_an_end else first
+    rate = kappa_rate(plan, task, state.encoder, steps)
+    rate *= _kappa_rate_share(plan, state, is_learning=is_learning)
     kappa = task.penalty.update(inside, state.kappa, seen.density, rate)
     metrics = Metrics(
         seen.return_, seen.density, seen.violation, seen.steps, state.kappa,
-        jnp.zeros(()), best.return_, best.violation,
+        jnp.zeros(()), best.return_, best.violation, measured.env_steps,
     )  # fmt: skip
     return state._replace(kappa=kappa, best=best), metrics
 
 
-def _better(task: Task, old: Best, found: Best, seen: Measurement) -> Best:
-    """The better of the best so far and what was found: what is told first, then return."""
+def kappa_rate(
+    plan: LearningPlan, task: Task, encoder: Encoder, steps: Float[Array, ""]
+) -> Float[Array, " atom"]:
+    """Beta of every atom, for episodes of so many steps."""
+    bounds = task.reading.bounds
+    if plan.loop.kappa_rate is not None:
+        return jnp.full(bounds.shape, plan.loop.kappa_rate)
+    weight = jnp.abs(task.reading.coefficients)
+    label = weight @ jnp.abs(encoder.label_unit) / weight.sum(axis=1)
+    return automatic_kappa_rate(encoder.price_unit / label, task.rate * label * steps, bounds)
+
+
+def better(task: Task, old: Best, found: Best, is_whole: Bool[Array, ""]) -> Best:
+    """The better of the best policy so far and a new one: the reading first, then the return."""
     is_kept, was_kept = (each.reading_violation <= task.tolerance for each in (found, old))
     is_better = jnp.where(
         is_kept & was_kept,
         found.return_ > old.return_,
         found.reading_violation < old.reading_violation,
     )
-    is_better = (is_better | (is_kept & ~was_kept)) & seen.is_whole
-    is_better &= jnp.isfinite(found.return_)
+    is_better = (is_better | (is_kept & ~was_kept)) & is_whole & jnp.isfinite(found.return_)
     return jax.tree.map(lambda new, kept: jnp.where(is_better, new, kept), found, old)
+
+
+def _prepare(plan: LearningPlan, task: Task, state: LoopState) -> tuple[TrainedPolicy, RoundKeys]:
+    keys = RoundKeys._make(jax.random.split(state.key, len(RoundKeys._fields)))
+    return present_policy(plan, task, state), keys
+
+
+def _explorer(
+    plan: LearningPlan, task: Task, state: LoopState, key: PRNGKeyArray
+) -> tuple[Explorer, Float[Array, "world atom"]]:
+    """The policy with noise, and the kappas around the present one that worlds are driven under."""
+    pricing = _pricing(plan, task, state)
+    kappas = pricing.kappas_around(plan.loop.worlds, key=key)
+    return Explorer(state.learner, state.encoder, jax.vmap(pricing.price)(kappas)), kappas
+
+
+def _improve(
+    plan: LearningPlan,
+    task: Task,
+    state: LoopState,
+    metrics: Metrics,
+    rollout: Rollout,
+    kappas: Float[Array, "world atom"],
+    keys: RoundKeys,
+) -> tuple[LoopState, Metrics]:
+    """Charge the steps of a rollout and learn from them; ends the round."""
+    progress = state.iteration / plan.loop.iterations
+    learned, loss = plan.build(state.encoder, task.discount).update(
+        state.learner, rollout, kappas, _pricing(plan, task, state), progress, key=keys.update
+    )
+    state = state._replace(
+        learner=learned,
+        encoder=state.encoder.updated(rollout.observation),
+        iteration=state.iteration + 1,
+        key=keys.next,
+    )
+    env_steps = metrics.env_steps + rollout.reward.size
+    return state, metrics._replace(loss=loss, env_steps=env_steps)
+
+
+def _settle(
+    plan: LearningPlan, task: Task, state: LoopState, policy: TrainedPolicy, seen: Measured
+) -> tuple[LoopState, Metrics]:
+    state, metrics = move_kappa(plan, task, state, policy, seen, is_learning=False)
+    return state._replace(iteration=state.iteration + 1), metrics
+
+
+def _remeasured(plan: LearningPlan, task: Task, state: LoopState, measured: Measured) -> LoopState:
+    seen = judge(task, measured.episodes, deviations=plan.loop.deviations)
+    best = state.best._replace(
+        reading_violation=seen.reading_violation, violation=seen.violation, return_=seen.return_
+    )
+    return state._replace(best=best)
+
+
+def _pricing(plan: LearningPlan, task: Task, state: LoopState) -> Pricing:
+    return Pricing(
+        task.reading, state.kappa, task.penalty, plan.loop.wobble, task.rate,
+        ends_with_horizon(plan, task),
+    )  # fmt: skip
+
+
+def ends_with_horizon(plan: LearningPlan, task: Task) -> bool:
+    """Whether the learner's sums end with the horizon: plain sums would have no value beyond."""
+    return task.is_horizon_an_end and plan.discount(task.discount) == 1.0
+
+
+def _kappa_rate_share(
+    plan: LearningPlan, state: LoopState, *, is_learning: bool
+) -> Float[Array, ""]:
+    """Beta in this round, as a share of the initial beta."""
+    loop = plan.loop
+    if is_learning:
+        progress = state.iteration / loop.iterations
+        return 1.0 - (1.0 - loop.last_kappa_rate) * progress
+    done = (state.iteration - loop.iterations) / max(loop.settle, 1)
+    return SETTLE_FROM + (SETTLE_TO - SETTLE_FROM) * done

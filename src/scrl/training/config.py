@@ -31,7 +31,7 @@ class LoopConfig:
         high=100_000,
     )
     worlds: int = setting(16, "Worlds side by side.", low=1, high=65_536)
-    steps: int = setting(1024, "Steps in each world and round.", low=1, high=1_000_000)
+    rollout_steps: int = setting(1024, "Steps in each world and round.", low=1, high=1_000_000)
     kappa_rate: float | None = setting(
         None, "Beta: how far kappa moves per unit of violation (none: by the world's scale).",
         low=0.0, high=1e9,
@@ -83,13 +83,21 @@ class LoopConfig:
             episode_steps * self.measured(is_random=is_random, is_learning=is_learning)
             for is_learning in (True, False)
         )
-        steps = min(self.steps, max(1, int((budget - learn) // self.worlds)))
+        steps = min(self.rollout_steps, max(1, int((budget - learn) // self.worlds)))
         learn += self.worlds * steps
         rounds = min(self.settle, int(SETTLE_SHARE * budget // settle)) if settle else self.settle
         left = budget - rounds * settle
         return replace(
-            self, steps=steps, iterations=max(1, int(left // learn)), settle=rounds, budget=budget
+            self,
+            rollout_steps=steps,
+            iterations=max(1, int(left // learn)),
+            settle=rounds,
+            budget=budget,
         )
+
+
+RENAMED: Mapping[str, str] = types.MappingProxyType({"steps": "rollout_steps"})
+"""Settings that had another name in older versions, whose run folders are still read."""
 
 
 class LearningPlan(NamedTuple):
@@ -99,11 +107,13 @@ class LearningPlan(NamedTuple):
     learner: str
     settings: NetworkConfig
 
+    def discount(self, of_task: float) -> float:
+        """What the learner discounts by: its own setting, else the discount of the task."""
+        return of_task if self.settings.discount is None else self.settings.discount
+
     def build(self, encoder: Encoder, discount: float) -> Learner:
-        """The learner; without a discount of its own it takes this one, the task's."""
-        settings = self.settings
-        if settings.discount is None:
-            settings = replace(settings, discount=discount)
+        """The learner for a task with that discount."""
+        settings = replace(self.settings, discount=self.discount(discount))
         return LEARNERS[self.learner].make(settings, encoder)
 
 
@@ -189,7 +199,7 @@ class TrainingConfig:
         """The same again from what `to_json` wrote."""
         method, learner, penalty = (document.get(key) for key in ("method", "learner", "penalty"))
         reading = document.get("reading", document.get("told"))  # its name until version 0.2
-        settings = document.get("settings", {})
+        settings = {RENAMED.get(k, k): value for k, value in document.get("settings", {}).items()}
         return configure(
             method, learner=learner, penalty=penalty, reading=reading, settings=settings
         )
@@ -233,6 +243,8 @@ def configure(  # noqa: PLR0913 (one for each thing that a user may want to say)
     # A preset speaks to all learners: what this one does not know is left out.
     given = {key: value for key, value in given.items() if key in known} | dict(settings or {})
     for key in given:
+        if key in RENAMED:
+            raise MethodError(f"the setting '{key}' is now called '{RENAMED[key]}'")
         if key not in known:
             raise MethodError(f"unknown setting '{key}'{did_you_mean(key, sorted(known))}")
     loop = LoopConfig(**_of(LoopConfig, given))
@@ -240,10 +252,10 @@ def configure(  # noqa: PLR0913 (one for each thing that a user may want to say)
         loop = loop.within(steps, episode_steps=episode_steps, is_random=is_random)
     learner_settings = config(**_of(config, given))
     smallest = getattr(learner_settings, "minibatches", 1)
-    if loop.worlds * loop.steps < smallest:
+    if (collected := loop.worlds * loop.rollout_steps) < smallest:
         raise MethodError(
-            f"worlds x steps = {loop.worlds * loop.steps} is less than minibatches = {smallest}: "
-            "there would be nothing to learn from"
+            f"worlds x rollout_steps = {collected} is less than minibatches = {smallest}: there "
+            "would be nothing to learn from"
         )
     return TrainingConfig(
         method, learner, penalty, reading, PenaltyConfig(**_of(PenaltyConfig, given)), loop,

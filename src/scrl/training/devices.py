@@ -1,10 +1,10 @@
-"""Rounds of the loop, compiled, for all seeds of one task or of several, over all devices.
+"""Rounds of Algorithm 2 in compiled worlds: all seeds of several tasks, over all devices.
 
-Seeds and tasks know nothing of each other. Each device takes some of the seeds and of the tasks and
-runs on its own (on a CPU every core can be a device: JAX_NUM_CPU_DEVICES; the commands see to it);
-where they cannot be shared out evenly, the last ones run twice and count once. Tasks of one shape
-run side by side in one call, which is what fills a GPU; every array of the state has the seed as
-its first axis and the task as its second.
+Seeds and tasks are independent of each other. Each device takes some of the seeds and of the tasks
+(on a CPU every core can be a device: JAX_NUM_CPU_DEVICES; the commands see to it). Where they
+cannot be shared out evenly, the last ones run twice and count once. Tasks of one shape run side by
+side in one call, which is what fills a GPU. Every array of the state has the seed as its first axis
+and the task as its second.
 """
 
 from __future__ import annotations
@@ -18,32 +18,145 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from scrl.learners import LEARNERS
+from scrl.learners import LEARNERS, SweepEncoder
 from scrl.penalty import Atoms
+from scrl.policies import Action, Constant
 from scrl.problems import Problem
+from scrl.rollout import Episode, Rollout, begin_worlds, collect, run_episode
 from scrl.rules import reading_of
-from scrl.training.algorithm import LoopState, Metrics, Task, begin, iterate, settle
+from scrl.training.algorithm import (
+    Driver,
+    Explorer,
+    LoopState,
+    Measured,
+    Metrics,
+    Task,
+    TrainedPolicy,
+    begin,
+    explore,
+    iterate,
+    remeasure_best,
+    settle,
+)
 from scrl.training.config import LearningPlan, TrainingConfig
+from scrl.worlds.sweep.world import SweepState, SweepWorld
 
 BY_TASK, BY_SEED_AND_TASK = PartitionSpec("task"), PartitionSpec("seed", "task")
 
 
-def task_of(problem: Problem, config: TrainingConfig) -> Task:
-    """A problem as the loop wants it."""
-    return Task(
-        problem.world,
-        Atoms.of(problem.atoms),
-        Atoms.of(reading_of(problem.rules, config.reading)),
-        config.penalty_functions,
-        problem.tolerance,
-        problem.discount,
-        problem.is_random,
+class SweepTask(Task):
+    """A task in the sweep world."""
+
+    world: SweepWorld
+
+    @property
+    def rate(self) -> Float[Array, ""]:
+        return self.world.rate
+
+    @property
+    def is_horizon_an_end(self) -> bool:
+        """An episode that the horizon cuts off has not shown what it would give."""
+        return False
+
+
+def task_of(problem: Problem, config: TrainingConfig) -> SweepTask:
+    """A problem on a map as Algorithm 2 wants it."""
+    return SweepTask(
+        rules=Atoms.of(problem.atoms),
+        reading=Atoms.of(reading_of(problem.rules, config.reading)),
+        penalty=config.penalty_functions,
+        tolerance=problem.tolerance,
+        discount=problem.discount,
+        is_random=problem.is_random,
+        world=problem.world,
     )
 
 
-def shape_of(plan: LearningPlan, task: Task) -> Any:
+def sweep_driver(plan: LearningPlan, task: SweepTask) -> Driver:
+    """How the sweep world is measured and driven, for one seed."""
+
+    def measured(policy: TrainedPolicy, key: PRNGKeyArray, episodes: int) -> Measured:
+        ran = measure(task, policy, episodes, key=key)
+        return Measured(ran, ran.steps.sum())
+
+    def collected(
+        explorer: Explorer, worlds: SweepState, key: PRNGKeyArray
+    ) -> tuple[SweepState, Rollout]:
+        def act(observation: Array, world: Array, noise: Array) -> tuple[Array, Array]:
+            return explore(plan, task, explorer, observation, explorer.prices[world], noise)
+
+        return collect(task.world, act, worlds, steps=plan.loop.rollout_steps, key=key)
+
+    def directly(function: Callable[..., Any], *arguments: Any) -> Any:
+        return function(*arguments)
+
+    return Driver(measured, collected, directly)
+
+
+def measure(task: SweepTask, policy: Action, episodes: int, *, key: PRNGKeyArray) -> Episode:
+    """Whole episodes of a policy; the first axis is the episode."""
+    keys = jax.random.split(key, episodes)
+
+    def run(key: PRNGKeyArray) -> Episode:
+        return run_episode(task.world, policy, key=key, discount=task.discount)
+
+    return jax.vmap(run)(keys)
+
+
+def sweep_encoder(plan: LearningPlan, task: SweepTask, first: Episode) -> SweepEncoder:
+    """An encoder with units read off one episode at the initial throttle."""
+    return_, steps = jnp.abs(first.return_[0]), first.steps[0].astype(float)
+    served = jnp.maximum(first.service[0], 1.0)
+    sees_prices = plan.loop.sees_prices
+    sizes = jnp.concatenate([return_[None], *([served] if sees_prices else [])])
+    atoms = len(task.reading.bounds)
+    return SweepEncoder(return_ / steps, sizes, task.regions, sees_prices, atoms)
+
+
+def begin_sweep(
+    plan: LearningPlan, task: SweepTask, *, key: PRNGKeyArray
+) -> tuple[LoopState, Int[Array, ""]]:
+    """The state before the first round, and the steps that were driven to read the units."""
+    learner_key, first_key, worlds_key, loop_key, settle_key = jax.random.split(key, 5)
+    throttle = Constant(jnp.asarray(plan.settings.first_mean, float))
+    first = measure(task, throttle, 1, key=first_key)
+    worlds = begin_worlds(task.world, plan.loop.worlds, key=worlds_key)
+    keys = jnp.stack([learner_key, loop_key, settle_key])
+    encoder = sweep_encoder(plan, task, first)
+    return begin(plan, task, encoder, worlds, keys=keys), first.steps.sum()
+
+
+class Rounds(Protocol):
+    """The rounds of one run, or of several side by side, for all their seeds."""
+
+    def begin(self) -> tuple[LoopState, Int[Array, "seed ..."]]:
+        """The state before the first round, and the environment steps this took."""
+        ...
+
+    def learn(self, state: LoopState) -> tuple[LoopState, Metrics]:
+        """One round of learning; the old state must not be used any more."""
+        ...
+
+    def settle(self, state: LoopState) -> tuple[LoopState, Metrics]:
+        """One round of settling; the old state must not be used any more."""
+        ...
+
+    def remeasure(self, state: LoopState) -> tuple[LoopState, Int[Array, "seed ..."]]:
+        """Measure the best policies again before settling; and the steps this took."""
+        ...
+
+    def split(self, tree: Any) -> list[Any]:
+        """A state, metrics or counts of all runs -> those of each run."""
+        ...
+
+    def join(self, states: Sequence[LoopState]) -> LoopState:
+        """The opposite of `split`: the states of each run -> that of all runs."""
+        ...
+
+
+def shape_of(plan: LearningPlan, task: SweepTask) -> Any:
     """Tasks for which this is the same can run side by side: all is alike but atoms and clauses."""
     bare = eqx.tree_at(lambda task: (task.rules, task.reading), task, (None, None))
     leaves, structure = jax.tree.flatten(bare)
@@ -51,7 +164,7 @@ def shape_of(plan: LearningPlan, task: Task) -> Any:
     return plan, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves), atoms
 
 
-def side_by_side(tasks: Sequence[Task]) -> Task:
+def side_by_side(tasks: Sequence[SweepTask]) -> SweepTask:
     """Tasks of one shape as one, with the task as the first axis of every array."""
     padded = [
         eqx.tree_at(lambda each: (each.rules, each.reading), task, (rules, of_reading))
@@ -70,23 +183,12 @@ def _alike(tables: Sequence[Atoms]) -> list[Atoms]:
     return [table.padded(atoms, clauses, places) for table in tables]
 
 
-class TaskRounds(Protocol):
-    """Rounds of one task or several for some seeds, wherever worlds step."""
-
-    def begin(self) -> LoopState: ...
-    def learn(self, state: LoopState) -> tuple[LoopState, Metrics]: ...
-    def settle(self, state: LoopState) -> tuple[LoopState, Metrics]: ...
-    def counted_steps(self) -> int | None: ...
-    def actor(self, state: LoopState, task: int) -> Any: ...
-    def own(self, metrics: Metrics, task: int) -> Metrics: ...
-    def part(self, state: LoopState, task: int) -> LoopState: ...
-    def whole(self, parts: Sequence[LoopState]) -> LoopState: ...
-
-
-class Rounds:
+class DeviceRounds:
     """The compiled rounds of one task or several of one shape, for some seeds."""
 
-    def __init__(self, plan: LearningPlan, tasks: Sequence[Task], seeds: Sequence[int]) -> None:
+    def __init__(
+        self, plan: LearningPlan, tasks: Sequence[SweepTask], seeds: Sequence[int]
+    ) -> None:
         self.plan = plan
         self.seeds = tuple(seeds)
         self.atoms = tuple(task.reading.shape[0] for task in tasks)
@@ -98,9 +200,17 @@ class Rounds:
         whole = [*tasks, *[tasks[-1]] * (self._counts[1] - len(tasks))]
         self.tasks = jax.device_put(side_by_side(whole), NamedSharding(self.mesh, BY_TASK))
 
-    def begin(self) -> LoopState:
-        """The state of every seed and task before the first round."""
+    def begin(self) -> tuple[LoopState, Int[Array, "seed task"]]:
         return begin_all(self.plan, self.mesh, self.tasks, self._keys())
+
+    def learn(self, state: LoopState) -> tuple[LoopState, Metrics]:
+        return learn_round(self.plan, self.mesh, self.tasks, state)
+
+    def settle(self, state: LoopState) -> tuple[LoopState, Metrics]:
+        return settle_round(self.plan, self.mesh, self.tasks, state)
+
+    def remeasure(self, state: LoopState) -> tuple[LoopState, Int[Array, "seed task"]]:
+        return remeasure_round(self.plan, self.mesh, self.tasks, state)
 
     def compile_ahead(self) -> None:
         """Compile all of this into the cache on disk, where the calls themselves will find it.
@@ -109,48 +219,18 @@ class Rounds:
         """
         given = (self.plan, self.mesh, self.tasks)
         compiled = begin_all.lower(*given, self._keys()).compile()
-        state = jax.tree.map(
+        state, _ = jax.tree.map(
             lambda leaf, sharding: leaf.update(sharding=sharding),
             jax.eval_shape(self.begin), compiled.output_shardings,
         )  # fmt: skip
         for function in (learn_round, settle_round):
             function.lower(*given, state).compile()
 
-    def learn(self, state: LoopState) -> tuple[LoopState, Metrics]:
-        """One round of learning; the old state is used up."""
-        return learn_round(self.plan, self.mesh, self.tasks, state)
+    def split(self, tree: Any) -> list[Any]:
+        """What each run has of it, with the atoms of its own task, as if it had run alone."""
+        return [self._own(tree, run) for run in range(len(self.atoms))]
 
-    def settle(self, state: LoopState) -> tuple[LoopState, Metrics]:
-        """One round of settling; the old state is used up."""
-        return settle_round(self.plan, self.mesh, self.tasks, state)
-
-    def counted_steps(self) -> int | None:
-        """Steps since this was last asked: compiled rounds do not count, metrics tell."""
-        return None
-
-    def actor(self, state: LoopState, task: int) -> Any:
-        """The networks that drive in one task, of all seeds."""
-        first, encoder = (
-            jax.tree.map(lambda leaf: leaf[0], each) for each in (self.tasks, state.encoder)
-        )
-        of_all = self.plan.build(encoder, first.discount).actor(state.learner)
-        return self._of_task(of_all, task)
-
-    def own(self, metrics: Metrics, task: int) -> Metrics:
-        """What one task saw, with its own atoms."""
-        own = self._of_task(metrics, task)
-        return own._replace(kappa=own.kappa[:, : self.atoms[task]])
-
-    def part(self, state: LoopState, task: int) -> LoopState:
-        """The state of one task, with its own atoms: as if it had run alone."""
-        own = self._of_task(state, task)
-        atoms = self.atoms[task]
-        return own._replace(
-            kappa=own.kappa[:, :atoms], best=own.best._replace(kappa=own.best.kappa[:, :atoms])
-        )
-
-    def whole(self, parts: Sequence[LoopState]) -> LoopState:
-        """The opposite of `part`: the states of all tasks as one."""
+    def join(self, states: Sequence[LoopState]) -> LoopState:
         most = self.tasks.reading.bounds.shape[1]
 
         def padded(part: LoopState) -> list[Any]:
@@ -160,15 +240,21 @@ class Rounds:
             best = part.best._replace(kappa=wide(part.best.kappa))
             return jax.tree.leaves(part._replace(kappa=wide(part.kappa), best=best))
 
-        stacked = [jnp.stack(leaves, axis=1) for leaves in zip(*map(padded, parts), strict=True)]
-        return self._place(jax.tree.unflatten(jax.tree.structure(parts[0]), stacked))
+        stacked = [jnp.stack(leaves, axis=1) for leaves in zip(*map(padded, states), strict=True)]
+        return self._place(jax.tree.unflatten(jax.tree.structure(states[0]), stacked))
 
     def _keys(self) -> PRNGKeyArray:
         keys = jnp.stack([jax.random.key(seed) for seed in self.seeds])
         return self._place(jnp.broadcast_to(keys[:, None], (len(self.seeds), len(self.atoms))))
 
-    def _of_task(self, state: Any, task: int) -> Any:
-        return jax.tree.map(lambda leaf: leaf[: len(self.seeds), task], state)
+    def _own(self, tree: Any, run: int) -> Any:
+        own = jax.tree.map(lambda leaf: leaf[: len(self.seeds), run], tree)
+        if isinstance(own, LoopState | Metrics):
+            own = own._replace(kappa=own.kappa[:, : self.atoms[run]])
+        if isinstance(own, LoopState):
+            kappa = own.best.kappa[:, : self.atoms[run]]
+            own = own._replace(best=own.best._replace(kappa=kappa))
+        return own
 
     def _place(self, state: Any) -> Any:
         """Arrays with a row per seed and task, filled up, on the devices of their seeds."""
@@ -207,35 +293,50 @@ def _multiple(count: int, of: int) -> int:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def begin_all(plan: LearningPlan, mesh: Mesh, tasks: Task, keys: PRNGKeyArray) -> LoopState:
-    """The state of every seed and task before the first round."""
-    return _on_all(mesh, lambda task, key: begin(plan, task, key=key))(tasks, keys)
+def begin_all(
+    plan: LearningPlan, mesh: Mesh, tasks: SweepTask, keys: PRNGKeyArray
+) -> tuple[LoopState, Int[Array, "seed task"]]:
+    """The state of every seed and task before the first round, and the steps driven for it."""
+    return _on_all(mesh, lambda task, key: begin_sweep(plan, task, key=key))(tasks, keys)
 
 
 @partial(jax.jit, static_argnums=(0, 1), donate_argnums=3)
 def learn_round(
-    plan: LearningPlan, mesh: Mesh, tasks: Task, state: LoopState
+    plan: LearningPlan, mesh: Mesh, tasks: SweepTask, state: LoopState
 ) -> tuple[LoopState, Metrics]:
     """One round of learning for every seed and task."""
-    return _on_all(mesh, lambda task, each: iterate(plan, task, each))(tasks, state)
+    return _on_all(mesh, _of_one(iterate, plan))(tasks, state)
 
 
 @partial(jax.jit, static_argnums=(0, 1), donate_argnums=3)
 def settle_round(
-    plan: LearningPlan, mesh: Mesh, tasks: Task, state: LoopState
+    plan: LearningPlan, mesh: Mesh, tasks: SweepTask, state: LoopState
 ) -> tuple[LoopState, Metrics]:
     """One round of settling for every seed and task."""
-    return _on_all(mesh, lambda task, each: settle(plan, task, each))(tasks, state)
+    return _on_all(mesh, _of_one(settle, plan))(tasks, state)
+
+
+@partial(jax.jit, static_argnums=(0, 1), donate_argnums=3)
+def remeasure_round(
+    plan: LearningPlan, mesh: Mesh, tasks: SweepTask, state: LoopState
+) -> tuple[LoopState, Int[Array, "seed task"]]:
+    """The best policy of every seed and task, measured again."""
+    return _on_all(mesh, _of_one(remeasure_best, plan))(tasks, state)
+
+
+def _of_one(function: Callable[..., Any], plan: LearningPlan) -> Callable[..., Any]:
+    """A part of the algorithm as a function of one task and the state of one seed."""
+    return lambda task, state: function(plan, task, sweep_driver(plan, task), state)
 
 
 def _on_all(mesh: Mesh, for_one: Callable[..., Any]) -> Callable[..., Any]:
     """A function of a task and one seed's data, for all tasks and all seeds of all devices."""
     is_cpu = mesh.devices.flat[0].platform == "cpu"
 
-    def of_seed(tasks: Task, data: Any) -> Any:
+    def of_seed(tasks: SweepTask, data: Any) -> Any:
         return _each(for_one, (tasks, data), is_cpu=is_cpu)
 
-    def of_device(tasks: Task, data: Any) -> Any:
+    def of_device(tasks: SweepTask, data: Any) -> Any:
         return _each(lambda data: of_seed(tasks, data), (data,), is_cpu=is_cpu)
 
     return jax.shard_map(

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from scrl.problems import Terms
+from scrl.problems import BaseProblem
 from scrl.rules import reading_of
 from scrl.terminal import LINE_EVERY_S, STOPPING, table
 from scrl.training.algorithm import Metrics
@@ -28,7 +28,7 @@ MOST_ATOMS = 16
 class TrainingProgress:
     """Where a run is after a round, for whoever watches it."""
 
-    problem: Terms
+    problem: BaseProblem
     config: TrainingConfig
     run: Path
     rounds: int

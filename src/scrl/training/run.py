@@ -1,88 +1,95 @@
-"""One run under way: what is checked and logged after every round, what is kept, how it ends."""
+"""Training runs: what is checked and logged after a round, what a checkpoint holds, the result.
+
+Several runs with one plan, the same seeds and tasks of one shape train side by side. A kill may
+leave some of them one checkpoint ahead: those stand still until the others have caught up, in the
+same compiled call as before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
-from scrl.errors import ScrlError
 from scrl.evaluation import Evaluation
 from scrl.learners import TrainedPolicy
-from scrl.problems import Problem, Terms
+from scrl.problems import BaseProblem
 from scrl.runs.folder import RunFolder
-from scrl.training.algorithm import LoopState, Metrics, Task
+from scrl.runs.result import SeedResult
+from scrl.training.algorithm import LoopState, Metrics
 from scrl.training.config import TrainingConfig
-from scrl.training.devices import task_of
+from scrl.training.devices import Rounds
+from scrl.training.loop import DivergedError
 from scrl.training.progress import TrainingProgress
-from scrl.training.result import (
-    SeedResult,
-    TrainingResult,
-    config_of,
-    overpriced,
-    report,
-    seed_policy,
-)
+from scrl.training.result import TrainingResult, overpriced, seed_policy
 
-
-class DivergedError(ScrlError):
-    """Numbers grew beyond all bounds; the last good checkpoint, if there is one, is kept."""
-
-
-class Evaluator(NamedTuple):
-    """Who says in the end how good policies are."""
-
-    report: Callable[[Any, TrainedPolicy, int, str], Evaluation]
-    """(problem, policy, seed, name) -> what it does in episodes that did not choose it."""
-    reference: Callable[[Any], float | None]
-    """(problem) -> the best possible return; none where nobody knows."""
+Report = Callable[[TrainedPolicy, int], Evaluation]
+"""(policy, seed) -> what it does in episodes that had no part in choosing it."""
 
 
 class TrainingRun:
-    """One problem, one method and its seeds, on the way to a result."""
+    """One problem, one method and its seeds, in a run folder."""
 
     def __init__(
         self,
-        problem: Terms,
+        problem: BaseProblem,
         config: TrainingConfig,
         folder: RunFolder,
-        judge: Evaluator | None = None,
+        *,
+        report: Report,
+        reference: Callable[[], float | None] = lambda: None,
     ) -> None:
         self.problem, self.config, self.folder = problem, config, folder
-        self._judge = judge or Evaluator(report, _reference_return)
+        self.report, self.reference = report, reference
         self.seeds = folder.record.seeds
         self.done = 0
         """Rounds done."""
         self.env_steps = 0
         self.wall_s = 0.0
         self.warning: str | None = None
-        """What whoever goes on with the run must know."""
+        """What was noticed when the checkpoint was restored."""
         self._episode_steps = 0.0
         """Mean steps of an episode in the last round, summed over the seeds."""
-
-    @classmethod
-    def again(cls, folder: RunFolder) -> TrainingRun:
-        """A run as its folder has it."""
-        return cls(folder.problem(), config_of(folder), folder)
 
     @property
     def rounds_in_all(self) -> int:
         return self.config.loop.iterations + self.config.loop.settle
 
-    def task(self) -> Task:
-        """What is to be learned, as the loop wants it."""
-        return task_of(cast(Problem, self.problem), self.config)
+    @property
+    def is_learning(self) -> bool:
+        """Whether the next round is one of learning, not of settling."""
+        return self.done < self.config.loop.iterations
+
+    @property
+    def is_remeasured(self) -> bool:
+        """Whether the next round is the first of settling and begins with the best policy."""
+        return self.done == self.config.loop.iterations and self.problem.is_random
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all rounds are done, or one more would take a seed beyond its budget."""
+        if self.done >= self.rounds_in_all:
+            return True
+        budget = self.config.loop.budget
+        if budget is None or self.done == 0:
+            return False
+        return self.env_steps + self._expected_steps() > budget * len(self.seeds)
+
+    def _expected_steps(self) -> float:
+        """Steps of all seeds in the next round, if its episodes are as long as may be expected."""
+        loop, seeds = self.config.loop, len(self.seeds)
+        longest = seeds * self.problem.expected_episode_steps(self._episode_steps / seeds)
+        episodes = loop.measured(is_random=self.problem.is_random, is_learning=self.is_learning)
+        collected = loop.worlds * loop.rollout_steps * seeds if self.is_learning else 0
+        return collected + longest * episodes * (2 if self.is_remeasured else 1)
 
     def restore(self, fresh: LoopState) -> LoopState:
-        """The state of the last checkpoint; where there is none, the fresh one.
-
-        Where the last one is damaged, `warning` says so.
-        """
-        found = self.folder.load_checkpoint(self._kept(fresh))
+        """The state of the last checkpoint; the fresh one if there is none."""
+        found = self.folder.load_checkpoint(self._checkpoint(fresh))
         if found is None:
             return fresh
         self.done, self.wall_s = found.iteration, found.wall_s
@@ -95,64 +102,34 @@ class TrainingRun:
             self._episode_steps = float(sum(last))
         return state
 
-    def begun(self, steps: int) -> None:
-        """Count what was driven before the first round."""
-        self.env_steps += steps
-
-    @property
-    def is_over(self) -> bool:
-        """Whether all rounds are done, or one more would take a seed beyond its budget."""
-        if self.done >= self.rounds_in_all:
-            return True
-        budget = self.config.loop.budget
-        if budget is None or self.done == 0:
-            return False
-        return self.env_steps + self._expected_steps() > budget * len(self.seeds)
-
-    def _expected_steps(self) -> int:
-        """Steps of all seeds in the next round; in somebody's environment, the most there can be.
-
-        There the best policy is measured anew in the first round of settling, and lanes whose
-        episodes are done go on until all are.
-        """
-        horizon = getattr(self.problem, "horizon_steps", None)
-        if horizon is None:
-            return self._round_steps(self._episode_steps)
-        times = 2 if self.done == self.config.loop.iterations else 1
-        return times * self._round_steps(horizon * len(self.seeds))
-
-    def round_done(
-        self, metrics: Metrics, *, wall_s: float, counted_steps: int | None = None
-    ) -> None:
-        """Check and log what one more round saw, and the steps it took where they were counted."""
+    def round_done(self, metrics: Metrics, *, wall_s: float) -> TrainingProgress:
+        """Count, check and log one more round."""
         self._episode_steps = float(metrics.steps.sum())
-        steps = self._round_steps(self._episode_steps) if counted_steps is None else counted_steps
-        self.env_steps += steps
+        self.env_steps += int(metrics.env_steps.sum())
         self.done += 1
         self.wall_s = wall_s
         sound = np.isfinite(metrics.loss) & np.isfinite(metrics.return_)
         sound &= np.isfinite(metrics.kappa).all(axis=-1)
         self._stop_unless(sound)
-        self._log(metrics)
-
-    def save(self, state: LoopState, actor: Any) -> None:
-        """Keep a checkpoint. It must be a good one: the last update may have spoilt the actor."""
-        weights = jax.tree.leaves(eqx.filter(actor, eqx.is_inexact_array))
-        flat = [np.asarray(leaf).reshape(len(self.seeds), -1) for leaf in weights]
-        self._stop_unless(np.all([np.isfinite(leaf).all(axis=1) for leaf in flat], axis=0))
-        self.folder.save_checkpoint(self._kept(state), iteration=self.done, wall_s=self.wall_s)
-
-    def progress(self, metrics: Metrics) -> TrainingProgress:
-        """Where it is."""
+        rows = [self._row(metrics, index, seed) for index, seed in enumerate(self.seeds)]
+        self.folder.log(rows)
         return TrainingProgress(
             self.problem, self.config, self.folder.path, self.done, self.rounds_in_all,
             self.env_steps, self.wall_s, metrics,
         )  # fmt: skip
 
+    def save(self, state: LoopState) -> None:
+        """Write a checkpoint, but no bad one: the last update may have spoilt the networks."""
+        weights = jax.tree.leaves(eqx.filter(state.learner, eqx.is_inexact_array))
+        flat = [np.asarray(leaf).reshape(len(self.seeds), -1) for leaf in weights]
+        self._stop_unless(np.all([np.isfinite(leaf).all(axis=1) for leaf in flat], axis=0))
+        checkpoint = self._checkpoint(state)
+        self.folder.save_checkpoint(checkpoint, iteration=self.done, wall_s=self.wall_s)
+
     def finish(self, policies: TrainedPolicy) -> TrainingResult:
         """Evaluate the chosen policies of all seeds and write the result."""
         self.folder.save_policy(policies)
-        reference = self._judge.reference(self.problem)
+        reference = self.reference()
         results = [
             self._seed_result(seed_policy(policies, index), seed, reference)
             for index, seed in enumerate(self.seeds)
@@ -169,7 +146,7 @@ class TrainingRun:
         self.folder.save_result(result.to_json())
         return result
 
-    def _kept(self, state: LoopState) -> tuple[LoopState, np.ndarray]:
+    def _checkpoint(self, state: LoopState) -> tuple[LoopState, np.ndarray]:
         """What a checkpoint holds."""
         return state, np.asarray(self.env_steps, np.int64)
 
@@ -181,63 +158,103 @@ class TrainingRun:
         )
         raise DivergedError(
             f"training diverged in round {self.done} (seed {lost}): a loss, a weight or a kappa is "
-            f"no longer a number. {self.folder.kept_so_far}; try a smaller learning_rate or "
+            f"no longer a number. {self.folder.saved_so_far}; try a smaller learning_rate or "
             "kappa_rate"
         )
 
-    def _round_steps(self, episode_steps: float) -> int:
-        """Steps of all seeds in the next round, if their episodes take so many together."""
-        loop, is_learning = self.config.loop, self.done < self.config.loop.iterations
-        episodes = loop.measured(is_random=self.problem.is_random, is_learning=is_learning)
-        driven = loop.worlds * loop.steps * len(self.seeds) if is_learning else 0
-        return driven + round(episode_steps * episodes)
-
-    def _log(self, metrics: Metrics) -> None:
-        regions = self.problem.regions
-        self.folder.log(
-            [
-                _row(metrics, index, self.done, seed, regions)
-                for index, seed in enumerate(self.seeds)
-            ]
-        )
+    def _row(self, metrics: Metrics, index: int, seed: int) -> dict[str, Any]:
+        """One line of the metrics file."""
+        named = {
+            "return": metrics.return_,
+            "violation": metrics.violation,
+            "steps": metrics.steps,
+            "loss": metrics.loss,
+            "best_return": metrics.best_return,
+            "best_violation": metrics.best_violation,
+        }
+        density = zip(self.problem.regions, metrics.density[index], strict=True)
+        return {
+            "iteration": self.done,
+            "seed": seed,
+            **{name: float(values[index]) for name, values in named.items()},
+            **{f"density/{name}": float(value) for name, value in density},
+            **{f"kappa/{atom}": float(value) for atom, value in enumerate(metrics.kappa[index])},
+        }
 
     def _seed_result(self, policy: TrainedPolicy, seed: int, reference: float | None) -> SeedResult:
-        found = self._judge.report(self.problem, policy, seed, self.config.method)
+        found = self.report(policy, seed)
         gap = None if reference is None else (reference - found.return_) / abs(reference)
         return SeedResult(seed, found, gap, overpriced(self.problem.rules, found, policy.price))
 
 
-def _row(
-    metrics: Metrics, index: int, done: int, seed: int, regions: Sequence[str]
-) -> dict[str, Any]:
-    """One line of the metrics file."""
+class Training:
+    """Runs side by side and their common state: work for `training.loop`."""
 
-    def number(values: Float[Array, " seed"]) -> float:
-        return float(values[index])
+    def __init__(self, runs: Sequence[TrainingRun], rounds: Rounds) -> None:
+        self.runs, self.rounds = runs, rounds
+        self._state: LoopState | None = None
 
-    row = {
-        "iteration": done,
-        "seed": seed,
-        "return": number(metrics.return_),
-        "violation": number(metrics.violation),
-        "steps": number(metrics.steps),
-        "loss": number(metrics.loss),
-        "best_return": number(metrics.best_return),
-        "best_violation": number(metrics.best_violation),
-    }
-    row |= {
-        f"density/{name}": float(value)
-        for name, value in zip(regions, metrics.density[index], strict=True)
-    }
-    row |= {f"kappa/{atom}": float(value) for atom, value in enumerate(metrics.kappa[index])}
-    return row
+    @property
+    def folders(self) -> list[RunFolder]:
+        return [run.folder for run in self.runs]
 
+    @property
+    def warnings(self) -> list[str]:
+        return [run.warning for run in self.runs if run.warning is not None]
 
-def _reference_return(problem: Problem) -> float | None:
-    """The reference's return; none where there is no reference."""
-    from scrl.reference import solve  # its solvers take a while to import, and are needed last
+    @property
+    def is_over(self) -> bool:
+        return all(run.is_over for run in self.runs)
 
-    try:
-        return solve(problem, drives=0).return_
-    except ScrlError:
-        return None
+    def begin(self) -> float:
+        """Restore the runs that have a checkpoint; the seconds spent so far."""
+        fresh, env_steps = self.rounds.begin()
+        parts = zip(self.runs, self.rounds.split(fresh), self.rounds.split(env_steps), strict=True)
+        restored = []
+        for run, state, steps in parts:
+            restored.append(run.restore(state))
+            if run.done == 0:
+                run.env_steps += int(np.sum(steps))
+        is_any = any(run.done for run in self.runs)
+        self._state = self.rounds.join(restored) if is_any else fresh
+        return max(run.wall_s for run in self.runs)
+
+    def advance(self, clock: Callable[[], float]) -> list[TrainingProgress]:
+        """One more round of the runs that have done the fewest."""
+        state = self._now
+        now = min(run.done for run in self.runs)
+        is_behind = [run.done == now for run in self.runs]
+        # The old state is used up by the call: runs that stand still need a copy.
+        before = None if all(is_behind) else jax.tree.map(jnp.copy, state)
+        behind = self.runs[is_behind.index(True)]
+        if behind.is_remeasured:
+            state, env_steps = self.rounds.remeasure(state)
+            for run, steps in zip(self.runs, self.rounds.split(env_steps), strict=True):
+                run.env_steps += int(np.sum(steps)) if run.done == now else 0
+        state, metrics = (self.rounds.learn if behind.is_learning else self.rounds.settle)(state)
+        if before is not None:
+            parts = zip(is_behind, self.rounds.split(state), self.rounds.split(before), strict=True)
+            state = self.rounds.join([new if is_new else old for is_new, new, old in parts])
+        self._state = state
+        wall_s = clock()
+        seen = self.rounds.split(jax.tree.map(np.asarray, metrics))
+        return [
+            run.round_done(own, wall_s=wall_s)
+            for run, own, is_new in zip(self.runs, seen, is_behind, strict=True)
+            if is_new
+        ]
+
+    def save(self) -> None:
+        for run, state in zip(self.runs, self.rounds.split(self._now), strict=True):
+            run.save(state)
+
+    def finish(self) -> list[TrainingResult]:
+        """Evaluate and write the results of all runs."""
+        parts = zip(self.runs, self.rounds.split(self._now), strict=True)
+        return [run.finish(state.best.policy) for run, state in parts]
+
+    @property
+    def _now(self) -> LoopState:
+        if self._state is None:
+            raise RuntimeError("training has not begun")
+        return self._state

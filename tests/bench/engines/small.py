@@ -16,7 +16,14 @@ from scrl.bench.engines.cluster import MANNERS
 from ...quick import COMPILING
 
 TABLE = TABLES["table4"]
-SETTINGS = {"worlds": 2, "steps": 32, "iterations": 2, "settle": 100, "width": 4, "depth": 1}
+SETTINGS = {
+    "worlds": 2,
+    "rollout_steps": 32,
+    "iterations": 2,
+    "settle": 100,
+    "width": 4,
+    "depth": 1,
+}
 CELLS = cells_of(TABLE, methods=["scrl"])
 """Two runs of one shape: what is compiled for one serves both."""
 ROUNDS, SEEDS = 102, 2

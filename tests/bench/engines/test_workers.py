@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 import scrl.bench.engines.ray as engine
-from scrl.api import begin_run
 from scrl.bench import BenchProgress, Workers
 from scrl.bench.engines import worker
 from scrl.problems import load
 from scrl.runs.files import sha256
 from scrl.runs.folder import RunFolder
 from scrl.training.config import configure
-from scrl.training.run import DivergedError
+from scrl.training.loop import DivergedError
+from scrl.training.maps import create_run
 
 from ...runs.small import rewrite
 from .small import CELLS, ROUNDS, SEEDS, assert_same, assert_same_run, bench
@@ -156,7 +156,7 @@ def test_an_error_of_a_run_comes_home_and_the_others_are_finished(
 
 
 def test_a_run_remembers_the_device_of_the_worker_that_begins_it(tmp_path: Path) -> None:
-    record = begin_run(load("agri-joint"), configure(), (0,), tmp_path / "run").folder
+    record = create_run(load("agri-joint"), configure(), (0,), tmp_path / "run").folder
     record.trained_on("abacus")
     assert RunFolder.open(tmp_path / "run").record.device == "abacus"
     worker._opened(tmp_path / "run")

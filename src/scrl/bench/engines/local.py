@@ -12,7 +12,7 @@ from scrl.bench.engines import Workers
 from scrl.bench.packing import Job, packs, rounds_of
 from scrl.bench.progress import ProgressCounter
 from scrl.errors import ScrlError
-from scrl.training.loop import train_side_by_side
+from scrl.training.maps import train_side_by_side
 
 
 def train_jobs(
@@ -25,7 +25,7 @@ def train_jobs(
     for pack, following in zip(all_packs, [*all_packs[1:], []], strict=True):
         teller.begin(pack)
         with compiling(following):
-            teller.finished(pack, train_side_by_side([job.underway() for job in pack], teller))
+            teller.finished(pack, train_side_by_side([job.run() for job in pack], teller))
 
 
 @contextmanager

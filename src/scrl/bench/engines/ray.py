@@ -24,10 +24,10 @@ from scrl.bench.progress import ProgressCounter
 from scrl.errors import ScrlError
 from scrl.runs.files import RunError, parse_json
 from scrl.training.algorithm import Metrics
-from scrl.training.loop import InterruptedTrainingError, finishing_the_round
+from scrl.training.loop import DivergedError, InterruptedTrainingError, finishing_the_round
 from scrl.training.progress import TrainingProgress
 from scrl.training.result import TrainingResult, read_result
-from scrl.training.run import DivergedError, TrainingRun
+from scrl.training.run import TrainingRun
 
 MOST_TRIES = 4
 """Workers that a pack may have: one, and one more for each that was lost."""
@@ -147,7 +147,7 @@ class _Head:
 
     def _begin(self, attempt: _Attempt) -> None:
         """Make the run folders, or take those that are there, and send them to the worker."""
-        attempt.runs = [job.underway() for job in attempt.pack]
+        attempt.runs = [job.run() for job in attempt.pack]
         for run in attempt.runs:
             attempt.held.enter_context(run.folder.writing())
         self.teller.begin(attempt.pack)

@@ -26,6 +26,7 @@ from scrl.errors import ScrlError
 from scrl.runs.folder import RunFolder
 from scrl.runs.record import PACKAGE_FOLDER
 from scrl.training import loop
+from scrl.training.maps import train_side_by_side, training_run
 from scrl.training.progress import TrainingProgress
 from scrl.training.run import TrainingRun
 
@@ -170,7 +171,7 @@ class Worker:
         sender = _Sender(self, folders)
         runs = [_opened(folder) for folder in folders]
         try:
-            loop.train_side_by_side(runs, sender, is_stopped=self._stopped.is_set)
+            train_side_by_side(runs, sender, is_stopped=self._stopped.is_set)
         except loop.InterruptedTrainingError:
             return End("stopped"), sender.changed()
         return End("done"), sender.changed()
@@ -235,4 +236,4 @@ def _opened(folder: Path) -> TrainingRun:
     device = jax.devices()[0].device_kind
     if not (folder / MARK).exists() and run.record.device != device:
         run.trained_on(device)
-    return TrainingRun.again(run)
+    return training_run(run)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scrl.problems import Terms
+from scrl.problems import BaseProblem
 from scrl.report.figures import single_region_bounds
 from scrl.report.words import amount
 from scrl.worlds.sweep.regions import colour_of
@@ -82,7 +82,7 @@ class BoundMark:
         return 100.0 * (value - self.low) / (self.high - self.low)
 
 
-def region_bars(problem: Terms, received: Sequence[Received]) -> tuple[list[RegionBars], int]:
+def region_bars(problem: BaseProblem, received: Sequence[Received]) -> tuple[list[RegionBars], int]:
     """Bars of the regions, those that rules name first if not all fit; and how many are missing."""
     names = problem.regions
     bounds = single_region_bounds(problem)
@@ -115,7 +115,7 @@ def region_bars(problem: Terms, received: Sequence[Received]) -> tuple[list[Regi
 
 
 def _line_of(
-    problem: Terms, received: Sequence[Received], units: Mapping[int, str], unit: str
+    problem: BaseProblem, received: Sequence[Received], units: Mapping[int, str], unit: str
 ) -> BoundMark:
     """The scale of all regions that count the same."""
     same = [index for index, counted in units.items() if counted == unit]
@@ -133,7 +133,7 @@ def _bar(each: Received, name: str, line: BoundMark) -> RegionBar:
     return RegionBar(each.label, each.run, amount(value), spread, begin, end - begin)
 
 
-def _firm_bounds(problem: Terms) -> set[tuple[int, float, bool]]:
+def _firm_bounds(problem: BaseProblem) -> set[tuple[int, float, bool]]:
     """Those whose clause has no other way to be kept."""
     table = problem.atoms
     alone = np.flatnonzero(table.members[table.members.sum(axis=1) == 1].sum(axis=0))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scrl.planning.plan_files import PLAN, holds_plan, kept_answer
-from scrl.problems import Terms
+from scrl.opening import PlanRun
+from scrl.planning.plan_files import PLAN
+from scrl.problems import BaseProblem
 from scrl.reference.answer import Loosened
 from scrl.report.reading import RunView
 from scrl.report.words import amount, percent
 from scrl.runs.folder import RunError
-from scrl.training.result import TrainingResult
+from scrl.runs.result import RunResult
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,10 @@ class Impossible:
 
 def impossible_of(view: RunView) -> Impossible | None:
     """What an asked plan says of rules that are proven impossible; none for anything else."""
-    path = view.folder.path
-    if not holds_plan(path):
+    path, run = view.folder.path, view.run
+    if not isinstance(run, PlanRun):
         return None
-    answer = kept_answer(path)
+    answer = run.answer
     if answer.get("status") != "impossible":
         return None
     try:
@@ -58,7 +59,7 @@ def impossible_of(view: RunView) -> Impossible | None:
         raise RunError(f"{path / PLAN}: damaged: {error}") from None
 
 
-def impossible_verdict(result: TrainingResult, problem: Terms) -> str:
+def impossible_verdict(result: RunResult, problem: BaseProblem) -> str:
     """A plan for the least loosening breaks rules; that is the best there is."""
     by = f"{amount(result.best.evaluation.cons_vio)} {problem.unit}"
     return (
@@ -76,7 +77,7 @@ def unfinished(view: RunView) -> str:
 
 
 def verdict_on(
-    result: TrainingResult, problem: Terms, confidence: float | None = None
+    result: RunResult, problem: BaseProblem, confidence: float | None = None
 ) -> tuple[str, str]:
     """How it ended, in a sentence or two, and whether that is good.
 
@@ -96,7 +97,7 @@ def verdict_on(
     return f"{text}; {percent(confidence)} were asked for.", state if share >= confidence else "bad"
 
 
-def _on_average(result: TrainingResult, problem: Terms) -> tuple[str, str]:
+def _on_average(result: RunResult, problem: BaseProblem) -> tuple[str, str]:
     """Whether the rules hold for the densities, which are means over episodes and plans."""
     count, best = len(result.seeds), result.best.evaluation
     mean = " on average" if best.episodes > 1 else ""
@@ -122,7 +123,7 @@ def _on_average(result: TrainingResult, problem: Terms) -> tuple[str, str]:
     return f"Every rule holds{where}; {best} {near}.", state
 
 
-def figures_of(result: TrainingResult, problem: Terms) -> tuple[Figure, ...]:
+def figures_of(result: RunResult, problem: BaseProblem) -> tuple[Figure, ...]:
     """The few numbers that matter most."""
     best, count = result.best.evaluation, len(result.seeds)
     found = [_rules_kept(result)] if best.rules else []
@@ -154,7 +155,7 @@ def figures_of(result: TrainingResult, problem: Terms) -> tuple[Figure, ...]:
     return tuple(found)
 
 
-def _rules_kept(result: TrainingResult) -> Figure:
+def _rules_kept(result: RunResult) -> Figure:
     """How many rules hold for the densities of the best seed."""
     best = result.best.evaluation
     kept = sum(rule.is_satisfied for rule in best.rules)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scrl.errors import ScrlError
-from scrl.opening import run_driver
 from scrl.problems import Problem
 from scrl.report.allocation import given_over_cells
 from scrl.report.page.maps import DrawnMap, draw_map, heat_pictures
@@ -65,10 +64,9 @@ def plans_of(problem: Problem, views: Sequence[RunView]) -> Plans:
         if view.result is None:
             continue
         try:
-            driver = run_driver(view.folder.path, view.result.best.seed)
-            routes.append((index, driver.route))
-            if driver.warning is not None:
-                missing.append(f"{view.label}: {driver.warning}.")
+            routes.append((index, view.run.route()))
+            if view.run.warning is not None:
+                missing.append(f"{view.label}: {view.run.warning}.")
         except ScrlError as error:
             missing.append(f"{view.label}: no plan to draw. {error}")
     spec = problem.world_spec

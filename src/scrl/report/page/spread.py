@@ -11,7 +11,7 @@ from scrl.report.compare import Comparison
 from scrl.report.page.charts import nice
 from scrl.report.reading import RunView
 from scrl.report.words import amount, percent
-from scrl.training.result import SeedResult
+from scrl.runs.result import SeedResult
 
 MOST_DOTS = 120
 

@@ -13,7 +13,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from scrl._version import __version__
 from scrl.errors import ScrlError
 from scrl.files import replacing
-from scrl.problems import Problem, Terms, difference_between
+from scrl.opening import on_map
+from scrl.problems import BaseProblem, difference_between
 from scrl.report.compare import Comparison, compare
 from scrl.report.page.bars import Received, RegionBars, region_bars
 from scrl.report.page.charts import Chart, learning_charts
@@ -33,7 +34,7 @@ from scrl.report.page.ways import SPEED_COLOURS
 from scrl.report.reading import RunView
 from scrl.report.words import RuleDescriber, Said, amount, percent
 from scrl.rules import Rule
-from scrl.training.result import SeedResult, TrainingResult
+from scrl.runs.result import RunResult, SeedResult
 
 MOST_RULES = 60
 MOST_SEEDS = 100
@@ -155,7 +156,7 @@ def stories_of(views: Sequence[RunView]) -> list[Story]:
 
 
 def _story(views: Sequence[RunView]) -> Story:
-    problem = views[0].problem
+    problem, on_a_map = views[0].problem, on_map(views[0].run)
     done = [view for view in views if view.result is not None]
     reference = next((view.result.reference for view in done if view.result), None)
     received = [
@@ -174,7 +175,7 @@ def _story(views: Sequence[RunView]) -> Story:
         is_random=problem.is_random,
         reference=None if reference is None else amount(reference),
         runs=tuple(_run(index, view) for index, view in enumerate(views)),
-        plans=plans_of(problem, views) if isinstance(problem, Problem) else None,
+        plans=None if on_a_map is None else plans_of(on_a_map.problem, views),
         bars=tuple(bars),
         bars_left_out=missing,
         totals=tuple(_totals(done)),
@@ -211,7 +212,7 @@ def _run(index: int, view: RunView) -> RunStory:
     )
 
 
-def _seeds(result: TrainingResult) -> SeedTable:
+def _seeds(result: RunResult) -> SeedTable:
     """Without a column of gaps where there is no reference."""
     columns: dict[str, Callable[[SeedResult], str]] = {
         "return": lambda each: amount(each.evaluation.return_),
@@ -228,7 +229,7 @@ def _seeds(result: TrainingResult) -> SeedTable:
     return SeedTable(tuple(columns), tuple(rows), max(0, len(result.seeds) - MOST_SEEDS))
 
 
-def _card(problem: Terms, rule: Rule, views: Sequence[RunView]) -> RuleCard:
+def _card(problem: BaseProblem, rule: Rule, views: Sequence[RunView]) -> RuleCard:
     outcomes = []
     place = [each.name for each in problem.rules.rules].index(rule.name)
     for index, view in enumerate(views):

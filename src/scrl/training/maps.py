@@ -1,0 +1,134 @@
+"""Training on maps: a problem in a compiled world, alone or with others side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray
+
+from scrl.errors import ScrlError
+from scrl.evaluation import Evaluation, evaluate
+from scrl.learners import TrainedPolicy
+from scrl.problems import Problem
+from scrl.rollout import Episode
+from scrl.rules import reading_of
+from scrl.runs.folder import RunFolder, RunRecord
+from scrl.training.algorithm import begin
+from scrl.training.config import TrainingConfig, configure
+from scrl.training.devices import DeviceRounds, sweep_encoder, task_of
+from scrl.training.loop import run_to_end
+from scrl.training.progress import Watcher
+from scrl.training.result import REPORT_SEED, TrainingResult, config_of
+from scrl.training.run import Training, TrainingRun
+
+TYPICAL_THROTTLE = 0.6
+"""About that of policies in training: a budget of steps is shared out by it."""
+REPORT_EPISODES = 1_000
+"""Episodes behind a result if the world is random; else one tells everything."""
+
+
+def configure_map(
+    problem: Problem,
+    *,
+    method: str | None = None,
+    seeds: int = 1,
+    settings: Mapping[str, Any] | None = None,
+    **names: Any,
+) -> TrainingConfig:
+    """A method with its settings, for a map; `names` are the other options of `configure`."""
+    del seeds
+    spec = problem.world_spec
+    steps = len(spec.path.cells) / (TYPICAL_THROTTLE * spec.vehicle.max_speed)
+    return configure(
+        method, settings=settings, episode_steps=steps, is_random=problem.is_random, **names
+    )
+
+
+def create_run(
+    problem: Problem, config: TrainingConfig, seeds: tuple[int, ...], path: Path
+) -> TrainingRun:
+    """A new run in a folder of its own; what cannot be run is refused before it is written."""
+    check_seeds(seeds)
+    reading_of(problem.rules, config.reading)
+    record = RunRecord.now(problem.name, config.method, config.to_json(), seeds)
+    return training_run(RunFolder.create(path, problem, record), problem, config)
+
+
+def training_run(
+    folder: RunFolder, problem: Problem | None = None, config: TrainingConfig | None = None
+) -> TrainingRun:
+    """The run of a folder on a map."""
+    problem, config = problem or folder.problem(), config or config_of(folder)
+    return TrainingRun(
+        problem,
+        config,
+        folder,
+        report=partial(report, problem, config.method),
+        reference=partial(reference_return, problem),
+    )
+
+
+def train_side_by_side(
+    runs: Sequence[TrainingRun],
+    watch: Watcher | None = None,
+    *,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> list[TrainingResult]:
+    """Train runs on maps with one plan, the same seeds and tasks of one shape to the end."""
+    tasks = [task_of(run.folder.problem(), run.config) for run in runs]
+    rounds = DeviceRounds(runs[0].config.plan, tasks, runs[0].seeds)
+    return run_to_end(Training(runs, rounds), watch, is_stopped=is_stopped)
+
+
+def load_policies(folder: RunFolder) -> TrainedPolicy:
+    """The policies of all seeds of a finished run on a map; the first axis is the seed."""
+    config = config_of(folder)
+    task = task_of(folder.problem(), config)
+
+    def policies(keys: PRNGKeyArray) -> TrainedPolicy:
+        one = jnp.ones(1)
+        first = Episode(one, jnp.ones((1, task.regions)), jnp.ones(1, int), one > 0, None)
+        encoder = sweep_encoder(config.plan, task, first)
+        return jax.vmap(
+            lambda each: begin(config.plan, task, encoder, None, keys=each).best.policy
+        )(keys)
+
+    keys = jax.eval_shape(
+        lambda: jax.random.split(jax.random.key(0), (len(folder.record.seeds), 3))
+    )
+    return folder.load_policy(jax.eval_shape(policies, keys))
+
+
+def report(problem: Problem, name: str, policy: TrainedPolicy, seed: int) -> Evaluation:
+    """What a trained policy does in episodes that had no part in choosing it."""
+    episodes = REPORT_EPISODES if problem.is_random else 1
+    return evaluate(problem, policy, episodes=episodes, seed=REPORT_SEED + seed, name=name)
+
+
+def reference_return(problem: Problem) -> float | None:
+    """The return of the reference; none where there is no reference."""
+    from scrl.reference import solve  # its solvers take a while to import, and are needed last
+
+    try:
+        return solve(problem, drives=0).return_
+    except ScrlError:
+        return None
+
+
+LARGEST_SEED = 2**32 - REPORT_SEED
+"""Seeds below this give different keys, in training and in the report."""
+
+
+def check_seeds(seeds: tuple[int, ...]) -> None:
+    """Raise unless the seeds are different whole numbers within range."""
+    is_whole = all(isinstance(each, int) and 0 <= each < LARGEST_SEED for each in seeds)
+    if not seeds or not is_whole or len(set(seeds)) < len(seeds):
+        raise ScrlError(
+            "seeds must be one or more different whole numbers of at least 0 and below "
+            f"{LARGEST_SEED:,}"
+        )
