@@ -358,8 +358,14 @@ _RECORDED_OPTIONS = ("rules", "regions", "horizon_steps", "name", "description",
 
 def open_run(path: Path | str) -> Run:
     """A run folder of `scrl train`, `scrl.train` or `scrl ask --out`."""
-    folder = RunFolder.open(path)
-    if (folder.path / "environment.json").is_file():
+    run = _opened(RunFolder.open(path))
+    _ = run.result  # a result that does not belong to the problem beside it is refused here
+    return run
+
+
+def _opened(folder: RunFolder) -> Run:
+    path = folder.path
+    if (path / "environment.json").is_file():
         return EnvironmentRun(folder)
     if folder.has_problem:
         return PlanRun(folder) if folder.record.method == plan_files.METHOD else MapRun(folder)

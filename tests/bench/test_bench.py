@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import scrl.training.loop
 from scrl.bench import TABLES, BenchProgress, cells_of, run_bench
 from scrl.errors import ScrlError
 from scrl.runs.folder import RunFolder
@@ -53,7 +52,7 @@ def test_a_bench_that_was_stopped_ends_with_the_same_table(
 def test_finished_runs_are_read_and_not_trained_again(
     whole: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scrl.training.loop, "Rounds", None)
+    monkeypatch.setattr("scrl.training.maps.DeviceRounds", None)
     out, written = whole
     seen: list[BenchProgress] = []
     assert bench(out, seen.append) == written

@@ -153,7 +153,7 @@ def test_an_unfinished_run_says_how_to_go_on(run: Path, tmp_path: Path) -> None:
     page = page_of(path)
     assert page.sections == ["rules", "learning", "origin"]
     assert f"scrl.resume({str(path)!r}, make_walk, labels=...)" in page.text
-    with pytest.raises(ScrlError, match=r"not finished; go on with scrl\.resume"):
+    with pytest.raises(ScrlError, match=r"not finished; resume with scrl\.resume"):
         compare(read_runs([run, path]))
 
 
@@ -283,7 +283,7 @@ def test_what_the_shell_cannot_do_is_refused(run: Path, tmp_path: Path) -> None:
     for arguments, message in (
         (("eval", run, "--episodes", 5), "cannot be made from here, so no --policy, --episodes"),
         (("eval", run, "--policy-seed", 7), "there is no seed 7 in this run, only 0, 1"),
-        (("eval", path), "this run is not finished; go on with scrl.resume("),
+        (("eval", path), "this run is not finished; resume with scrl.resume("),
         (("eval", "agri-joint", "--policy", run), "not on a map but in an environment"),
         (("eval", "agri-joint"), "'agri-joint' has no policy of its own: say with --policy"),
     ):

@@ -155,7 +155,7 @@ def test_gone_on_with_it_ends_with_the_same_bits(run: Path, tmp_path: Path) -> N
     with pytest.raises(RunError, match=r"see scrl\.resume, scrl\.load_policy and"):
         scrl.resume(tmp_path / "run")
     with pytest.raises(
-        PolicyError, match=r"not finished; go on with scrl\.resume\('.*', env, labels"
+        PolicyError, match=r"not finished; resume with scrl\.resume\('.*', env, labels"
     ):
         scrl.load_policy(tmp_path / "run")
     problem = scrl.environment(make_walk, horizon_steps=HORIZON, **OPTIONS)
@@ -311,12 +311,12 @@ def test_units_come_from_rewards_of_any_size_and_from_none(make: Any, cost: floa
     plain, found = states
     assert found.encoder.price_unit == pytest.approx(cost)
     assert found.encoder.channel_unit[0, 0] == pytest.approx(
-        cost * plain.encoder.channel_unit[0, 0]
+        float(cost * plain.encoder.channel_unit[0, 0])
     )
     for each in (0, 1):
         encoders = (jax.tree.map(lambda leaf: leaf[0], state.encoder) for state in states)
         own, usual = (kappa_rate(config.plan, task, encoder, jnp.ones(())) for encoder in encoders)
-        assert usual[each] == pytest.approx(cost * own[each], rel=1e-5)
+        assert float(usual[each]) == pytest.approx(cost * float(own[each]), rel=1e-5)
 
 
 def test_a_preset_and_a_method_win_over_the_defaults_of_environments() -> None:

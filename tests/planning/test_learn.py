@@ -33,7 +33,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_learning_that_was_stopped_goes_on_to_the_same_bits(
     learned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scrl.planning.learn.CHECKPOINT_EVERY_S", -1.0)
+    monkeypatch.setattr("scrl.training.loop.CHECKPOINT_EVERY_S", -1.0)
 
     def stop(now: LearningProgress) -> None:
         if now.updates == 200:

@@ -67,7 +67,7 @@ def test_rules_without_a_choice_are_heard_whole() -> None:
 )
 def test_what_cannot_be_heard(reading: str, rule: str, message: str) -> None:
     with pytest.raises(RuleError, match=message):
-        reading(reading, rule)
+        reading_of(RuleSet.of(rule, REGIONS), reading)
 
 
 def test_the_cost_of_one_atom_is_that_atom() -> None:

@@ -127,7 +127,7 @@ def test_ctrl_c_twice_does_not_wait_for_the_round(problem: Problem, tmp_path: Pa
             OSError(errno.ENOSPC, "No space left on device", "metrics.jsonl"),
             UnfinishedError,
             r"metrics.jsonl: No space left on device\. Training has stopped; it is saved up to "
-            r"iteration 2 in .*go on with `scrl train --resume '.*/my run'`",
+            r"iteration 2 in .*resume with `scrl train --resume '.*/my run'`",
         ),
     ],
 )
@@ -150,7 +150,7 @@ def test_training_that_cannot_go_on_says_what_is_kept(
 def test_a_finished_run_is_read_and_not_trained_again(
     copied: Path, whole: Callable[[str], TrainingResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "Rounds", None)
+    monkeypatch.setattr("scrl.training.maps.DeviceRounds", None)
     before = contents(copied)
     found = scrl.resume(copied)
     assert found.seeds == whole("ppo").seeds

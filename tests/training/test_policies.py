@@ -71,7 +71,7 @@ def test_a_seed_that_was_not_trained_has_no_policy(copied: Path) -> None:
 def test_a_run_that_is_not_finished_has_no_policy_yet(problem: Problem, tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         train(problem, "ppo", tmp_path / "run", watch=stop_after(2))
-    with pytest.raises(PolicyError, match=r"not finished; go on with `scrl train --resume .*run`"):
+    with pytest.raises(PolicyError, match=r"not finished; resume with `scrl train --resume .*run`"):
         scrl.load_policy(tmp_path / "run")
 
 

@@ -102,7 +102,7 @@ SINGLE = "on average; 7 of 8 single episodes (87.5 %) keep every rule"
 
 def test_as_text_it_says_how_many_how_far_and_where() -> None:
     assert str(MIXED).splitlines() == [
-        "field with scrl: 2 of 3 seeds keep every rule (68 s, 12,345 steps)",
+        "field with scrl: 2 of 3 seeds keep every rule (12,345 environment steps in 68 s)",
         "  gap to the reference: mean 30.0%, worst 40.0%",
         f"  seed 3: return -12.00, every rule holds {SINGLE}",
         f"  seed 4: return -11.00, violated by 2.00 {SINGLE}",
@@ -113,7 +113,7 @@ def test_as_text_it_says_how_many_how_far_and_where() -> None:
 
 def test_as_text_without_gaps_it_leaves_that_line_out() -> None:
     assert str(NONE_KEPT).splitlines()[:2] == [
-        "field with scrl: 0 of 3 seeds keep every rule (68 s, 12,345 steps)",
+        "field with scrl: 0 of 3 seeds keep every rule (12,345 environment steps in 68 s)",
         f"  seed 0: return -5.00, violated by 3.00 {SINGLE}",
     ]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from scrl.evaluation import Evaluation
 from scrl.problems.problem import MOST_SHOWN, html_table
@@ -22,7 +22,7 @@ _EVALUATION: Mapping[str, Any] = {
     "units?": Each(str),
     "rules": [{"name": str, "text": str, "satisfied": bool, "margin": _NUMBER}],
 }  # fmt: skip
-RESULT: Mapping[str, Any] = {
+RESULT: dict[str, Any] = {
     "problem": str, "method": str, "reference": _NUMBER | None, "env_steps?": Range(int, 0),
     "wall_s": Range(_NUMBER, 0.0),
     "seeds": [{**_EVALUATION, "seed": Range(int, 0, 2**32), "gap": _NUMBER | None,
@@ -50,6 +50,8 @@ class SeedResult:
 @dataclass(frozen=True, repr=False)
 class RunResult:
     """What a run ended with: one evaluation for each seed."""
+
+    SCHEMA: ClassVar[Mapping[str, Any]] = RESULT
 
     problem: str
     method: str
@@ -122,7 +124,7 @@ class RunResult:
     @classmethod
     def from_json(cls, document: Mapping[str, Any], run: Path) -> Self:
         """The same again from what `to_json` wrote, checked."""
-        conform(document, RESULT, str(run / "result.json"), "result")
+        conform(document, cls.SCHEMA, str(run / "result.json"), "result")
         return cls(
             problem=document["problem"],
             method=document["method"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import jax
 import numpy as np
@@ -13,9 +13,9 @@ from scrl.errors import PolicyError
 from scrl.evaluation import Evaluation
 from scrl.learners import TrainedPolicy
 from scrl.rules import AtomTable, RuleSet
-from scrl.runs.files import damage_in
+from scrl.runs.files import Range, damage_in
 from scrl.runs.folder import RunError, RunFolder
-from scrl.runs.result import RunResult, SeedResult
+from scrl.runs.result import RESULT, RunResult, SeedResult
 from scrl.training.config import TrainingConfig
 from scrl.violation import is_kept_by_far
 
@@ -25,6 +25,8 @@ Result = TypeVar("Result", bound=RunResult)
 @dataclass(frozen=True, repr=False)
 class TrainingResult(RunResult):
     """What training ended with."""
+
+    SCHEMA: ClassVar[Mapping[str, Any]] = RESULT | {"env_steps": Range(int, 0)}
 
     env_steps: int
     """Environment steps of all seeds: learning, measuring and settling."""
