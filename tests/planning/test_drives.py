@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -102,15 +102,24 @@ def test_ctrl_c_is_heard_between_chunks(
     assert len(calls) < whole / 2  # two calls of four plans each would make twice as many
 
 
+@runtime_checkable
+class CompiledFunction(Protocol):
+    """A function by `jax.jit`, which counts what was compiled of it."""
+
+    def _cache_size(self) -> int: ...
+
+
 def test_compiled_code_is_kept_for_some_sizes_of_worlds_only(
     driver: PriceDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drive(driver)
-    compiled = drives._drive_on._cache_size()
+    drive_on = drives._drive_on
+    assert isinstance(drive_on, CompiledFunction)
+    compiled = drive_on._cache_size()
     assert compiled > 0
     PriceDriver(driver.ahead, driver.spec, driver.world)
-    assert drives._drive_on._cache_size() == compiled
+    assert drive_on._cache_size() == compiled
     monkeypatch.setattr(drives, "MOST_SHAPES", 1)
     other = SweepSpec(from_labels(np.array([[1] * 7 + [2] * 7])))
     PriceDriver(driver.ahead, other, SweepWorld.from_spec(other))
-    assert drives._drive_on._cache_size() == 0
+    assert drive_on._cache_size() == 0

@@ -134,6 +134,7 @@ def test_a_mixture_is_judged_as_one_and_its_route_says_what_it_is(mixed: Path) -
     assert written.warnings[0].startswith("THIS PLAN BREAKS ITS RULE: 'rule-1' (S1 == 300.1 within")
     done = CliRunner().invoke(app, ["eval", str(mixed / "problem.toml"), "--policy", str(mixed)])
     assert done.exit_code == 0, done.output
+    assert isinstance(driver.problem, Problem)
     alone = evaluate(driver.problem, driver.policy)
     assert not alone.is_satisfied
 
