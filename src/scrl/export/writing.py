@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scrl.density import from_episodes
 from scrl.evaluation import RuleResult, verdict
-from scrl.export.formats import FORMATS, RouteFormat, find_format
+from scrl.export.formats import POLICY_FORMATS, RouteFormat, find_format
 from scrl.export.frame import frame_of
 from scrl.export.geojson import totals
 from scrl.export.policies import PortableEnvironmentPolicy, PortableSweepPolicy
@@ -83,11 +83,10 @@ def _on_a_map(driver: Driver, format_name: str) -> Problem:
     """The problem that is driven, where it has routes."""
     if not isinstance(driver.problem, EnvironmentRecord):
         return driver.problem
-    others = [name for name, each in FORMATS.items() if not isinstance(each, RouteFormat)]
     raise ExportError(
         f"'{format_name}' writes a route over a map, and this run has none: it was trained in an "
         f"environment of somebody's ({driver.problem.environment}). Its policy can be exported as "
-        f"{' or '.join(others)}"
+        f"{' or '.join(POLICY_FORMATS)}"
     )
 
 
