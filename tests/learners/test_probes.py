@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +12,20 @@ import pytest
 from scrl.penalty import Atoms, Penalty, lagrangian, scrl, scrl_min
 from scrl.policies import Constant
 from scrl.problems import Problem
-from scrl.training.algorithm import LearningPlan, Metrics, Task, begin, iterate, measure
+from scrl.training.algorithm import (
+    LearningPlan,
+    Measurement,
+    Metrics,
+    Task,
+    begin,
+    iterate,
+    measure,
+)
 from scrl.training.config import configure
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
+from scrl.worlds.sweep.world import SweepWorld
 
 SEEDS = (0, 1, 2)
 
@@ -56,7 +65,7 @@ def fixed_price() -> Penalty:
 
 
 def probe(
-    problem: Problem, learner: str, penalty: Penalty, discount: float = 1.0, **settings: object
+    problem: Problem, learner: str, penalty: Penalty, discount: float = 1.0, **settings: Any
 ) -> Probe:
     """Eight worlds of 64 steps a round, networks of width 16."""
     small = {"worlds": 8, "steps": 64, "width": 16, "first_mean": 0.9, "discount": discount}
@@ -69,7 +78,7 @@ REPLAYED = {
     "memory": 4096, "batch": 64, "updates": 64, "learning_rate": 3e-3, "target_rate": 0.03,
     "iterations": 40, "sees_prices": False, "wobble": 0.0,
 }  # fmt: skip
-LEARNED: dict[str, dict[str, object]] = {
+LEARNED: dict[str, dict[str, Any]] = {
     "ppo": {"iterations": 45},
     "ddpg": REPLAYED,
     "sac": REPLAYED,
@@ -115,9 +124,11 @@ def test_a_discount_is_learned_as_well_as_the_best_constant_throttle() -> None:
         corridor(20), "ppo", fixed_price(), 0.9, first_mean=0.3, iterations=40, sees_prices=False
     )
 
-    def worth(metrics: object) -> np.ndarray:
-        rate = trained.task.world.numbers.rate
-        return np.asarray(metrics.return_ + price * metrics.density[..., 0] / rate)
+    world = trained.task.world
+    assert isinstance(world, SweepWorld)
+
+    def worth(metrics: Metrics | Measurement) -> np.ndarray:
+        return np.asarray(metrics.return_ + price * metrics.density[..., 0] / world.numbers.rate)
 
     throttles = jnp.linspace(0.02, 1.0, 99)
     constants = worth(
