@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import jax
 import numpy as np
@@ -17,6 +17,8 @@ from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.vehicle import Wind
 from scrl.worlds.sweep.world import SweepWorld
+
+from ..compiled import CompiledFunction
 
 KEYS = jax.random.split(jax.random.key(0), 3)
 PRICES = np.full((5, PARTS, 2), 0.01) * np.arange(5)[:, None, None]
@@ -100,13 +102,6 @@ def test_ctrl_c_is_heard_between_chunks(
     finally:
         signal.signal(signal.SIGINT, before)
     assert len(calls) < whole / 2  # two calls of four plans each would make twice as many
-
-
-@runtime_checkable
-class CompiledFunction(Protocol):
-    """A function by `jax.jit`, which counts what was compiled of it."""
-
-    def _cache_size(self) -> int: ...
 
 
 def test_compiled_code_is_kept_for_some_sizes_of_worlds_only(

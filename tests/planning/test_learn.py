@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -35,7 +36,9 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_learning_that_was_stopped_goes_on_to_the_same_bits(
     learned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scrl.planning.learn.CHECKPOINT_EVERY_S", -1.0)
+    # By name: `scrl.planning.learn` as an attribute is the function of that name.
+    module = importlib.import_module("scrl.planning.learn")
+    monkeypatch.setattr(module, "CHECKPOINT_EVERY_S", -1.0)
 
     def stop(now: LearningProgress) -> None:
         if now.updates == 200:
