@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from scrl.penalty import Atoms
+from scrl.penalty import Atoms, Penalty
 from scrl.penalty import scrl as drawn
 from scrl.problems import Problem
 from scrl.training.algorithm import Task
@@ -21,7 +21,7 @@ def problem(rules: tuple[str, ...] = (), **settings: object) -> Problem:
     return Problem.create(dataclasses.replace(spec, **settings), rules)
 
 
-def task(of: Problem, penalty: object = None) -> Task:
+def task(of: Problem, penalty: Penalty | None = None) -> Task:
     return Task(
         of.world,
         Atoms.of(of.atoms),
