@@ -11,6 +11,7 @@ from typing import Any
 
 import gymnasium
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -22,7 +23,7 @@ from scrl.rollout import Episode
 from scrl.runs.folder import RunError, RunFolder
 from scrl.training.progress import TrainingProgress
 
-from .small import HORIZON, LOOP, REGIONS, RULES, Walk, make_choices, make_walk
+from .small import HORIZON, LOOP, REGIONS, RULES, Walk, loaded, make_choices, make_walk
 
 pytestmark = pytest.mark.usefixtures("quick_compiling")
 OPTIONS: dict[str, Any] = {"labels": "amounts", "regions": REGIONS, "rules": RULES}
@@ -106,7 +107,7 @@ def test_the_policy_comes_back_and_does_the_same(run: Path) -> None:
     result = scrl.resume(run)  # finished: it is read
     problem = scrl.environment(make_walk, horizon_steps=HORIZON, **OPTIONS)
     for seed in (0, 1):
-        policy = scrl.load_policy(run, seed=seed)
+        policy = loaded(run, seed)
         action = policy(np.array([0.2, 0.0], np.float32))
         assert problem.source.maker(0)().action_space.contains(action)
         again = scrl.evaluate(problem, policy, episodes=30, name="again")
@@ -123,7 +124,7 @@ def test_it_takes_flattened_observations_of_other_spaces(tmp_path: Path) -> None
         return gymnasium.wrappers.TransformObservation(Walk(), lambda seen: {"walk": seen}, space)
 
     result = train(make, tmp_path / "run", seeds=1, settings=LOOP | {"iterations": 1, "settle": 0})
-    policy = scrl.load_policy(result.run)
+    policy = loaded(result.run)
     env = make()
     seen = gymnasium.spaces.flatten(env.observation_space, env.reset(seed=0)[0])
     assert env.action_space.contains(policy(seen))
@@ -209,7 +210,7 @@ def test_other_learners_and_penalties(make: Any, options: dict[str, Any], tmp_pa
     replay = {"memory": 100, "batch": 8, "updates": 4} if "learner" in options else {}
     known = LOOP if not replay else {k: v for k, v in LOOP.items() if k not in NOT_REPLAYED}
     result = train(make, tmp_path / "run", settings={**known, **replay}, seeds=1, **options)
-    action = scrl.load_policy(result.run)(np.zeros(2, np.float32))
+    action = loaded(result.run)(np.zeros(2, np.float32))
     assert make().action_space.contains(action)
 
 
@@ -260,8 +261,8 @@ def test_kappa_moves_by_shares_of_the_present_episodes(
     task = task_outside(problem, config)
     with problem.open(config.loop.worlds) as lanes:
         state = OutsideRounds(config.plan, task, problem.actions, lanes, (0,)).begin()
-    time = np.full((1, 4), steps)
-    ran = Episode(-time, time[..., None].astype(float), time, np.ones((1, 4), bool), None)
+    time = jnp.full((1, 4), float(steps))
+    ran = Episode(-time, time[..., None], time, jnp.ones((1, 4), bool), None)
     policy = policies(config.plan, task, state)
     moved, _ = move_all(config.plan, task, state, policy, ran, True)
     assert moved.kappa[0, 0] == pytest.approx(kappa)
@@ -334,7 +335,7 @@ def test_only_plain_sums_end_with_the_horizon(discount: float, ends: bool) -> No
         rounds = OutsideRounds(config.plan, task, problem.actions, lanes, (0,))
         state = rounds.begin()
         keys = round_keys(config.plan, problem.actions, state.key)
-        rollout = rounds._explore(state, np.zeros((1, 2, 2), np.float32), keys)
+        rollout = rounds._explore(state, jnp.zeros((1, 2, 2)), keys)
     assert rollout.is_truncated[0, -1].all()
     assert (rollout.is_terminated[0, -1] == ends).all()
     assert not rollout.is_terminated[0, :-1].any()
