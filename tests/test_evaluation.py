@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -155,18 +156,20 @@ def test_the_best_policy_of_a_finite_mdp_can_be_evaluated() -> None:
     assert result.steps == pytest.approx(4.0, abs=0.2)
 
 
-def overlapping(**options: float) -> Problem:
+def overlapping(
+    *, start_noise: float = 0.0, strength: float = 0.0, swath: int = 1, discount: float = 1.0
+) -> Problem:
     """Two regions that overlap, their union as a third one, and cells that no region has."""
     first, second = np.zeros((2, 5, 6), bool)
     first[1:4, :3], second[2:, 2:5] = True, True
     regions = from_masks(np.stack([first, second, first | second]), ["one", "other", "either"])
     spec = SweepSpec(
         regions,
-        vehicle=Vehicle(start_noise=options.pop("start_noise", 0.0)),
-        wind=Wind(strength=options.pop("strength", 0.0)),
-        route=SweepRoute(swath=int(options.pop("swath", 1))),
+        vehicle=Vehicle(start_noise=start_noise),
+        wind=Wind(strength=strength),
+        route=SweepRoute(swath=swath),
     )
-    return Problem.create(spec, (), ProblemOptions(name="overlapping", **options))
+    return Problem.create(spec, (), ProblemOptions(name="overlapping", discount=discount))
 
 
 @pytest.mark.parametrize(
@@ -174,8 +177,12 @@ def overlapping(**options: float) -> Problem:
     [{}, {"swath": 2}, {"discount": 0.9}, {"strength": 0.3, "start_noise": 1.0, "discount": 0.9}],
     ids=str,
 )
-def test_what_is_given_out_goes_to_the_union_of_the_regions_or_outside(options) -> None:
+def test_what_is_given_out_goes_to_the_union_of_the_regions_or_outside(
+    options: dict[str, Any],
+) -> None:
     result = scrl.evaluate(overlapping(**options), "constant:1.3")
+    assert result.outside is not None
+    assert result.given_out is not None
     assert result.given_out == pytest.approx(result.density["either"] + result.outside, rel=1e-6)
     assert 0.0 < result.outside < result.given_out
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -17,14 +19,16 @@ from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 
-def problem(shape: tuple[int, int] = (2, 3), **parts: object) -> Problem:
+def problem(
+    shape: tuple[int, int] = (2, 3), **parts: Vehicle | Wind | SweepRoute | Units
+) -> Problem:
     """The left column is `west`; everything is `all`."""
     masks = np.ones((2, *shape), bool)
     masks[0, :, 1:] = False
     where = Georeference(10.0, 50.0, 0.1, 0.2, shape, "geographic")
     vehicle = Vehicle(inertia=0.0, max_speed=2.0, rate=3.0)
-    spec = SweepSpec(from_masks(masks, ["west", "all"], where), **{"vehicle": vehicle, **parts})  # pyright: ignore
-    return Problem.create(spec)
+    spec = SweepSpec(from_masks(masks, ["west", "all"], where), vehicle)
+    return Problem.create(replace(spec, **parts))
 
 
 def test_every_step_has_its_place_speed_and_amounts() -> None:

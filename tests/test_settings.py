@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from scrl.errors import ProblemError
@@ -16,16 +18,28 @@ from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
         (lambda: Vehicle(rate=float("nan")), "rate = nan must be a finite number"),
         (lambda: Vehicle(rate=10**400), "must be a finite number"),
         (lambda: Vehicle(inertia=1.0), "inertia = 1.0 must be at least 0 and below 1"),
-        (lambda: Vehicle(crawl="slow"), "crawl = 'slow' must be a finite number"),
+        (
+            lambda: Vehicle(crawl="slow"),  # pyright: ignore[reportArgumentType]
+            "crawl = 'slow' must be a finite number",
+        ),
         (lambda: Vehicle(rate=True), "rate = True must be a finite number"),
         (lambda: Wind(strength=2), "strength = 2 must be at least 0 and at most 1"),
-        (lambda: SweepRoute(swath=1.5), "swath = 1.5 must be a whole number"),
-        (lambda: SweepRoute(direction="row"), "is not one of rows, columns: did you mean 'rows'?"),
+        (
+            lambda: SweepRoute(swath=1.5),  # pyright: ignore[reportArgumentType]
+            "swath = 1.5 must be a whole number",
+        ),
+        (
+            lambda: SweepRoute(direction="row"),  # pyright: ignore[reportArgumentType]
+            "is not one of rows, columns: did you mean 'rows'?",
+        ),
         (lambda: Units(cell=-1.0), "cell = -1.0 must be above 0"),
-        (lambda: Units(unit=5), "unit = 5 must be a text"),
+        (
+            lambda: Units(unit=5),  # pyright: ignore[reportArgumentType]
+            "unit = 5 must be a text",
+        ),
     ],
 )
-def test_values_that_make_no_sense_are_refused(build, message: str) -> None:
+def test_values_that_make_no_sense_are_refused(build: Callable[[], object], message: str) -> None:
     with pytest.raises(ProblemError) as caught:
         build()
     assert message in str(caught.value)

@@ -199,7 +199,7 @@ class Evaluated(Protocol):
 
 def evaluate(
     problem: Problem | Evaluated,
-    policy: Policy | Action | Callable[[Any], Any] | str,
+    policy: Policy | Action | PlacedPolicy | Callable[[Any], Any] | str,
     *,
     episodes: int | None = None,
     seed: int = 0,

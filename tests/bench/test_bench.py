@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,10 +24,16 @@ class Stopped(Exception):  # noqa: N818 (nothing is wrong)
     """What ends a bench in the middle here."""
 
 
-def bench(out: Path, watch: object = None, **options: object) -> dict[str, str]:
+def bench(
+    out: Path,
+    watch: Callable[[BenchProgress], None] | None = None,
+    *,
+    seeds: int = 2,
+    settings: Mapping[str, Any] = TINY,
+    is_quick: bool = False,
+) -> dict[str, str]:
     """The written tables."""
-    given = {"seeds": 2, "settings": TINY, **options}
-    run_bench(TABLE, CELLS, out, watch=watch, **given)
+    run_bench(TABLE, CELLS, out, watch=watch, seeds=seeds, settings=settings, is_quick=is_quick)
     return {name: (out / name).read_text() for name in WRITTEN}
 
 
@@ -69,7 +77,7 @@ def test_a_quick_bench_says_so_in_its_files(whole: tuple[Path, dict[str, str]]) 
 
 @pytest.mark.parametrize("options", [{"seeds": 3}, {"settings": TINY | {"width": 5}}])
 def test_runs_with_other_seeds_or_settings_are_not_taken_for_these(
-    whole: tuple[Path, dict[str, str]], options: dict[str, object]
+    whole: tuple[Path, dict[str, str]], options: dict[str, Any]
 ) -> None:
     with pytest.raises(ScrlError, match="holds a run with other seeds or settings"):
         bench(whole[0], **options)

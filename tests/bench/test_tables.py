@@ -60,16 +60,18 @@ def test_a_sweep_gives_every_combination_a_run_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("problems", "methods", "message"),
     [
-        ({"problems": ["agri-multi"]}, "table1 has no task 'agri-multi'"),
-        ({"problems": ["agri-jiont"]}, "did you mean 'agri-joint'"),
-        ({"methods": ["slcr"]}, "unknown method 'slcr'"),
+        (["agri-multi"], None, "table1 has no task 'agri-multi'"),
+        (["agri-jiont"], None, "did you mean 'agri-joint'"),
+        (None, ["slcr"], "unknown method 'slcr'"),
     ],
 )
-def test_what_is_not_there_is_named(options: dict[str, list[str]], message: str) -> None:
+def test_what_is_not_there_is_named(
+    problems: list[str] | None, methods: list[str] | None, message: str
+) -> None:
     with pytest.raises(ScrlError, match=message):
-        cells_of(TABLES["table1"], **options)
+        cells_of(TABLES["table1"], problems=problems, methods=methods)
 
 
 def test_an_unknown_table_is_named() -> None:

@@ -9,11 +9,15 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+
+import scrl
+from scrl.environments.policy import EnvironmentPolicy
 
 GOAL = 3.0
 HORIZON = 8
@@ -155,3 +159,10 @@ LOOP: dict[str, Any] = {
     "worlds": 2, "rollout_steps": HORIZON, "iterations": 3, "settle": 2, "episodes": 4,
     "settle_episodes": 4, "width": 8, "depth": 1, "epochs": 1, "minibatches": 2,
 }  # fmt: skip
+
+
+def loaded(run: Path, seed: int | None = None) -> EnvironmentPolicy:
+    """The policy of a run in an environment."""
+    policy = scrl.load_policy(run, seed)
+    assert isinstance(policy, EnvironmentPolicy)
+    return policy

@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 
 import scrl
 from scrl.environments import EnvironmentFault
@@ -115,7 +116,7 @@ def test_an_environment_that_never_ends_needs_a_horizon() -> None:
 
 def test_one_that_goes_on_after_its_horizon_is_caught() -> None:
     class Endless(Walk):
-        spec = gymnasium.envs.registration.EnvSpec("Endless-v0", max_episode_steps=5)
+        spec = EnvSpec("Endless-v0", max_episode_steps=5)
 
     vector = gymnasium.vector.SyncVectorEnv([Endless])
     made = problem(vector, horizon_steps=None)

@@ -20,7 +20,7 @@ from scrl.environments import EnvironmentPolicy
 from scrl.environments.encoder import EnvironmentEncoder, RunningMoments
 from scrl.environments.spaces import Actions
 from scrl.errors import PolicyError
-from scrl.export import FORMATS, ExportError, PolicyFormat, export, find_format
+from scrl.export import POLICY_FORMATS, ROUTE_FORMATS, ExportError, export
 from scrl.export.policies import PortableEnvironmentPolicy
 from scrl.learners import LEARNERS, TrainedPolicy
 from scrl.learners.actions import ActionKind, Continuous, Discrete
@@ -29,7 +29,7 @@ from scrl.problems import ProblemOptions
 from scrl.rules import RuleSet
 from scrl.runs.folder import EnvironmentRecord, RunFolder
 
-from .small import HORIZON, LOOP, REGIONS, RULES, make_walk
+from .small import HORIZON, LOOP, REGIONS, RULES, loaded, make_walk
 
 pytestmark = pytest.mark.usefixtures("quick_compiling")
 STATES, FEATURES = 1_000, 4
@@ -92,9 +92,10 @@ def test_onnx_agrees_on_a_thousand_observations(
     name: str, actions: Actions, sees_prices: bool
 ) -> None:
     policy, rows = lively(name, actions, sees_prices=sees_prices), some_rows()
-    model, described = find_format("onnx").write(policy)  # type: ignore[arg-type,call-arg]
+    model, described = POLICY_FORMATS["onnx"].write(policy)
     (found,) = onnxruntime.InferenceSession(model).run(["action"], {"observation": rows})
     expected = original(policy, rows)
+    assert isinstance(found, np.ndarray)
     assert found.shape == expected.shape
     assert np.abs(found - expected).max() <= LARGEST_DIFFERENCE
     about = json.loads(described)
@@ -107,7 +108,7 @@ def test_onnx_agrees_on_a_thousand_observations(
 @pytest.mark.parametrize("actions", [PLANE, CHOICES])
 def test_stablehlo_agrees_without_this_package(actions: Actions, tmp_path: Path) -> None:
     policy, rows = lively("ppo", actions, sees_prices=True), some_rows()
-    data, _ = find_format("stablehlo").write(policy)  # type: ignore[arg-type,call-arg]
+    data, _ = POLICY_FORMATS["stablehlo"].write(policy)
     (tmp_path / "policy.stablehlo").write_bytes(data)
     np.save(tmp_path / "rows.npy", rows)
     code = (
@@ -140,7 +141,7 @@ def test_a_run_is_exported_as_the_policy_that_is_loaded(run: Path, tmp_path: Pat
         assert (written.coordinates, written.warnings) == (None, ())
         session = onnxruntime.InferenceSession(tmp_path / "policy.onnx")
         (found,) = session.run(["action"], {"observation": rows})
-        assert found == pytest.approx(scrl.load_policy(run, seed).on_rows(rows), abs=1e-6)
+        assert found == pytest.approx(loaded(run, seed).on_rows(rows), abs=1e-6)
         told = next(each for each in scrl.resume(run).seeds if each.seed == seed)
         assert opened.received(seed) == (told.evaluation.density, told.evaluation.steps)
     assert open_run(run).seed_result().seed == scrl.resume(run).best.seed
@@ -148,9 +149,8 @@ def test_a_run_is_exported_as_the_policy_that_is_loaded(run: Path, tmp_path: Pat
 
 def test_routes_are_refused_and_nothing_is_written(run: Path, tmp_path: Path) -> None:
     opened = open_run(run)
-    routes = [name for name, each in FORMATS.items() if not isinstance(each, PolicyFormat)]
-    assert len(routes) == 5
-    for name in routes:
+    assert len(ROUTE_FORMATS) == 5
+    for name in ROUTE_FORMATS:
         with pytest.raises(
             ExportError, match=rf"'{name}' writes a route .* \(make_walk\)\. Its po"
         ):

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 import scrl
 from scrl.cli.app import app
@@ -92,7 +91,9 @@ def test_every_label_has_its_own_unit(run: Path, tmp_path: Path) -> None:
     [story] = stories_of(read_runs([path]))
     assert [(each.name, each.unit) for each in story.bars] == list(units.items())
     page = page_of(path).text
-    best = read_runs([path])[0].result.best.evaluation  # type: ignore[union-attr]
+    result = read_runs([path])[0].result
+    assert result is not None
+    best = result.best.evaluation
     assert f"west received {amount(best.density['west'])} trips" in page
     assert f"{amount(best.density['east'])} kilometres" in page
     assert "metres" not in page.replace("kilometres", "")
@@ -115,7 +116,11 @@ def test_units_are_given_for_all_or_for_each_label() -> None:
     with pytest.raises(ScrlError, match="unit: unknown region 'eats': did you mean 'east'"):
         scrl.environment(make_walk, unit={"eats": "km"}, **known)
     with pytest.raises(ScrlError, match="must be a text, or a mapping from regions to texts"):
-        scrl.environment(make_walk, unit={"east": 3}, **known)
+        scrl.environment(
+            make_walk,
+            unit={"east": 3},  # pyright: ignore[reportArgumentType]
+            **known,
+        )
 
 
 def test_the_table_of_seeds_has_gaps_only_where_there_are_some(run: Path, tmp_path: Path) -> None:
@@ -129,7 +134,9 @@ def test_the_table_of_seeds_has_gaps_only_where_there_are_some(run: Path, tmp_pa
 def test_the_call_on_the_page_trains_the_same_again(run: Path, tmp_path: Path) -> None:
     """As a user would: labels are put in, and where it shall go; nothing else."""
     [view] = read_runs([run])
-    call = train_call(RunFolder.open(run).environment(), view.folder.record)  # type: ignore[arg-type]
+    environment = RunFolder.open(run).environment()
+    assert environment is not None
+    call = train_call(environment, view.folder.record)
     assert call in page_of(run).text
     typed = call.replace("labels=...", f"out={str(tmp_path / 'run')!r}, labels='amounts'")
     exec(typed, {"scrl": scrl, "make_walk": make_walk})  # noqa: S102

@@ -16,9 +16,12 @@ from scrl.environments import EnvironmentFault
 from scrl.environments.rollout import run_at_random
 from scrl.environments.spaces import Actions
 
-from .small import LOOP
+from .small import LOOP, loaded
 
 PAIR = Box(-1.0, 1.0, (2,))
+
+BOOL: Any = np.bool_
+"""`Box` takes this type, although its annotations leave it out."""
 
 
 class Mission(spaces.Space[str]):
@@ -68,7 +71,7 @@ SEEN = [
     (Box(-np.inf, np.inf, (1,), np.float16), np.array([3.0], np.float16), [3]),
     (Box(0, 255, (1, 2, 1), np.uint8), np.array([[[7], [255]]], np.uint8), [7, 255]),
     (Box(-np.inf, np.inf, (2,), np.int64), np.array([-5, 2**40]), [-5, 2.0**40]),
-    (Box(0, 1, (2,), np.bool_), np.array([True, False]), [1, 0]),
+    (Box(0, 1, (2,), BOOL), np.array([True, False]), [1, 0]),
     (Box(-1.0, 1.0, ()), np.array(0.5, np.float32), [0.5]),
     (Discrete(3), 1, [0, 1, 0]),
     (Discrete(3, start=-1), 1, [0, 0, 1]),
@@ -122,7 +125,7 @@ def test_observations_of_no_fixed_size_are_refused(space: Any, parts: tuple[str,
         (Box(-1.0, 1.0, ()), (-1.0, 1.0)),
         (Box(0, 2, (1,), np.int32), ([0], [2])),
         (Box(0, 255, (1,), np.uint8), ([0], [255])),
-        (Box(0, 1, (1,), np.bool_), ([False], [True])),
+        (Box(0, 1, (1,), BOOL), ([False], [True])),
     ],
 )
 def test_actions_of_every_box_reach_its_bounds(space: Any, ends: Any) -> None:
@@ -149,7 +152,10 @@ def test_whole_numbers_are_taken_about_equally_often() -> None:
         (Box(-3e38, 3e38, (1,)), "have no bounds to learn between: give them some with gymnasium"),
         (Box(0.0, 1.0, (0,)), "hold no number to be chosen"),
         (MultiBinary(3), "actions from MultiBinary(3) cannot be learned, only those from Box and"),
-        (MultiDiscrete([[2, 3], [3, 2]]), "actions from MultiDiscrete([[2 3] [3 2]]) cannot be"),
+        (
+            MultiDiscrete(np.array([[2, 3], [3, 2]])),
+            "actions from MultiDiscrete([[2 3] [3 2]]) cannot be",
+        ),
         (spaces.Text(5, charset="ab"), "actions from Text(1, 5, charset="),
         (spaces.Dict(a=PAIR), "wrap the environment in gymnasium.wrappers.TransformAction, with"),
         (spaces.Tuple((PAIR,)), "actions from Tuple(Box(-1.0, 1.0, (2,), float32)) cannot be"),
@@ -187,5 +193,5 @@ def test_parts_of_many_kinds_and_an_action_of_no_dimension_are_trained(tmp_path:
     budget = LOOP | {"iterations": 1, "settle": 1, "minibatches": 1}
     result = scrl.train(made, settings=budget, out=tmp_path / "run")
     assert result.seeds[0].evaluation.density == {"S1": 4.0}
-    action = scrl.load_policy(tmp_path / "run")(spaces.flatten(space, space.sample()))
+    action = loaded(tmp_path / "run")(spaces.flatten(space, space.sample()))
     assert made.source.maker(0)().action_space.contains(action)

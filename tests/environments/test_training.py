@@ -32,7 +32,7 @@ from scrl.training.algorithm import (
 )
 from scrl.training.progress import TrainingProgress
 
-from .small import HORIZON, LOOP, REGIONS, RULES, Walk, make_choices, make_walk
+from .small import HORIZON, LOOP, REGIONS, RULES, Walk, loaded, make_choices, make_walk
 
 pytestmark = pytest.mark.usefixtures("quick_compiling")
 OPTIONS: dict[str, Any] = {"labels": "amounts", "regions": REGIONS, "rules": RULES}
@@ -116,7 +116,7 @@ def test_the_policy_comes_back_and_does_the_same(run: Path) -> None:
     result = scrl.resume(run)  # finished: it is read
     problem = scrl.environment(make_walk, horizon_steps=HORIZON, **OPTIONS)
     for seed in (0, 1):
-        policy = scrl.load_policy(run, seed=seed)
+        policy = loaded(run, seed)
         action = policy(np.array([0.2, 0.0], np.float32))
         assert problem.source.maker(0)().action_space.contains(action)
         again = scrl.evaluate(problem, policy, episodes=30, name="again")
@@ -133,7 +133,7 @@ def test_it_takes_flattened_observations_of_other_spaces(tmp_path: Path) -> None
         return gymnasium.wrappers.TransformObservation(Walk(), lambda seen: {"walk": seen}, space)
 
     result = train(make, tmp_path / "run", seeds=1, settings=LOOP | {"iterations": 1, "settle": 0})
-    policy = scrl.load_policy(result.run)
+    policy = loaded(result.run)
     env = make()
     seen = gymnasium.spaces.flatten(env.observation_space, env.reset(seed=0)[0])
     assert env.action_space.contains(policy(seen))
@@ -221,7 +221,7 @@ def test_other_learners_and_penalties(make: Any, options: dict[str, Any], tmp_pa
     replay = {"memory": 100, "batch": 8, "updates": 4} if "learner" in options else {}
     known = LOOP if not replay else {k: v for k, v in LOOP.items() if k not in NOT_REPLAYED}
     result = train(make, tmp_path / "run", settings={**known, **replay}, seeds=1, **options)
-    action = scrl.load_policy(result.run)(np.zeros(2, np.float32))
+    action = loaded(result.run)(np.zeros(2, np.float32))
     assert make().action_space.contains(action)
 
 

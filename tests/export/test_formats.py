@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyogrio
+import pyogrio.raw
 import pytest
 import shapely
 
-from scrl.export import ExportError, ExportOptions, find_format, segments
+from scrl.export import ROUTE_FORMATS, ExportError, ExportOptions, find_format, segments
 from scrl.export.tables import OUTSIDE, TOTAL
 from scrl.policies import fixed_policy
 from scrl.problems import Problem, load
@@ -25,7 +25,7 @@ from .conftest import ON_EARTH, write_problem
 
 
 def written(route: Route, format_name: str, path: Path, **options: float) -> Path:
-    path.write_bytes(find_format(format_name).write(route, ExportOptions(**options)))
+    path.write_bytes(ROUTE_FORMATS[format_name].write(route, ExportOptions(**options)))
     return path
 
 
@@ -85,13 +85,13 @@ def test_a_map_that_is_not_on_earth_has_the_best_coordinates_there_are(
 ) -> None:
     problem = load(write_problem(tmp_path, world))
     route = drive(problem, fixed_policy("full-speed", problem))
-    document = json.loads(find_format("geojson").write(route, ExportOptions()))
+    document = json.loads(ROUTE_FORMATS["geojson"].write(route, ExportOptions()))
     assert document["coordinates_are"].startswith(sentence)
     assert document["features"][-1]["geometry"]["coordinates"][-1] == pytest.approx(last)
     assert document["features"][0]["properties"]["speed_m_s"] is None
     for name in ("kml", "plan"):
         with pytest.raises(ExportError, match=r"needs degrees .* extent = \[west, south, east"):
-            find_format(name).write(route, ExportOptions())
+            ROUTE_FORMATS[name].write(route, ExportOptions())
 
 
 def test_kml_is_read_by_gdal_with_its_amounts(route: Route, tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_what_falls_outside_all_regions_is_in_the_books(strip: SweepSpec) -> Non
     problem = Problem.create(strip)
     route = drive(problem, fixed_policy("full-speed", problem))
     assert route.outside.tolist() == [0.0, 0.0, 2.25, 0.0, 0.0, 0.0]
-    lines = find_format("regions").write(route, ExportOptions()).decode().splitlines()
+    lines = ROUTE_FORMATS["regions"].write(route, ExportOptions()).decode().splitlines()
     assert lines == [
         "region,cells,received,unit,steps,share,warnings",
         "S1,4,4.5,units,2,0.4,",
@@ -171,7 +171,7 @@ def test_a_map_without_scales_leaves_its_columns_empty(tmp_path: Path) -> None:
     problem = load(write_problem(tmp_path))
     route = drive(problem, fixed_policy("full-speed", problem))
     rows = list(
-        csv.DictReader(io.StringIO(find_format("csv").write(route, ExportOptions()).decode()))
+        csv.DictReader(io.StringIO(ROUTE_FORMATS["csv"].write(route, ExportOptions()).decode()))
     )
     assert {row["seconds"] for row in rows} == {row["speed_m_s"] for row in rows} == {""}
     assert [*rows[0]][5:7] == ["x", "y"]
@@ -190,7 +190,7 @@ def test_a_plan_needs_both_scales(tmp_path: Path) -> None:
     problem = load(write_problem(tmp_path, ON_EARTH))
     route = drive(problem, fixed_policy("full-speed", problem))
     with pytest.raises(ExportError) as caught:
-        find_format("plan").write(route, ExportOptions())
+        ROUTE_FORMATS["plan"].write(route, ExportOptions())
     # The length of a cell follows from the degrees.
     assert str(caught.value) == (
         "a flight plan needs speeds in metres per second: write step = 1.0  # seconds in [world] "

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from scrl.export import ExportOptions, find_format, segments
+from scrl.export import ROUTE_FORMATS, ExportOptions, segments
 from scrl.route import Route
 
 WAYPOINT, RETURN, TAKEOFF, SPEED = 16, 20, 22, 178
@@ -42,7 +42,7 @@ open(sys.argv[2], "w").write(json.dumps([items, fence]))
 @pytest.fixture(scope="module")
 def plan(route: Route, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("plan") / "route.plan"
-    path.write_bytes(find_format("plan").write(route, ExportOptions(altitude=25.0)))
+    path.write_bytes(ROUTE_FORMATS["plan"].write(route, ExportOptions(altitude=25.0)))
     return path
 
 
@@ -59,7 +59,7 @@ def read_with_mavsdk(plan: Path, out: Path) -> tuple[list[Any], list[Any]]:
 
 def test_mavsdk_reads_the_geofence(farm_route: Route, tmp_path: Path) -> None:
     plan = tmp_path / "route.plan"
-    plan.write_bytes(find_format("plan").write(farm_route, ExportOptions(), ["mind the pond"]))
+    plan.write_bytes(ROUTE_FORMATS["plan"].write(farm_route, ExportOptions(), ["mind the pond"]))
     document = json.loads(plan.read_text())
     assert document["warnings"] == ["mind the pond"]
     polygons = [each["polygon"] for each in document["geoFence"]["polygons"]]
@@ -114,7 +114,7 @@ def test_a_crawl_is_not_a_halt(route: Route) -> None:
     spec = route.problem.world_spec
     slow = replace(spec, units=replace(spec.units, cell=0.001))
     crawling = replace(route, problem=replace(route.problem, world_spec=slow))
-    document = json.loads(find_format("plan").write(crawling, ExportOptions()))
+    document = json.loads(ROUTE_FORMATS["plan"].write(crawling, ExportOptions()))
     items = document["mission"]["items"]
     speeds = [item["params"][1] for item in items if item["command"] == SPEED]
     expected = [3.0 if each.is_transit else each.speed for each in segments(crawling)]

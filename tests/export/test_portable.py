@@ -15,7 +15,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from scrl.export import ExportError, find_format
+from scrl.export import POLICY_FORMATS, ExportError
 from scrl.export.policies import PortableSweepPolicy, throttle_function
 from scrl.learners import LEARNERS, TrainedPolicy
 from scrl.learners.encoders import SweepEncoder
@@ -84,7 +84,7 @@ def test_onnx_agrees_on_a_thousand_states(
 ) -> None:
     world = problem if world_name == "islands" else load(world_name)
     policy, states = lively_policy(name, world, sees_prices=sees_prices), some_states(world)
-    model, _ = find_format("onnx").write(PortableSweepPolicy.of(world, policy))
+    model, _ = POLICY_FORMATS["onnx"].write(PortableSweepPolicy.of(world, policy))
     (found,) = onnxruntime.InferenceSession(model).run(["throttle"], states._asdict())
     assert np.abs(found - original(world, policy, states)).max() <= LARGEST_DIFFERENCE
 
@@ -93,7 +93,7 @@ def test_stablehlo_agrees_on_a_thousand_states_without_this_package(
     problem: Problem, tmp_path: Path
 ) -> None:
     policy, states = lively_policy("ppo", problem, sees_prices=True), some_states(problem)
-    data, _ = find_format("stablehlo").write(PortableSweepPolicy.of(problem, policy))
+    data, _ = POLICY_FORMATS["stablehlo"].write(PortableSweepPolicy.of(problem, policy))
     (tmp_path / "policy.stablehlo").write_bytes(data)
     np.savez(tmp_path / "states.npz", **states._asdict())
     code = (
@@ -118,7 +118,8 @@ def test_the_original_is_what_an_episode_asks(problem: Problem) -> None:
     policy, states = lively_policy("ppo", problem, sees_prices=True), some_states(problem)
     whole = original(problem, policy, states)
     for index in range(5):
-        state = SweepState(*(jnp.asarray(part[index]) for part in states), jnp.asarray(7))
+        cell, offset, speed, gust = (jnp.asarray(part[index]) for part in states)
+        state = SweepState(cell, offset, speed, gust, step=jnp.asarray(7))
         alone = policy(problem.world.observe(state), key=jax.random.key(9))
         assert float(alone) == pytest.approx(float(whole[index]), abs=1e-6)
 
@@ -126,7 +127,7 @@ def test_the_original_is_what_an_episode_asks(problem: Problem) -> None:
 @pytest.mark.parametrize("name", ["onnx", "stablehlo"])
 def test_the_description_says_how_to_use_the_file(name: str, problem: Problem) -> None:
     policy = lively_policy("ppo", problem, sees_prices=True)
-    described = json.loads(find_format(name).write(PortableSweepPolicy.of(problem, policy))[1])
+    described = json.loads(POLICY_FORMATS[name].write(PortableSweepPolicy.of(problem, policy))[1])
     assert list(described["inputs"]) == ["cell", "offset", "speed", "gust"]
     assert list(described["outputs"]) == ["throttle"]
     assert (described["metres_per_cell"], described["seconds_per_step"]) == (70.0, 10.0)
@@ -158,4 +159,4 @@ def test_a_missing_package_is_named(
     monkeypatch.setitem(sys.modules, package, None)
     policy = PortableSweepPolicy.of(problem, lively_policy("ppo", problem, sees_prices=True))
     with pytest.raises(ExportError, match=rf"need the package {package}: pip install 'scrl\[exp"):
-        find_format(name).write(policy)
+        POLICY_FORMATS[name].write(policy)

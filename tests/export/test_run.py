@@ -95,6 +95,7 @@ def test_without_out_the_file_goes_into_the_run_folder(run: Path, tmp_path: Path
     session = onnxruntime.InferenceSession(copied / "policy.onnx")
     state = {name: np.zeros(1, np.float32) for name in ("offset", "speed", "gust")}
     (throttle,) = session.run(None, {"cell": np.zeros(1, np.int32), **state})
+    assert isinstance(throttle, np.ndarray)
     assert throttle.tolist() == pytest.approx([open_run(run).route().throttle[0]], abs=1e-6)
 
 

@@ -18,9 +18,10 @@ from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
 
 
-def drive_over(labels: list[list[int]], *throttles: float, **settings: int) -> Route:
+def drive_over(labels: list[list[int]], *throttles: float, horizon_steps: int = 5000) -> Route:
     vehicle = Vehicle(inertia=0.0, max_speed=2.0, rate=3.0)
-    spec = SweepSpec(from_labels(np.array(labels)), vehicle, route=RouteSettings(**settings))
+    route = RouteSettings(horizon_steps=horizon_steps)
+    spec = SweepSpec(from_labels(np.array(labels)), vehicle, route=route)
     return drive(Problem.create(spec), Schedule(jnp.array(throttles)))
 
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyogrio
+import pyogrio.raw
 import pytest
 import shapely
 from rich.console import Console
 
 from scrl.cli.evaluate import print_evaluation
 from scrl.evaluation import evaluate
-from scrl.export import FORMATS, ExportOptions, RouteFormat, export, find_format
+from scrl.export import ROUTE_FORMATS, ExportOptions, export
 from scrl.policies import fixed_policy
 from scrl.problems import Problem
 from scrl.report.page.plan import _plan
@@ -37,7 +37,7 @@ TOP_SPEED = 3.0 * 11.1 / 4.0
 
 
 def features(route: Route) -> list[dict[str, Any]]:
-    return json.loads(find_format("geojson").write(route, ExportOptions()))["features"]
+    return json.loads(ROUTE_FORMATS["geojson"].write(route, ExportOptions()))["features"]
 
 
 def metres(feature: dict[str, Any]) -> float:
@@ -46,7 +46,7 @@ def metres(feature: dict[str, Any]) -> float:
 
 
 def rows_of(route: Route, format_name: str) -> list[dict[str, str]]:
-    text = find_format(format_name).write(route, ExportOptions()).decode()
+    text = ROUTE_FORMATS[format_name].write(route, ExportOptions()).decode()
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
@@ -76,7 +76,7 @@ def test_the_sums_of_a_file_are_the_totals_of_the_route(farm_route: Route) -> No
     for name, total in farm_route.totals.items():
         received = sum(each["received"].get(name, 0.0) for each in found)
         assert received == pytest.approx(total)
-    document = json.loads(find_format("geojson").write(farm_route, ExportOptions()))
+    document = json.loads(ROUTE_FORMATS["geojson"].write(farm_route, ExportOptions()))
     assert document["driving_seconds"] == pytest.approx(sum(each["seconds"] for each in found))
     transits = sum(each["length_m"] for each in found if each["transit"])
     assert document["transit_m"] == pytest.approx(transits)
@@ -84,7 +84,7 @@ def test_the_sums_of_a_file_are_the_totals_of_the_route(farm_route: Route) -> No
 
 def test_steps_in_csv_are_split_where_they_jump(farm_route: Route) -> None:
     rows = rows_of(farm_route, "csv")
-    document = json.loads(find_format("geojson").write(farm_route, ExportOptions()))
+    document = json.loads(ROUTE_FORMATS["geojson"].write(farm_route, ExportOptions()))
     assert float(rows[-1]["seconds"]) == pytest.approx(document["driving_seconds"])
     assert sum(float(row["amount"]) for row in rows) == pytest.approx(farm_route.amount.sum())
     for name, total in farm_route.totals.items():
@@ -104,10 +104,10 @@ def test_steps_in_csv_are_split_where_they_jump(farm_route: Route) -> None:
 
 def test_kml_says_the_same(farm_route: Route, tmp_path: Path) -> None:
     path = tmp_path / "route.kml"
-    path.write_bytes(find_format("kml").write(farm_route, ExportOptions()))
+    path.write_bytes(ROUTE_FORMATS["kml"].write(farm_route, ExportOptions()))
     meta, _, _, columns = pyogrio.raw.read(path, layer="route")
     found = dict(zip(meta["fields"], columns, strict=True))
-    document = json.loads(find_format("geojson").write(farm_route, ExportOptions()))
+    document = json.loads(ROUTE_FORMATS["geojson"].write(farm_route, ExportOptions()))
     assert np.sum(found["seconds"].astype(float)) == pytest.approx(document["driving_seconds"])
     is_transit = found["transit"] == "true"
     lengths = found["length_m"].astype(float)
@@ -135,7 +135,7 @@ def test_the_plan_has_a_geofence_around_the_forbidden_shapes(
     farm_route: Route, tmp_path: Path
 ) -> None:
     """Polygons as QGroundControl documents them: latitude first, not closed, no holes."""
-    plan = json.loads(find_format("plan").write(farm_route, ExportOptions()))
+    plan = json.loads(ROUTE_FORMATS["plan"].write(farm_route, ExportOptions()))
     fence = plan["geoFence"]
     assert (fence["version"], fence["circles"]) == (2, [])
     polygons = []
@@ -163,14 +163,11 @@ def test_a_ring_of_forbidden_cells_is_fenced_without_its_middle() -> None:
     spec = SweepSpec(regions, units=Units(cell=11.1, step=1.0))
     problem = Problem.create(spec)
     route = drive(problem, fixed_policy("full-speed", problem))
-    fence = json.loads(find_format("plan").write(route, ExportOptions()))["geoFence"]["polygons"]
+    fence = json.loads(ROUTE_FORMATS["plan"].write(route, ExportOptions()))["geoFence"]["polygons"]
     area = shapely.union_all([shapely.Polygon([(x, y) for y, x in e["polygon"]]) for e in fence])
     # A ring of 5 x 5 cells without a rim of 0.05, and its hole with that rim.
     assert area.area == pytest.approx((4.9**2 - 1.1**2) * 1e-8, rel=1e-3)
     assert not area.contains(shapely.Point(4.5e-4, 3.5e-4))
-
-
-ROUTE_FORMATS = [name for name, each in FORMATS.items() if isinstance(each, RouteFormat)]
 
 
 @pytest.mark.parametrize("name", ROUTE_FORMATS)
@@ -187,8 +184,8 @@ def test_broken_rules_are_said_aloud_and_in_every_file(
 def test_numbers_in_files_are_round(farm_route: Route, tmp_path: Path) -> None:
     """A rate of 2.1 litres adds up to numbers such as 306.5999999999997."""
     assert any(len(repr(each)) > 15 for each in farm_route.totals.values())
-    for name in ROUTE_FORMATS:
-        text = find_format(name).write(farm_route, ExportOptions()).decode()
+    for known in ROUTE_FORMATS.values():
+        text = known.write(farm_route, ExportOptions()).decode()
         assert not re.findall(r"\d\.\d{11,}", text)
 
 
@@ -213,7 +210,7 @@ def test_kml_columns_of_all_regions_are_told_apart_by_gdal(tmp_path: Path) -> No
     problem = Problem.create(SweepSpec(regions))
     route = drive(problem, fixed_policy("constant:1", problem))
     path = tmp_path / "route.kml"
-    path.write_bytes(find_format("kml").write(route, ExportOptions()))
+    path.write_bytes(ROUTE_FORMATS["kml"].write(route, ExportOptions()))
     meta, _, _, columns = pyogrio.raw.read(path, layer="route")
     received = [
         sum(float(each or 0) for each in values)
@@ -230,7 +227,7 @@ def test_the_time_that_is_shown_includes_transits(farm_route: Route) -> None:
     minutes, rest = divmod(round(seconds), 60)
     assert f"{minutes}:{rest:02} min), of which " in farm_route.duration
     assert farm_route.duration == problem.units.duration(steps, problem.transit_steps)
-    shown = Console(file=io.StringIO(), width=200)
-    print_evaluation(problem, evaluate(problem, "full-speed"), shown)
-    assert "in transit; " in shown.file.getvalue()
+    shown = io.StringIO()
+    print_evaluation(problem, evaluate(problem, "full-speed"), Console(file=shown, width=200))
+    assert "in transit; " in shown.getvalue()
     assert farm_route.duration in _plan("farm", 0, farm_route, "").about_route

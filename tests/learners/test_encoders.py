@@ -22,8 +22,9 @@ PRICE = jnp.array([0.5, -1.0])
 SCALARS = [0.35, 0.5, 0.0, 0.0, 1 / 3]
 """Progress 3.5 of 10 cells, half of the top speed, no gust, the only row, column 3 of 0..9."""
 
-PENALTIES: dict[str, Penalty] = {name: make() for name, make in PENALTIES.items()} | {
-    "sharp scrl": scrl(2.0)
+EACH_PENALTY: dict[str, Penalty] = {
+    **{name: make() for name, make in PENALTIES.items()},
+    "sharp scrl": scrl(2.0),
 }
 
 
@@ -86,10 +87,10 @@ def test_the_critic_predicts_one_number_or_one_more_than_there_are_regions() -> 
 
 
 @pytest.mark.parametrize("sees_prices", [True, False])
-@pytest.mark.parametrize("name", PENALTIES)
+@pytest.mark.parametrize("name", EACH_PENALTY)
 def test_the_channels_add_up_to_the_punished_reward(name: str, sees_prices: bool) -> None:
     """For every single draw, not only on average: r - sigma of the atom that was drawn."""
-    paid_by, looking = pricing(PENALTIES[name]), encoder(sees_prices=sees_prices)
+    paid_by, looking = pricing(EACH_PENALTY[name]), encoder(sees_prices=sees_prices)
     kappa, reward = jnp.array([1.0, 2.0, 0.5, 3.0]), jnp.asarray(-0.7)
     price = paid_by.price(kappa)
     uniform = paid_by.uniform((50,), key=jax.random.key(0))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scrl.learners.networks import Blocks, Mlp, ValueNet, orthogonal, outside
+from scrl.learners.networks import Blocks, Linear, Mlp, ValueNet, orthogonal, outside
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,7 @@ def test_a_value_net_starts_bent_and_learns_its_straight_part() -> None:
     network = ValueNet(6, (16,), 3, key=jax.random.key(0))
     seen = jnp.arange(6.0)
     assert network(seen).shape == (3,)
+    assert isinstance(network.straight, Linear)
     assert np.all(np.asarray(network.straight.weight) == 0.0)
     assert network.straight.weight.shape == (3, 6)
     assert np.array_equal(network(seen), network.bent(seen))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from scrl.training.devices import SweepTask, begin_sweep, measure, sweep_driver
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
+from scrl.worlds.sweep.world import SweepWorld
 
 SEEDS = (0, 1, 2)
 
@@ -61,7 +62,7 @@ def fixed_price() -> Penalty:
 
 
 def probe(
-    problem: Problem, learner: str, penalty: Penalty, discount: float = 1.0, **settings: object
+    problem: Problem, learner: str, penalty: Penalty, discount: float = 1.0, **settings: Any
 ) -> Probe:
     """Eight worlds of 64 steps a round, networks of width 16."""
     small = {"worlds": 8, "rollout_steps": 64, "width": 16, "first_mean": 0.9, "discount": discount}
@@ -78,7 +79,7 @@ REPLAYED = {
     "memory": 4096, "batch": 64, "updates": 64, "learning_rate": 3e-3, "target_rate": 0.03,
     "iterations": 40, "sees_prices": False, "wobble": 0.0,
 }  # fmt: skip
-LEARNED: dict[str, dict[str, object]] = {
+LEARNED: dict[str, dict[str, Any]] = {
     "ppo": {"iterations": 45},
     "ddpg": REPLAYED,
     "sac": REPLAYED,
@@ -124,9 +125,11 @@ def test_a_discount_is_learned_as_well_as_the_best_constant_throttle() -> None:
         corridor(20), "ppo", fixed_price(), 0.9, first_mean=0.3, iterations=40, sees_prices=False
     )
 
-    def worth(metrics: object) -> np.ndarray:
-        rate = trained.task.world.numbers.rate
-        return np.asarray(metrics.return_ + price * metrics.density[..., 0] / rate)
+    world = trained.task.world
+    assert isinstance(world, SweepWorld)
+
+    def worth(metrics: Metrics | Measurement) -> np.ndarray:
+        return np.asarray(metrics.return_ + price * metrics.density[..., 0] / world.numbers.rate)
 
     throttles = jnp.linspace(0.02, 1.0, 99)
 

@@ -18,6 +18,8 @@ from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.vehicle import Wind
 from scrl.worlds.sweep.world import SweepWorld
 
+from ..compiled import CompiledFunction
+
 KEYS = jax.random.split(jax.random.key(0), 3)
 PRICES = np.full((5, PARTS, 2), 0.01) * np.arange(5)[:, None, None]
 
@@ -106,11 +108,13 @@ def test_compiled_code_is_kept_for_some_sizes_of_worlds_only(
     driver: PriceDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drive(driver)
-    compiled = drives._drive_on._cache_size()
+    drive_on = drives._drive_on
+    assert isinstance(drive_on, CompiledFunction)
+    compiled = drive_on._cache_size()
     assert compiled > 0
     PriceDriver(driver.ahead, driver.spec, driver.world)
-    assert drives._drive_on._cache_size() == compiled
+    assert drive_on._cache_size() == compiled
     monkeypatch.setattr(drives, "MOST_SHAPES", 1)
     other = SweepSpec(from_labels(np.array([[1] * 7 + [2] * 7])))
     PriceDriver(driver.ahead, other, SweepWorld.from_spec(other))
-    assert drives._drive_on._cache_size() == 0
+    assert drive_on._cache_size() == 0

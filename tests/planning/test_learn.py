@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -97,7 +99,7 @@ def _leaves(tree: object) -> list[object]:
     ],
 )
 def test_a_damaged_policy_is_one_message(
-    learned: Path, tmp_path: Path, change: object, message: str
+    learned: Path, tmp_path: Path, change: Callable[[dict[str, Any]], object], message: str
 ) -> None:
     card = json.loads((learned / store.CARD).read_text())
     change(card)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from scrl.reference.branches import TooManyBranchesError, best_branch_by_enumeration
@@ -21,7 +22,7 @@ MODEL = LinearModel(
 )
 
 
-def atoms(rows, members) -> BoundedAtoms:
+def atoms(rows: ArrayLike, members: ArrayLike) -> BoundedAtoms:
     """Rows (a, b, bound) for a x + b y <= bound, with unknown ranges: none are needed."""
     table = np.array(rows, float)
     unknown = np.full(len(table), np.inf)
@@ -33,6 +34,8 @@ def test_clauses_by_hand():
     rules = atoms([(1, 0, 4), (0, 1, 5), (1, 1, 9), (0, -1, -8)], [[1, 1, 0, 0], [0, 0, 1, 1]])
     choice = best_branch_by_enumeration(MODEL, rules)
     assert choice.status is Status.OPTIMAL
+    assert choice.branch is not None
+    assert choice.optimum is not None
     assert choice.branch.tolist() == [0, 3]
     assert choice.optimum.return_ == pytest.approx(32)
     assert choice.bound == pytest.approx(32)
@@ -80,9 +83,11 @@ def test_the_mixed_integer_program_agrees(seed):
     assert one.status is other.status
     if one.optimum is None:
         return
+    assert other.optimum is not None
     assert one.optimum.return_ == pytest.approx(other.optimum.return_, rel=1e-6, abs=1e-6)
     for choice in (one, other):
         force = choice.in_force
+        assert choice.optimum is not None
         require(certify(model, coefficients[force], bounds[force], choice.optimum))
         held = coefficients @ choice.optimum.density <= bounds + 1e-7
         assert held[choice.branch].all()

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from scrl.reference import disjunctive
@@ -21,7 +22,7 @@ MODEL = LinearModel(
 )
 
 
-def atoms(rows, members, model=MODEL) -> BoundedAtoms:
+def atoms(rows: ArrayLike, members: ArrayLike, model: LinearModel = MODEL) -> BoundedAtoms:
     """Rows (a, b, bound) for a x + b y <= bound over the box 0..upper."""
     table = np.array(rows, float)
     coefficients = table[:, :2]
@@ -34,9 +35,12 @@ def test_the_cheaper_disjunct_wins():
     # x <= 4: 12 + 20 = 32. y <= 5: 30 + 10 = 40.
     choice = choose_branch(MODEL, atoms([(1, 0, 4), (0, 1, 5)], [[1, 1]]))
     assert choice.status is Status.OPTIMAL
+    assert choice.branch is not None
     assert choice.branch.tolist() == [1]
+    assert choice.optimum is not None
     assert choice.optimum.return_ == pytest.approx(40)
     assert choice.bound == pytest.approx(40)
+    assert choice.in_force is not None
     assert choice.in_force.tolist() == [1]
     assert choice.optimum.of_atom == pytest.approx([2])
 
@@ -46,22 +50,29 @@ def test_clauses_together():
     # With x + y <= 9 and y <= 5: 27. So 32, by atoms 0 and 3.
     rules = atoms([(1, 0, 4), (0, 1, 5), (1, 1, 9), (0, -1, -8)], [[1, 1, 0, 0], [0, 0, 1, 1]])
     choice = choose_branch(MODEL, rules)
+    assert choice.branch is not None
     assert choice.branch.tolist() == [0, 3]
+    assert choice.optimum is not None
     assert choice.optimum.return_ == pytest.approx(32)
 
 
 def test_a_disjunct_that_cannot_hold_is_not_taken():
     # x >= 11 is impossible in the box, so x <= 4 it is.
     choice = choose_branch(MODEL, atoms([(-1, 0, -11), (1, 0, 4)], [[1, 1]]))
+    assert choice.branch is not None
     assert choice.branch.tolist() == [1]
+    assert choice.optimum is not None
     assert choice.optimum.return_ == pytest.approx(32)
 
 
 def test_a_disjunct_that_always_holds_costs_nothing():
     # x <= 10 holds everywhere: nothing is in force.
     choice = choose_branch(MODEL, atoms([(1, 0, 10), (0, 1, 5)], [[1, 1]]))
+    assert choice.branch is not None
     assert choice.branch.tolist() == [0]
+    assert choice.in_force is not None
     assert choice.in_force.tolist() == []
+    assert choice.optimum is not None
     assert choice.optimum.return_ == pytest.approx(50)
 
 
@@ -89,7 +100,9 @@ def test_no_rules_at_all():
         np.zeros((0, 2)), np.zeros(0), np.zeros((0, 0), bool), np.zeros(0), np.zeros(0)
     )
     choice = choose_branch(MODEL, nothing)
+    assert choice.optimum is not None
     assert choice.optimum.return_ == pytest.approx(50)
+    assert choice.branch is not None
     assert choice.branch.tolist() == []
 
 
@@ -112,6 +125,7 @@ def test_a_branch_that_slips_is_cut_off(monkeypatch):
     choice = choose_branch(MODEL, atoms([(1, 0, 4), (0, 1, 5)], [[1, 1]]))
     assert len(picks) == 2
     assert choice.status is Status.OPTIMAL
+    assert choice.optimum is not None
     assert choice.optimum.return_ == pytest.approx(40)
 
 

@@ -105,7 +105,9 @@ def test_what_cannot_be_reached_does_not_matter():
     )
     assert mdp.core.states.tolist() == [0]
     assert mdp.values([[1.0], [1]]).return_ == pytest.approx(2)
-    assert solve_mdp(mdp, "X <= 1").policy.tolist() == [[1], [1]]
+    policy = solve_mdp(mdp, "X <= 1").policy
+    assert policy is not None
+    assert policy.tolist() == [[1], [1]]
 
 
 def test_ranges_by_hand():
@@ -206,10 +208,12 @@ def test_the_optimum_is_that_of_brute_force(force, seed, discount):
     if solution.return_ is None:
         return
     assert solution.return_ == pytest.approx(best, rel=1e-6, abs=1e-6)
+    assert solution.certificate is not None
     assert solution.certificate.worst <= 1e-6
     assert solution.bound == pytest.approx(solution.return_, rel=2e-6, abs=2e-6)
     values = small.mdp.values(solution.policy)
     assert values.return_ == pytest.approx(solution.return_, abs=1e-6)
+    assert solution.density is not None
     assert values.density == pytest.approx(list(solution.density.values()), abs=1e-6)
 
 
@@ -218,6 +222,7 @@ def test_the_optimum_is_that_of_brute_force(force, seed, discount):
 def test_simulated_episodes_give_the_same(force, seed, discount):
     mdp = force.small(seed, discount).mdp
     point = solve_mdp(mdp, []).policy
+    assert point is not None
     mixed = 0.5 * point + 0.5 * mdp.available / mdp.available.sum(axis=1, keepdims=True)
     exact, seen = mdp.values(mixed), mdp.sample(mixed, episodes=4_000, seed=seed)
     # five standard errors, with a little room where the spread itself is tiny
@@ -230,12 +235,13 @@ def test_simulated_episodes_give_the_same(force, seed, discount):
 def test_looser_never_lowers_and_more_never_raises(force, seed, discount):
     mdp = force.small(seed, discount).mdp
     free = solve_mdp(mdp, [])
-    x = free.density["X"]
+    assert free.density is not None
+    x, y = free.density["X"], free.density["Y"]
     returns = [solve_mdp(mdp, f"X <= {share * x:.9f}").return_ for share in (0.95, 0.97, 0.99, 1.1)]
     worth = [-np.inf if each is None else each for each in returns]
     assert all(one <= other + 1e-6 for one, other in pairwise(worth))
     assert worth[-1] == pytest.approx(free.return_)
-    both = solve_mdp(mdp, [f"X <= {0.97 * x:.9f}", f"Y <= {0.98 * free.density['Y']:.9f}"]).return_
+    both = solve_mdp(mdp, [f"X <= {0.97 * x:.9f}", f"Y <= {0.98 * y:.9f}"]).return_
     assert (-np.inf if both is None else both) <= worth[1] + 1e-6
 
 

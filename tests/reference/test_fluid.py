@@ -101,6 +101,7 @@ def test_the_seven_builtin_problems(name: str) -> None:
     assert found.status is Status.OPTIMAL
     assert found.return_ == pytest.approx(best, rel=5e-3)
     assert found.bound is not None
+    assert found.return_ is not None
     assert 0 <= found.bound - found.return_ < 1e-4
     assert found.certificate is not None
     assert found.certificate.worst < 1e-6

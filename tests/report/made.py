@@ -29,7 +29,7 @@ def small_problem(rules: dict[str, str] | None = None, **options: object) -> Pro
     spec = SweepSpec(from_labels(np.repeat([[1] * 4 + [2] * 4], 4, axis=0)))
     known = ProblemOptions(name="small", description="A field in two halves.")
     chosen = RULES if rules is None else rules
-    return Problem.create(spec, chosen, replace(known, **options))  # type: ignore[arg-type]
+    return Problem.create(spec, chosen, replace(known, **options))
 
 
 def make_run(

@@ -14,11 +14,11 @@ from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
 
 
-def problem(labels: list[list[int]], **route: int) -> Problem:
+def problem(labels: list[list[int]], *, horizon_steps: int = 5000) -> Problem:
     spec = SweepSpec(
         from_labels(np.array(labels)),
         Vehicle(inertia=0.0, max_speed=2.0, rate=3.0),
-        route=SweepRoute(**route),
+        route=SweepRoute(horizon_steps=horizon_steps),
     )
     return Problem.create(spec, (), ProblemOptions(name="small"))
 

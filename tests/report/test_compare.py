@@ -141,7 +141,7 @@ def test_json_says_the_same(found: Comparison) -> None:
 
 def test_the_picture_has_every_seed_and_an_interval(found: Comparison) -> None:
     left, right = contrast_figure(found).axes
-    assert sum(len(each.get_offsets()) for each in left.collections) == 12
+    assert sum(len(np.asarray(each.get_offsets())) for each in left.collections) == 12
     assert [text.get_text() for text in right.get_yticklabels()] == ["against fast"]
 
 

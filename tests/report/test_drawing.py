@@ -102,9 +102,13 @@ def test_large_tables_are_averaged_in_blocks() -> None:
     assert len(np.unique(pixels(picture))) == 1
 
 
-def driven(labels: np.ndarray, throttle: float, **route: int) -> Route:
+def driven(
+    labels: np.ndarray, throttle: float, *, swath: int = 1, horizon_steps: int = 5000
+) -> Route:
     spec = SweepSpec(
-        from_labels(labels), Vehicle(inertia=0.0, max_speed=2.0), route=RouteSettings(**route)
+        from_labels(labels),
+        Vehicle(inertia=0.0, max_speed=2.0),
+        route=RouteSettings(swath=swath, horizon_steps=horizon_steps),
     )
     problem = Problem.create(spec, (), ProblemOptions(name="small"))
     return drive(problem, Constant(jnp.full((), throttle)))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgba_array
 
 from scrl.evaluation import Evaluation
 from scrl.problems import load
@@ -41,11 +42,14 @@ def test_the_curves_show_median_range_and_the_best_possible(result: TrainingResu
     assert np.allclose(median, [-45.0, -30.0, -30.0])
     assert np.allclose(best, -29.93)
     assert np.allclose(middle.lines[0].get_ydata(), [10.0, 5.0, 10.0 / 3.0])
-    texts = [text.get_text() for text in bottom.get_legend().get_texts()]
+    legend = bottom.get_legend()
+    assert legend is not None
+    texts = [text.get_text() for text in legend.get_texts()]
     assert texts == ["S2 <= 300", "S3 >= 800"]
     assert "2 of 2 seeds" in top.get_title()
 
 
 def test_the_range_of_the_seeds_is_a_faint_band(result: TrainingResult) -> None:
     (band,) = plot(result).axes[0].collections
-    assert band.get_facecolor()[0][3] == pytest.approx(0.2)
+    [(_, _, _, opacity)] = to_rgba_array(band.get_facecolor())
+    assert opacity == pytest.approx(0.2)

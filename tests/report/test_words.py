@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pytest
@@ -16,8 +16,12 @@ from scrl.violation import rule_margins
 REGIONS = ("S1", "S2", "S3", "S4")
 
 
-def say(text: str, unit: str = "units", **density: float) -> Said:
+def say_of(density: Mapping[str, float], text: str, unit: str = "units") -> Said:
     return RuleDescriber(density, Conventions(), 1e-6, lambda _: unit).say(parse(text))
+
+
+def say(text: str, unit: str = "units", /, **density: float) -> Said:
+    return say_of(density, text, unit)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +59,7 @@ def say(text: str, unit: str = "units", **density: float) -> Said:
 def test_a_comparison_in_words(
     text: str, density: dict[str, float], is_held: bool, words: str
 ) -> None:
-    said = say(text, **density)
+    said = say_of(density, text)
     assert (said.is_held, said.text) == (is_held, words)
 
 
@@ -153,7 +157,7 @@ def formulas() -> st.SearchStrategy[str]:
 def test_what_is_said_is_what_the_arrays_say(text: str, amounts: tuple[int, ...]) -> None:
     """The margin of the words is that of the clauses, and so is the verdict."""
     rules = RuleSet.of(text, REGIONS)
-    density = dict(zip(REGIONS, map(float, amounts), strict=True))
+    density: dict[str, float] = dict(zip(REGIONS, map(float, amounts), strict=True))
     teller = RuleDescriber(density, rules.conventions, 1e-6)
     formula = rules.rules[0].formula
     [margin] = rule_margins(AtomTable.of(rules), np.array(amounts), 1)

@@ -20,6 +20,7 @@ from scrl.rules import (
     Positive,
     negation_normal,
 )
+from scrl.rules.syntax import Relation
 
 REGIONS = ("S1", "S2", "S3")
 
@@ -38,24 +39,29 @@ wild_numbers |= st.floats(-1e30, 1e30, allow_subnormal=False).map(lambda x: Frac
 wild_numbers = wild_numbers.filter(lambda x: x.denominator.bit_length() < 500)
 
 
-def linears(names: st.SearchStrategy[str], numbers: st.SearchStrategy[Fraction], constants=bounds):
+def linears(
+    names: st.SearchStrategy[str],
+    numbers: st.SearchStrategy[Fraction],
+    constants: st.SearchStrategy[Fraction] = bounds,
+) -> st.SearchStrategy[LinearExpression]:
     """Linear expressions with up to three terms."""
     terms = st.lists(st.tuples(names, numbers), max_size=3, unique_by=lambda term: term[0])
     return st.builds(LinearExpression, terms.map(tuple), constants)
 
 
 def compares(
-    sides: st.SearchStrategy[LinearExpression], widths=bands
+    sides: st.SearchStrategy[LinearExpression],
+    widths: st.SearchStrategy[Fraction | None] = bands,
 ) -> st.SearchStrategy[Compare]:
     """Comparisons in which a region is left."""
 
     def build(
-        left: LinearExpression, relation: str, right: LinearExpression, band: Fraction | None
+        left: LinearExpression, relation: Relation, right: LinearExpression, band: Fraction | None
     ) -> Compare:
         return Compare(left, relation, right, band if relation == "==" else None)
 
     pairs = st.tuples(sides, sides).filter(lambda p: dict(p[0].terms) != dict(p[1].terms))
-    relations = st.sampled_from(["<=", ">=", "<", ">", "=="])
+    relations: st.SearchStrategy[Relation] = st.sampled_from(["<=", ">=", "<", ">", "=="])
     return st.builds(lambda p, r, b: build(p[0], r, p[1], b), pairs, relations, widths)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
@@ -63,7 +64,7 @@ def test_forgotten_parentheses_are_explained():
     with pytest.raises(TypeError, match="parentheses"):
         _ = d["S2"] & 3
     with pytest.raises(TypeError, match="unsupported operand"):
-        _ = (d["S2"] <= 3) & 3
+        _ = (d["S2"] <= 3) & 3  # pyright: ignore[reportOperatorIssue]
 
 
 NOT_FORMULAS = {
@@ -73,7 +74,7 @@ NOT_FORMULAS = {
     "inf is not a finite number": lambda: d["S1"] <= float("inf"),
     "nan is not a finite number": lambda: d["S1"] * float("nan"),
     "True is not a number": lambda: d["S1"] <= True,
-    "'3' is not a number": lambda: d["S1"] <= "3",
+    "'3' is not a number": lambda: d["S1"] <= "3",  # pyright: ignore[reportOperatorIssue]
     "array.* is not a number": lambda: np.array([1.0, 2.0]) * d["S1"],
     "too large or too precise": lambda: d["S1"] * 2**512,
     "too large or too precise ": lambda: d["S1"] <= 1e-300,
@@ -83,15 +84,17 @@ NOT_FORMULAS = {
     "there is no !=": lambda: d["S1"] != 3,
     "total.* of nothing": lambda: total(),
     "average.* of nothing": lambda: average(),
-    "a region's name is text": lambda: d[3],
+    "a region's name is text": lambda: d[3],  # pyright: ignore[reportArgumentType]
     "a region's name is empty": lambda: d[""],
     "a region's name is too long": lambda: d["S" * 201],
     "the control character U.000A": lambda: d["a\nb"],
     "'and' joins at least two": lambda: And((d["S1"] <= 3,)),
     "'or' joins at least two": lambda: Or(()),
-    "3 is not a formula": lambda: Not(3),
+    "3 is not a formula": lambda: Not(3),  # pyright: ignore[reportArgumentType]
     "unknown comparison '!='": lambda: Compare(
-        LinearExpression((("S1", 1),)), "!=", LinearExpression()
+        LinearExpression((("S1", 1),)),
+        "!=",  # pyright: ignore[reportArgumentType]
+        LinearExpression(),
     ),
     "margin is -1: it must be 0 or more": lambda: Conventions(margin=-1),
     "nan is not a finite": lambda: Conventions(equality_band=float("nan")),
@@ -99,7 +102,7 @@ NOT_FORMULAS = {
 
 
 @pytest.mark.parametrize(("message", "build"), NOT_FORMULAS.items())
-def test_clean_errors(message, build):
+def test_clean_errors(message: str, build: Callable[[], object]) -> None:
     with pytest.raises(RuleError, match=message.strip()):
         build()
 

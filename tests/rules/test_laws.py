@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from fractions import Fraction
+from typing import TypeAlias
 
 import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
@@ -212,7 +213,10 @@ COMPARE = {
 }
 
 
-def as_text(tree) -> str:
+Tree: TypeAlias = "str | Fraction | tuple[str, Tree, Tree]"
+
+
+def as_text(tree: Tree) -> str:
     match tree:
         case str() | Fraction():
             return str(tree)
@@ -226,7 +230,7 @@ def as_text(tree) -> str:
             return f"({as_text(left)} {sign} {as_text(right)})"
 
 
-def as_python(tree):
+def as_expression(tree: Tree) -> Expression:
     match tree:
         case str():
             return d[tree]
@@ -234,24 +238,32 @@ def as_python(tree):
             # Two plain numbers would be Python's business; a wrapped one is ours.
             return Expression(LinearExpression((), tree))
         case ("n", part, _):
-            return -as_python(part)
-        case ("not", part, _):
-            return ~as_python(part)
-        case ("and", left, right):
-            return as_python(left) & as_python(right)
-        case ("or", left, right):
-            return as_python(left) | as_python(right)
-        case ("implies", left, right):
-            return Implies(as_python(left), as_python(right))
+            return -as_expression(part)
         case (sign, left, right):
-            return (ARITHMETIC | COMPARE)[sign](as_python(left), as_python(right))
+            return ARITHMETIC[sign](as_expression(left), as_expression(right))
+
+
+def as_formula(tree: Tree) -> Formula:
+    match tree:
+        case str() | Fraction():
+            raise AssertionError(f"{tree!r} is not a condition")
+        case ("not", part, _):
+            return ~as_formula(part)
+        case ("and", left, right):
+            return as_formula(left) & as_formula(right)
+        case ("or", left, right):
+            return as_formula(left) | as_formula(right)
+        case ("implies", left, right):
+            return Implies(as_formula(left), as_formula(right))
+        case (sign, left, right):
+            return COMPARE[sign](as_expression(left), as_expression(right))
 
 
 @settings(max_examples=800, **busy)
 @given(conditions)
-def test_python_operators_build_what_the_text_means(tree):
+def test_python_operators_build_what_the_text_means(tree: Tree) -> None:
     try:
-        built = as_python(tree)
+        built = as_formula(tree)
     except RuleError:
         built = None
     try:

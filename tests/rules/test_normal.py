@@ -110,9 +110,15 @@ def test_an_atom_remembers_its_rule_and_place():
     text = "if not (S1 >= 300) then\n S1 + S4 == S3 # why\n within 6"
     node = negation_normal(parse(text), rule="equity", text=text)
     assert isinstance(node, AnyOf)
-    premise, (low, _) = node.parts[0], node.parts[1].parts
+    premise, conclusion = node.parts
+    assert isinstance(premise, Atom)
+    assert isinstance(conclusion, AllOf)
+    low, _ = conclusion.parts
+    assert isinstance(low, Atom)
     assert (premise.origin.rule, premise.origin.text) == ("equity", "S1 >= 300")
-    assert text[slice(premise.origin.span.start, premise.origin.span.end)] == "S1 >= 300"
+    span = premise.origin.span
+    assert span is not None
+    assert text[span.start : span.end] == "S1 >= 300"
     assert low.origin.text == "S1 + S4 == S3 within 6", "several lines: the canonical text"
     assert premise == negation_normal(parse("S1 >= 300")), "the origin is no part of the meaning"
 

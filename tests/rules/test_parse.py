@@ -24,7 +24,7 @@ from scrl.rules import (
 S1, S2, S3, S4 = (LinearExpression(((f"S{i}", 1),)) for i in range(1, 5))
 
 
-def number(value) -> LinearExpression:
+def number(value: int) -> LinearExpression:
     return LinearExpression((), value)
 
 
@@ -73,13 +73,14 @@ def test_a_comparison_keeps_both_sides_as_written():
         ("S1 <= 3 # first\n  and # second\n\tS2 <= 4", "S1 <= 3 and S2 <= 4"),
     ],
 )
-def test_canonical_text(text, canonical):
+def test_canonical_text(text: str, canonical: str) -> None:
     assert show(parse(text)) == canonical
     assert parse(canonical) == parse(text)
 
 
 def test_numbers_are_exact():
     compare = parse("0.1*S1 + 0.2*S1 == 1e-3 within 0.3")
+    assert isinstance(compare, Compare)
     assert compare.left.terms == (("S1", Fraction(3, 10)),)
     assert compare.right.constant == Fraction(1, 1000)
     assert compare.band == Fraction(3, 10)
@@ -95,12 +96,20 @@ def test_and_or_are_flat_and_implies_nests_to_the_right():
 def test_a_comparison_knows_its_place():
     text = "if not (S1 >= 300) then S1 + S4 == S3 within 6"
     implies = parse(text)
+    assert isinstance(implies, Implies)
+    assert isinstance(implies.premise, Not)
+    assert isinstance(implies.premise.part, Compare)
     assert implies.premise.part.span == Span(8, 17)
+    assert isinstance(implies.conclusion, Compare)
     span = implies.conclusion.span
+    assert span is not None
     assert text[span.start : span.end] == "S1 + S4 == S3 within 6"
-    assert parse("S1 <= 3").span != parse("  S1 <= 3").span
-    assert parse("S1 <= 3") == parse("  S1 <= 3"), "the place is no part of the meaning"
-    assert len({parse("S1 <= 3"), parse("  S1 <= 3")}) == 1
+    plain, indented = parse("S1 <= 3"), parse("  S1 <= 3")
+    assert isinstance(plain, Compare)
+    assert isinstance(indented, Compare)
+    assert (plain.span, indented.span) == (Span(0, 7), Span(2, 9))
+    assert plain == indented, "the place is no part of the meaning"
+    assert len({plain, indented}) == 1
 
 
 def test_errors_carry_line_and_column():

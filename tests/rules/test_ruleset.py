@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -164,7 +165,10 @@ MISTAKES = {
         {"a": "S9 <= 1"}, REGIONS
     ),
     "rule 'rule-1': unknown region 'S9'": lambda: RuleSet.of(d["S9"] <= 1, REGIONS),
-    "rule 'a': a rule is text, not int": lambda: RuleSet.of({"a": 3}, REGIONS),
+    "rule 'a': a rule is text, not int": lambda: RuleSet.of(
+        {"a": 3},  # pyright: ignore[reportArgumentType]
+        REGIONS,
+    ),
     "the region 'S1' is there twice": lambda: RuleSet((), ("S1", "S1")),
     "the rule 'a' is there twice": lambda: RuleSet(
         (Rule("a", "S1 <= 1", parse("S1 <= 1")),) * 2, REGIONS
@@ -174,7 +178,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("message", "build"), MISTAKES.items())
-def test_clean_errors(message, build):
+def test_clean_errors(message: str, build: Callable[[], object]) -> None:
     with pytest.raises(RuleError, match=message):
         build()
 

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tensorboardX.proto.event_pb2 import Event
+from google.protobuf.message_factory import GetMessageClass
+from tensorboardX.proto import event_pb2
 from tensorboardX.record_writer import masked_crc32c
 
 from scrl.runs.folder import RunFolder
 
 from .small import rows
+
+Event = GetMessageClass(event_pb2.DESCRIPTOR.message_types_by_name["Event"])
 
 
 def events_of(run: RunFolder, seed: int) -> list[Any]:

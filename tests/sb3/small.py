@@ -6,6 +6,8 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import torch
+from stable_baselines3 import PPO
 
 STEPS = 10
 RULE = "if left > 2 then right >= 7"
@@ -40,3 +42,10 @@ class Sharing(gymnasium.Env[np.ndarray, Any]):
         seen = np.full(1, self._steps / STEPS, np.float32)
         info = {"amounts": {"left": 1.0 - share, "right": share}}
         return seen, -(share**2), self._steps == STEPS, False, info
+
+
+def action_layer(model: PPO) -> torch.nn.Linear:
+    """The last layer of the policy, from which its actions come."""
+    layer = model.policy.action_net
+    assert isinstance(layer, torch.nn.Linear)
+    return layer

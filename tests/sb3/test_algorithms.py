@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pytest
 from stable_baselines3 import A2C, DDPG, DQN, PPO, SAC, TD3
-from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.noise import NormalActionNoise
 
 import scrl
 
 from .small import RULE, Sharing
 
+Algorithm: TypeAlias = A2C | DDPG | DQN | PPO | SAC | TD3
+
 
 class Case(NamedTuple):
-    algorithm: type[BaseAlgorithm]
+    algorithm: type[Algorithm]
     options: dict[str, Any]
     steps: int
     shares: int | None = None
 
-    def model(self, env: Any) -> BaseAlgorithm:
+    def model(self, env: Any) -> Algorithm:
         options = {**self.options, "policy_kwargs": {"net_arch": [32]}}
         return self.algorithm("MlpPolicy", env, seed=0, device="cpu", gamma=0.5, **options)
 
@@ -52,6 +53,7 @@ def test_a_rule_is_kept_with_it_and_broken_without(case: Case) -> None:
     keep = scrl.sb3.KeepRules(env, every=200, episodes=1)
     model = case.model(env).learn(case.steps, callback=keep)
     assert keep.evaluation == scrl.sb3.evaluate(model, env)
+    assert keep.evaluation is not None
     assert keep.evaluation.is_satisfied
     assert keep.evaluation.density["right"] >= 7.0
     assert -6.4 < keep.evaluation.return_ <= -4.9 + 1e-6

@@ -17,7 +17,7 @@ from scrl.errors import ScrlError
 from scrl.sb3 import measuring
 from scrl.sb3.callback import Measured
 
-from .small import RULE, Sharing
+from .small import RULE, Sharing, action_layer
 
 
 def ppo(env: Any, **options: Any) -> PPO:
@@ -113,7 +113,7 @@ def test_the_best_policy_is_handed_out_or_the_last_if_asked_for(keeps_best: bool
     """Half goes right at first, and without charges ever less: the first policy is the best."""
     env = scrl.sb3.Ruled(Sharing, RULE, "amounts", penalty="none", worlds=2)
     model = ppo(env, learning_rate=1e-2)
-    model.policy.action_net.bias.data.fill_(0.5)
+    action_layer(model).bias.data.fill_(0.5)
     keep = scrl.sb3.KeepRules(env, every=64, episodes=1, keeps_best=keeps_best)
     model.learn(320, callback=keep)
     first, last = keep.history[0], keep.history[-1]
@@ -149,7 +149,7 @@ def test_in_our_worlds_an_episode_that_was_cut_off_keeps_nothing() -> None:
     """A throttle of 0 stands in S1 until the horizon, so S2 has nothing and the rule holds."""
     env = scrl.sb3.Ruled("scrl/agri-situational-v0", scrl.load("agri-situational").rules)
     model = PPO("MlpPolicy", env, seed=0, device="cpu", n_steps=8, batch_size=8)
-    model.policy.action_net.bias.data.fill_(-2.0)
+    action_layer(model).bias.data.fill_(-2.0)
     keep = scrl.sb3.KeepRules(env)
     model.learn(8, callback=keep)
     assert keep.history[0].violation == 0.0
@@ -185,8 +185,8 @@ def test_the_best_policy_sees_normalised_observations_as_it_did() -> None:
     """The first policy is the best; what is usual goes on changing after it."""
     normal = VecNormalize(scrl.sb3.Ruled(Sharing, RULE, "amounts", penalty="none", worlds=2))
     model = ppo(normal, learning_rate=1e-2)
-    model.policy.action_net.bias.data.fill_(0.5)
-    model.policy.action_net.weight.data.mul_(50.0)  # what is seen matters
+    action_layer(model).bias.data.fill_(0.5)
+    action_layer(model).weight.data.mul_(50.0)  # what is seen matters
     keep = scrl.sb3.KeepRules(normal, every=64, episodes=1)
     model.learn(320, callback=keep)
     assert keep.best is not None

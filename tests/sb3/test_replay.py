@@ -30,6 +30,11 @@ def remembering(**options: Any) -> tuple[SAC, scrl.sb3.Ruled]:
     return model, env
 
 
+def memory_of(model: SAC) -> ReplayBuffer:
+    assert model.replay_buffer is not None
+    return model.replay_buffer
+
+
 def shares(model: SAC, batch: Any) -> np.ndarray:
     """SB3 remembers actions from -1 to 1."""
     return (batch.actions.numpy()[:, 0] + 1.0) / 2.0
@@ -43,7 +48,7 @@ def test_the_same_steps_are_priced_anew_whenever_kappa_has_moved() -> None:
     model, env = remembering()
     for kappa in (0.0, 2.0, 0.5):
         env.charges.kappa = np.array([kappa])
-        batch = model.replay_buffer.sample(50)
+        batch = memory_of(model).sample(50)
         share = shares(model, batch)
         assert np.ptp(share) > 0.1
         expected = -(share**2) + kappa * share
@@ -54,7 +59,7 @@ def test_returns_over_several_steps_are_priced_step_by_step() -> None:
     """Three steps without a discount: the sum of -share^2 + 2 share."""
     model, env = remembering(n_steps=3, gamma=1.0)
     env.charges.kappa = np.array([2.0])
-    buffer = model.replay_buffer
+    buffer = memory_of(model)
     stored = (buffer.actions[:, :, 0] + 1.0) / 2.0
     paid = -(stored**2) + 2.0 * stored
     batch = buffer._get_samples(np.array([0, 1, 8]))
@@ -71,7 +76,7 @@ def test_remembered_observations_show_todays_prices() -> None:
     """
     model, env = remembering(sees_prices=True)
     env.charges.kappa = np.array([2.0])
-    batch = model.replay_buffer.sample(20)
+    batch = memory_of(model).sample(20)
     expected = np.tile([0.0, 2.0 / env.charges.price_unit], (20, 1))
     np.testing.assert_allclose(batch.observations.numpy()[:, 1:], expected, rtol=1e-5)
     np.testing.assert_allclose(batch.next_observations.numpy()[:, 1:], expected, rtol=1e-5)
@@ -80,7 +85,7 @@ def test_remembered_observations_show_todays_prices() -> None:
 def test_with_a_wobble_each_sample_has_its_own_price_and_is_paid_by_it() -> None:
     model, env = remembering(sees_prices=True, wobble=0.5)
     env.charges.kappa = np.array([2.0])
-    batch = model.replay_buffer.sample(50)
+    batch = memory_of(model).sample(50)
     kappa = batch.observations.numpy()[:, 2] * env.charges.price_unit
     assert len(np.unique(kappa)) > 25
     assert (np.abs(np.log(kappa / 2.0)) <= 0.5 + 1e-5).all()
@@ -97,8 +102,8 @@ def test_a_saved_buffer_comes_back_and_is_priced_again(tmp_path: Path) -> None:
     other.load_replay_buffer(tmp_path / "past.pkl")
     other.learn(2, callback=scrl.sb3.KeepRules(env, keeps_best=False))
     env.charges.kappa = np.array([2.0])
-    assert other.replay_buffer.size() == model.replay_buffer.size() + 1
-    batch = other.replay_buffer.sample(50)
+    assert memory_of(other).size() == memory_of(model).size() + 1
+    batch = memory_of(other).sample(50)
     share = shares(other, batch)
     expected = -(share**2) + 2.0 * share
     np.testing.assert_allclose(batch.rewards.numpy()[:, 0], expected, atol=1e-5)

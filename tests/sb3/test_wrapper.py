@@ -15,7 +15,7 @@ import scrl
 from scrl.errors import ScrlError
 from scrl.sb3.replay import STEP
 
-from .small import RULE, Sharing
+from .small import RULE, Sharing, action_layer
 
 
 def act(*shares: float) -> np.ndarray:
@@ -65,8 +65,7 @@ def test_our_own_worlds_bring_regions_labels_and_units() -> None:
     assert not env.measured_in.is_random
     model = PPO("MlpPolicy", env, device="cpu", seed=0)
     # An untrained policy that is told to go at full speed drives as ours does.
-    bias = model.policy.action_net.bias
-    bias.data.fill_(2.0)
+    action_layer(model).bias.data.fill_(2.0)
     found = scrl.sb3.evaluate(model, env)
     expected = scrl.evaluate(problem, "full-speed")
     assert found.density == pytest.approx(expected.density)
@@ -94,8 +93,10 @@ def test_prices_are_seen_beside_the_observation_up_to_the_last_one() -> None:
     env.renew()
     assert env.observation_space.shape == (3,)
     np.testing.assert_allclose(env.reset(), [[0.0, 0.0, 1.5]])
-    for _ in range(10):
-        seen, _, _, infos = env.step(act(0.5))
+    for _ in range(9):
+        env.step(act(0.5))
+    seen, _, _, infos = env.step(act(0.5))
+    assert isinstance(seen, np.ndarray)
     np.testing.assert_allclose(seen, [[0.0, 0.0, 1.5]])
     np.testing.assert_allclose(infos[0]["terminal_observation"], [1.0, 0.0, 1.5])
 

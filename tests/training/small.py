@@ -33,7 +33,7 @@ class Stopped(Exception):  # noqa: N818 (nothing is wrong)
     """What ends a run in the middle here."""
 
 
-def train(problem: Problem, name: str, out: Path, **options: Any) -> TrainingResult:
+def train(problem: Problem, name: str, out: Path | None, **options: Any) -> TrainingResult:
     """A run of two seeds; `name` is a row of the table above."""
     known = LEARNERS[name]
     settings = LOOP | known["settings"]

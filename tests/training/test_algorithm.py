@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import equinox as eqx
@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from scrl.learners import TrainedPolicy
+from scrl.learners.encoders import SweepEncoder
 from scrl.penalty import Atoms, lagrangian
 from scrl.policies import Constant
 from scrl.training.algorithm import (
@@ -88,21 +90,25 @@ class TestBetter:
 
     def test_all_parts_of_the_better_one_are_taken(self) -> None:
         found = pick(best(5.0, -1.0, 3), best(2.0, -7.0, 8))
-        parts = (found.policy, found.kappa, found.reading_violation, found.return_, found.iteration)
+        price = found.policy.price
+        parts = (price, found.kappa, found.reading_violation, found.return_, found.iteration)
         assert [float(np.ravel(part)[0]) for part in parts] == [8.0, 8.0, 2.0, -7.0, 8.0]
 
 
 def best(violation: float, return_: float, iteration: int) -> Best:
-    """With the iteration in place of the policy and of kappa."""
+    """With the iteration in place of the policy's price and of kappa."""
     number = jnp.asarray(iteration, float)
+    encoder = SweepEncoder(jnp.ones(()), jnp.ones(1), regions=1, sees_prices=False)
+    policy = TrainedPolicy(Constant(jnp.ones(())), encoder, number[None])
     return Best(
-        number, number[None], jnp.asarray(violation), jnp.zeros(()), jnp.asarray(return_),
+        policy, number[None], jnp.asarray(violation), jnp.zeros(()), jnp.asarray(return_),
         jnp.asarray(iteration),
     )  # fmt: skip
 
 
 def pick(old: Best, new: Best, *, is_whole: bool = True) -> Best:
-    return better(SimpleNamespace(tolerance=1.0), old, new, jnp.asarray(is_whole))
+    of = replace(task(problem()), tolerance=1.0)
+    return better(of, old, new, jnp.asarray(is_whole))
 
 
 def chosen(

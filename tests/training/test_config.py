@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 
 from scrl.errors import ProblemError
 from scrl.learners import LEARNERS
+from scrl.learners.config import PpoConfig
 from scrl.penalty import PENALTIES
 from scrl.training.config import (
     METHODS,
@@ -35,13 +36,21 @@ def test_every_method_takes_every_learner_and_penalty(
     assert (config.method, config.learner, config.penalty) == (method, learner, penalty)
     assert type(config.learner_settings) is LEARNERS[learner].config
     assert config.plan.settings == config.learner_settings
-    assert len(config.penalty_functions) == len(PENALTIES[penalty]())
+    charges = (config.penalty_functions.charge, PENALTIES[penalty]().charge)
+    assert charges[0].__qualname__ == charges[1].__qualname__  # made by the same function
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_method_alone_is_its_learner_and_its_penalty(method: str) -> None:
     config = configure(method)
     assert (config.learner, config.penalty) == METHODS[method][:2]
+
+
+class Named(TypedDict, total=False):
+    """What a user says of a method."""
+
+    method: str
+    penalty: str
 
 
 @pytest.mark.parametrize(
@@ -57,7 +66,7 @@ def test_a_method_alone_is_its_learner_and_its_penalty(method: str) -> None:
         ({"method": "dcrl-12"}, "disjunct-12"),
     ],
 )
-def test_what_a_method_is_told(named: dict[str, str], told: str) -> None:
+def test_what_a_method_is_told(named: Named, told: str) -> None:
     config = configure(**named)
     assert config.reading == told
     assert TrainingConfig.from_json(config.to_json()) == config
@@ -70,8 +79,11 @@ def test_there_is_no_dcrl_without_a_number(name: str) -> None:
 
 
 def test_settings_of_a_method_give_way_to_those_of_a_person() -> None:
-    assert configure("rcpo").learner_settings.actor_share == 0.5
-    assert configure("rcpo", settings={"actor_share": 0.1}).learner_settings.actor_share == 0.1
+    known = configure("rcpo").learner_settings
+    changed = configure("rcpo", settings={"actor_share": 0.1}).learner_settings
+    assert isinstance(known, PpoConfig)
+    assert isinstance(changed, PpoConfig)
+    assert (known.actor_share, changed.actor_share) == (0.5, 0.1)
     assert not configure("rcpo").loop.sees_prices
 
 

@@ -18,6 +18,7 @@ from scrl.training import devices
 from scrl.training.progress import TrainingProgress
 from scrl.training.result import TrainingResult
 
+from ..compiled import CompiledFunction
 from .small import (
     LEARNERS,
     LOOP,
@@ -109,7 +110,7 @@ def test_without_out_a_run_gets_a_new_folder(
     problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    runs = {train(problem, "ppo", out=None).run for _ in range(2)}  # type: ignore[arg-type]
+    runs = {train(problem, "ppo", out=None).run for _ in range(2)}
     assert {run.parent for run in runs} == {Path("runs")}
     assert all(run.name.startswith("small-scrl-") for run in runs)
     assert len(runs) == 2
@@ -142,6 +143,7 @@ def test_rounds_are_compiled_once_however_many_there_are(
     for function in ("begin_sweep", "iterate", "settle"):
         monkeypatch.setattr(devices, function, counting(function))
     for compiled in (devices.begin_all, devices.learn_round, devices.settle_round):
+        assert isinstance(compiled, CompiledFunction)
         compiled.clear_cache()
     result = train(problem, name, tmp_path / "run")
     rows = RunFolder.open(result.run).metrics()

@@ -46,6 +46,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(
         train(problem, name, run, watch=stop_after(stop))
     seen: list[int] = []
     result = scrl.resume(run, watch=lambda now: seen.append(now.rounds))
+    assert isinstance(result, TrainingResult)
     assert seen == list(range(stop + 1, ROUNDS + 1))
     assert_same_bits(run, whole(name).run)
     assert result.env_steps == whole(name).env_steps

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import scrl
 from scrl.cli.app import app
 from scrl.errors import PolicyError
+from scrl.learners import TrainedPolicy
 from scrl.problems import Problem
 from scrl.runs.folder import RunError
 from scrl.training.maps import report
@@ -35,6 +36,7 @@ def test_a_policy_does_again_exactly_what_the_result_says(
         result = whole(name)
         for each in result.seeds:
             policy = scrl.load_policy(result.run, each.seed)
+            assert isinstance(policy, TrainedPolicy)
             assert report(problem, "scrl", policy, each.seed) == each.evaluation
             found = scrl.evaluate(problem, policy, name="scrl")
             assert found == each.evaluation  # nothing is random here: any episode is the same

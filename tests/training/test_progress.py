@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
+import jax.numpy as jnp
 import pytest
 from rich.console import Console
 
@@ -27,15 +27,15 @@ from scrl.training.progress import TrainingProgress, TrainingProgressBar, atom_t
 def progress(rounds: int, wall_s: float, env_steps: int) -> TrainingProgress:
     """Two seeds of agri-situational; the first has kept the rule, the second has not."""
     metrics = Metrics(
-        return_=np.array([-30.0, -20.0]),
-        density=np.array([[250.0, 350, 810, 320, 200], [250.0, 350, 430, 320, 200]]),
-        violation=np.array([0.0, 50.0]),
-        steps=np.array([1000.0, 835.0]),
-        env_steps=np.array([2000, 1835]),
-        kappa=np.array([[0.5, 0.06], [0.7, 0.04]]),
-        loss=np.zeros(2),
-        best_return=np.array([-30.5, -25.0]),
-        best_violation=np.array([0.0, 5.0]),
+        return_=jnp.array([-30.0, -20.0]),
+        density=jnp.array([[250.0, 350, 810, 320, 200], [250.0, 350, 430, 320, 200]]),
+        violation=jnp.array([0.0, 50.0]),
+        steps=jnp.array([1000.0, 835.0]),
+        env_steps=jnp.array([2000, 1835]),
+        kappa=jnp.array([[0.5, 0.06], [0.7, 0.04]]),
+        loss=jnp.zeros(2),
+        best_return=jnp.array([-30.5, -25.0]),
+        best_violation=jnp.array([0.0, 5.0]),
     )
     config = configure(settings={"iterations": 10, "settle": 5})
     problem = load("agri-situational")
@@ -120,14 +120,15 @@ class Screen(io.StringIO):
 
 @pytest.mark.parametrize("bar", [TrainingProgressBar, LearningProgressBar, BenchProgressBar])
 def test_progress_is_shown_by_default_on_a_terminal_and_nowhere_else(
-    bar: Any, monkeypatch: pytest.MonkeyPatch
+    bar: type[TrainingProgressBar | LearningProgressBar | BenchProgressBar],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sys.stderr", Screen(is_terminal=False))
     with watching("auto", bar) as screen:
         assert screen is None
     monkeypatch.setattr("sys.stderr", Screen(is_terminal=True))
     with watching("auto", bar) as screen:
-        assert callable(screen)
+        assert isinstance(screen, bar)
         assert screen.out.stderr
     with watching(None, bar) as screen:
         assert screen is None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -84,7 +85,7 @@ def test_the_first_rounds_are_those_of_each_run_alone(
         alone, own = first_rounds([run])
         expected, found = alone.split(own)[0], rounds.split(state)[index]
         for one, other in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
-            if jax.dtypes.issubdtype(one.dtype, jax.dtypes.prng_key):
+            if jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
                 one, other = jax.random.key_data(one), jax.random.key_data(other)
             assert np.allclose(one, other, rtol=2e-3, atol=2e-4)
 

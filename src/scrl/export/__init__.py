@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from scrl.export.formats import FORMATS, PolicyFormat, RouteFormat, find_format
+from scrl.export.formats import (
+    FORMATS,
+    POLICY_FORMATS,
+    ROUTE_FORMATS,
+    PolicyFormat,
+    RouteFormat,
+    find_format,
+)
 from scrl.export.segments import ExportError, ExportOptions, Segment, segments
 from scrl.export.writing import Exported, export
 
 __all__ = [
     "FORMATS",
+    "POLICY_FORMATS",
+    "ROUTE_FORMATS",
     "ExportError",
     "ExportOptions",
     "Exported",

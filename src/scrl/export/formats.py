@@ -47,15 +47,18 @@ class PolicyFormat(NamedTuple):
     write: WritePolicy
 
 
-FORMATS: dict[str, RouteFormat | PolicyFormat] = {
+ROUTE_FORMATS: dict[str, RouteFormat] = {
     "geojson": RouteFormat("route.geojson", "segments with speed and amounts", write_geojson),
     "csv": RouteFormat("steps.csv", "every step", write_steps),
     "regions": RouteFormat("regions.csv", "what each region receives", write_regions),
     "kml": RouteFormat("route.kml", "segments for map viewers, coloured by speed", write_kml),
     "plan": RouteFormat("route.plan", "a QGroundControl flight plan", write_plan),
+}
+POLICY_FORMATS: dict[str, PolicyFormat] = {
     "onnx": PolicyFormat("policy.onnx", "the policy for any ONNX runtime", write_onnx),
     "stablehlo": PolicyFormat("policy.stablehlo", "the policy for JAX alone", write_stablehlo),
 }
+FORMATS: dict[str, RouteFormat | PolicyFormat] = {**ROUTE_FORMATS, **POLICY_FORMATS}
 
 
 def find_format(name: str) -> RouteFormat | PolicyFormat:

@@ -11,7 +11,7 @@ from typing import Any
 from scrl.density import from_episodes
 from scrl.environments import EnvironmentPolicy
 from scrl.evaluation import RuleResult, verdict
-from scrl.export.formats import FORMATS, RouteFormat, find_format
+from scrl.export.formats import POLICY_FORMATS, ROUTE_FORMATS, RouteFormat, find_format
 from scrl.export.frame import frame_of
 from scrl.export.geojson import totals
 from scrl.export.policies import PortableEnvironmentPolicy, PortableSweepPolicy
@@ -95,10 +95,9 @@ def _route(run: Run, seed: int | None, format_name: str) -> Route:
     """What is driven, where there is a map."""
     if (on_a_map := on_map(run)) is not None:
         return on_a_map.route(seed)
-    others = [name for name, each in FORMATS.items() if not isinstance(each, RouteFormat)]
     raise ExportError(
         f"'{format_name}' writes a route over a map, and this run has none: it was trained in an "
-        f"external environment. Its policy can be exported as {' or '.join(others)}"
+        f"external environment. Its policy can be exported as {' or '.join(POLICY_FORMATS)}"
     )
 
 
@@ -143,7 +142,7 @@ def _route_warnings(
     found = [] if run.warning is None else [run.warning]
     spec = route.problem.world_spec
     frame = frame_of(spec)
-    if known is FORMATS["geojson"] and frame.kind != "WGS84":
+    if known is ROUTE_FORMATS["geojson"] and frame.kind != "WGS84":
         found.append(
             f"the coordinates are {frame.sentence}; the GeoJSON standard (RFC 7946) wants degrees"
         )
@@ -157,7 +156,7 @@ def _route_warnings(
     if not route.is_whole:
         found.append("horizon_steps cuts the episode off before the end of the path")
     found += _transit_warnings(route)
-    if known is FORMATS["plan"]:
+    if known is ROUTE_FORMATS["plan"]:
         found += _plan_warnings(route, options)
     return found
 

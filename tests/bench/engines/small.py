@@ -70,7 +70,7 @@ def environment() -> dict[str, str]:
         **MANNERS,
         "JAX_NUM_CPU_DEVICES": "1",
         **COMPILING,
-        "JAX_COMPILATION_CACHE_DIR": jax.config.jax_compilation_cache_dir or "",
+        "JAX_COMPILATION_CACHE_DIR": jax.config.values["jax_compilation_cache_dir"] or "",
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3",
     }
 

@@ -1,6 +1,8 @@
 """One door for every map file: options, fields, forbidden shapes, and files that are not there."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,14 +11,14 @@ from scrl.errors import MapError
 from scrl.worlds.sweep.maps import MapOptions, load_map
 
 
-def rectangle(name, left, bottom, right, top):
+def rectangle(name: str, left: int, bottom: int, right: int, top: int) -> dict[str, Any]:
     ring = [[left, bottom], [right, bottom], [right, top], [left, top], [left, bottom]]
     geometry = {"type": "Polygon", "coordinates": [ring]}
     return {"type": "Feature", "properties": {"name": name}, "geometry": geometry}
 
 
 @pytest.fixture
-def farm(tmp_path):
+def farm(tmp_path: Path) -> Path:
     """A field of 3 x 4 cells in the lower left of a 4 x 5 grid, a pond in it, wheat and a wood."""
     shapes = [
         rectangle("farm", 0, 0, 4, 3),
@@ -30,27 +32,27 @@ def farm(tmp_path):
 
 
 @pytest.fixture
-def labels(tmp_path):
+def labels(tmp_path: Path) -> Path:
     path = tmp_path / "labels.npy"
     np.save(path, np.array([[1, 1, 2], [3, 3, 0]]))
     return path
 
 
-def refusal(path, **options):
+def refusal(path: Path, **options: Any) -> str:
     with pytest.raises(MapError) as caught:
         load_map(path, MapOptions(**options))
     return str(caught.value).removeprefix(f"{path}: ")
 
 
 def test_field_and_forbidden_shapes_are_not_regions(farm):
-    shapes = {"grid": (4, 5), "forbidden": ["pond"]}
+    shapes: dict[str, Any] = {"grid": [4, 5], "forbidden": ["pond"]}  # as in a problem file
     region_map = load_map(farm, MapOptions(field=("farm", "wood"), **shapes))
     assert region_map.names == ("wheat",)
     assert region_map.field.sum() == 13
     assert region_map.forbidden.sum() == 1
     assert region_map.enterable.sum() == 12
     assert region_map.sizes.tolist() == [5]
-    whole = load_map(farm, MapOptions(grid=[4, 5]))
+    whole = load_map(farm, MapOptions(grid=(4, 5)))
     assert whole.field.all()
     assert not whole.forbidden.any()
     assert whole.names == ("farm", "pond", "wheat", "wood")
@@ -58,7 +60,7 @@ def test_field_and_forbidden_shapes_are_not_regions(farm):
 
 def test_a_star_makes_all_regions_the_field_and_they_stay_regions(farm):
     """The farm has 12 cells, the wheat two outside it, the wood one; five cells are in nothing."""
-    region_map = load_map(farm, MapOptions(grid=(4, 5), field="*", forbidden=["pond"]))
+    region_map = load_map(farm, MapOptions(grid=(4, 5), field="*", forbidden=("pond",)))
     assert region_map.names == ("farm", "wheat", "wood")
     assert region_map.field.sum() == 15
     assert region_map.enterable.sum() == 14
@@ -95,7 +97,8 @@ def test_shapes_that_do_not_fit(farm, options, message):
 
 
 def test_names_and_a_place_for_labels(labels):
-    region_map = load_map(labels, MapOptions(regions=["a", "b", "pond"], forbidden="pond"))
+    named: dict[str, Any] = {"regions": ["a", "b", "pond"], "forbidden": "pond"}
+    region_map = load_map(labels, MapOptions(**named))
     assert region_map.names == ("a", "b")
     assert region_map.enterable.tolist() == [[True, True, True], [False, False, True]]
     placed = load_map(labels, MapOptions(extent=(0, 0, 3, 2))).georeference

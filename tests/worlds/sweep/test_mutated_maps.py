@@ -3,6 +3,8 @@
 import copy
 import io
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,22 +34,24 @@ VALUES = [None, True, -1, 0.5, 1e300, 10**400, float("nan"), "", "x", "\ud800", 
 LABELS = np.arange(30, dtype=np.uint16).reshape(5, 6) % 4
 
 
-def saved_image(kind):
+def saved_image(kind: str) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(LABELS.astype(np.uint8)).save(buffer, kind)
     return buffer.getvalue()
 
 
-def saved_array():
+def saved_array() -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, LABELS)
     return buffer.getvalue()
 
 
-def changed_value(rng):
+def changed_value(rng: np.random.Generator) -> bytes:
     """The GeoJSON text with one value somewhere in the tree replaced, dropped or doubled."""
     document = copy.deepcopy(GEOJSON)
-    parent, key, node = None, None, document
+    parent: Any = None
+    key: Any = None
+    node: Any = document
     while parent is None or (isinstance(node, list | dict) and node and rng.random() < 0.85):
         parent = node
         keys = list(node) if isinstance(node, dict) else range(len(node))
@@ -64,9 +68,9 @@ def changed_value(rng):
     return json.dumps(document).encode()
 
 
-def changed_bytes(rng, content):
+def changed_bytes(rng: np.random.Generator, original: bytes) -> bytes:
     """One to three bytes flipped, cut out or doubled."""
-    content = bytearray(content)
+    content = bytearray(original)
     for _ in range(rng.integers(1, 4)):
         at = int(rng.integers(len(content)))
         match rng.integers(4):
@@ -92,7 +96,9 @@ def changed_bytes(rng, content):
     ],
     ids=["geojson-values", "geojson-bytes", "npy", "png", "tif", "bmp", "gif"],
 )
-def test_a_damaged_file_gives_a_map_or_a_map_error(tmp_path, suffix, content, fewest_read):
+def test_a_damaged_file_gives_a_map_or_a_map_error(
+    tmp_path: Path, suffix: str, content: bytes | None, fewest_read: int
+) -> None:
     rng = np.random.default_rng(7)
     path = tmp_path / f"damaged.{suffix}"
     read = refused = 0

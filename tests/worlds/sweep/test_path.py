@@ -1,6 +1,8 @@
 """The sweep path: worked by hand, then laws over random fields, starts and swaths."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -9,20 +11,23 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from scrl.errors import MapError
-from scrl.worlds.sweep.path import sweep_path
+from scrl.worlds.sweep.path import Direction, Start, SweepPath, sweep_path
 from scrl.worlds.sweep.regions import RegionMap, from_labels, from_masks
 
 STARTS = ("top-left", "top-right", "bottom-left", "bottom-right")
 
+Turn: TypeAlias = Callable[[np.ndarray], np.ndarray]
+Back: TypeAlias = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
-def drawn(*rows):
+
+def drawn(*rows: str) -> RegionMap:
     """A map from a picture: a digit is a field cell with that label, # forbidden, space outside."""
     grid = np.array([list(row) for row in rows])
     labels = np.where(np.char.isdigit(grid), grid, "0").astype(int)
     return replace(from_labels(labels), field=grid != " ", forbidden=grid == "#")
 
 
-def order(path, shape):
+def order(path: SweepPath, shape: tuple[int, int]) -> list[list[int]]:
     """The picture of the path: the place in the order of travel, -1 where it never comes."""
     picture = np.full(shape, -1)
     picture[tuple(path.cells.T)] = np.arange(len(path.cells))
@@ -98,7 +103,7 @@ def test_islands_are_legs():
 
 
 @st.composite
-def fields(draw):
+def fields(draw: st.DrawFn) -> RegionMap:
     """A map of up to 9 x 9 cells with overlapping regions, holes and forbidden cells."""
     shape = draw(st.tuples(st.integers(1, 9), st.integers(1, 9)))
     grids = [draw(hnp.arrays(bool, shape, elements=st.booleans())) for _ in range(3)]
@@ -115,7 +120,9 @@ def fields(draw):
 
 @settings(deadline=None, max_examples=300)
 @given(fields(), st.sampled_from(["rows", "columns"]), st.sampled_from(STARTS))
-def test_every_enterable_cell_once_and_nothing_else(region_map, direction, start):
+def test_every_enterable_cell_once_and_nothing_else(
+    region_map: RegionMap, direction: Direction, start: Start
+) -> None:
     path = sweep_path(region_map, direction=direction, start=start)
     visits = np.zeros(region_map.shape, int)
     np.add.at(visits, tuple(path.cells.T), 1)
@@ -125,7 +132,7 @@ def test_every_enterable_cell_once_and_nothing_else(region_map, direction, start
     assert path.service.sum(axis=0).tolist() == region_map.sizes.tolist()
 
 
-def way_is_free(enterable, here, there):
+def way_is_free(enterable: np.ndarray, here: np.ndarray, there: np.ndarray) -> bool:
     """The slow and obvious twin: walk both L-shaped ways, cell by cell."""
     if abs(here[0] - there[0]) > 1:
         return False
@@ -135,7 +142,7 @@ def way_is_free(enterable, here, there):
 
 @settings(deadline=None, max_examples=300)
 @given(fields())
-def test_a_leg_breaks_exactly_where_no_free_way_leads_on(region_map):
+def test_a_leg_breaks_exactly_where_no_free_way_leads_on(region_map: RegionMap) -> None:
     path = sweep_path(region_map)
     assert path.legs[0] == 0
     for index in range(1, len(path.cells)):
@@ -145,13 +152,13 @@ def test_a_leg_breaks_exactly_where_no_free_way_leads_on(region_map):
 
 @settings(deadline=None, max_examples=200)
 @given(fields(), st.integers(1, 4))
-def test_directions_and_starts_are_mirror_images(region_map, swath):
-    def mirrored(turn):
-        grids = (region_map.masks, region_map.field, region_map.forbidden)
-        return RegionMap(region_map.names, *(turn(grid) for grid in grids))
+def test_directions_and_starts_are_mirror_images(region_map: RegionMap, swath: int) -> None:
+    def mirrored(turn: Turn) -> RegionMap:
+        masks, field = turn(region_map.masks), turn(region_map.field)
+        return RegionMap(region_map.names, masks, field, turn(region_map.forbidden))
 
     rows, columns = region_map.shape
-    turns = {
+    turns: dict[tuple[Direction, Start], tuple[Turn, Back]] = {
         ("rows", "top-right"): (lambda g: g[..., ::-1], lambda r, c: (r, columns - 1 - c)),
         ("rows", "bottom-left"): (lambda g: g[..., ::-1, :], lambda r, c: (rows - 1 - r, c)),
         ("columns", "top-left"): (lambda g: g.swapaxes(-1, -2), lambda r, c: (c, r)),
@@ -172,7 +179,9 @@ def test_directions_and_starts_are_mirror_images(region_map, swath):
 
 @settings(deadline=None, max_examples=200)
 @given(fields(), st.integers(1, 4))
-def test_a_swath_covers_each_cell_once_or_counts_it_as_missed(region_map, swath):
+def test_a_swath_covers_each_cell_once_or_counts_it_as_missed(
+    region_map: RegionMap, swath: int
+) -> None:
     enterable, forbidden = region_map.enterable, region_map.forbidden
     try:
         path = sweep_path(region_map, swath=swath)
@@ -207,7 +216,7 @@ def test_a_swath_covers_each_cell_once_or_counts_it_as_missed(region_map, swath)
         ),
     ],
 )
-def test_options_refused(options, message):
+def test_options_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(MapError) as caught:
         sweep_path(drawn("12", "##", "11"), **options)
     assert str(caught.value) == message
