@@ -5,17 +5,18 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scrl.errors import ProblemError
+import scrl
+from scrl.errors import MethodError
 from scrl.learners import LEARNERS
 from scrl.penalty import PENALTIES
 from scrl.training.config import (
     METHODS,
     PRESETS,
-    MethodError,
     TrainingConfig,
     configure,
     parse_settings,
@@ -35,7 +36,9 @@ def test_every_method_takes_every_learner_and_penalty(
     assert (config.method, config.learner, config.penalty) == (method, learner, penalty)
     assert type(config.learner_settings) is LEARNERS[learner].config
     assert config.plan.settings == config.learner_settings
-    assert len(config.penalty) == len(PENALTIES[penalty]())
+    # Compiled code is found again by these functions.
+    again = configure(method, learner=learner, penalty=penalty)
+    assert again.penalty_functions is config.penalty_functions
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -169,8 +172,15 @@ def test_unknown_names_are_told_with_the_nearest_known_one(
     ],
 )
 def test_values_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ProblemError, match=message):
+    with pytest.raises(MethodError, match=message):
         configure(settings=settings)
+
+
+def test_training_refuses_a_value_out_of_range_before_it_begins(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(MethodError, match="worlds = 0 must be at least 1"):
+        scrl.train("agri-joint", settings={"worlds": 0}, out=out)
+    assert not out.exists()
 
 
 def test_a_rate_that_may_be_none_is_none_until_it_is_given() -> None:
@@ -289,7 +299,7 @@ def test_a_text_that_is_no_setting_is_refused(text: str) -> None:
 
 
 def test_a_text_that_is_no_number_is_refused_where_one_is_needed() -> None:
-    with pytest.raises(ProblemError, match="wobble = 'much' must be a finite number"):
+    with pytest.raises(MethodError, match="wobble = 'much' must be a finite number"):
         configure(settings=parse_settings(["wobble=much"]))
 
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from scrl.errors import MethodError
 from scrl.learners.networks import adam_memory, adam_step
 from scrl.learners.offpolicy import follow
 from scrl.planning.features import Outlook, sight, window_for
@@ -134,7 +135,7 @@ class LearningConfig:
     )
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        check_settings(self, error=MethodError)
 
 
 class LearningState(NamedTuple):
