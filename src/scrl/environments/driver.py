@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, Shaped
 
 from scrl.environments.encoder import EnvironmentEncoder, RunningMoments
 from scrl.environments.lanes import Lanes
@@ -44,16 +44,16 @@ from scrl.violation import automatic_kappa_rate
 class RoundKeys(NamedTuple):
     """All that a round leaves to chance."""
 
-    measure: Int[Array, "seed world"]
-    wobble: PRNGKeyArray
-    drive: Int[Array, "seed world"]
-    noise: Float[Array, "seed time world *noise"]
-    update: PRNGKeyArray
-    next: PRNGKeyArray
+    measure: Int[Array, "*seeds world"]
+    wobble: Key[Array, "*seeds"]
+    drive: Int[Array, "*seeds world"]
+    noise: Float[Array, "*seeds_time_world_and_action"]
+    update: Key[Array, "*seeds"]
+    next: Key[Array, "*seeds"]
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def round_keys(plan: LearningPlan, actions: Actions, keys: PRNGKeyArray) -> RoundKeys:
+def round_keys(plan: LearningPlan, actions: Actions, keys: Key[Array, " seed"]) -> RoundKeys:
     """Seeds of environments, noise, and keys for everything else."""
     kind, loop = actions.kind, plan.loop
     shape = (kind.count,) if isinstance(kind, Discrete) else kind.shape
@@ -73,7 +73,7 @@ def round_keys(plan: LearningPlan, actions: Actions, keys: PRNGKeyArray) -> Roun
 
 
 @partial(jax.jit, static_argnums=1)
-def reset_seeds_of_all(keys: PRNGKeyArray, worlds: int) -> Int[Array, "seed world"]:
+def reset_seeds_of_all(keys: Key[Array, " seed"], worlds: int) -> Int[Array, "seed world"]:
     """Seeds of environments, from a key for each seed of the training."""
     return jax.vmap(lambda key: reset_seeds(key, worlds))(keys)
 
@@ -84,7 +84,7 @@ def reset_seeds(key: PRNGKeyArray, worlds: int) -> Int[Array, " world"]:
 
 @partial(jax.jit, static_argnums=(0, 2))
 def begin_all(
-    plan: LearningPlan, task: Task, actions: Actions, first: FirstDrive, keys: PRNGKeyArray
+    plan: LearningPlan, task: Task, actions: Actions, first: FirstDrive, keys: Key[Array, " seed"]
 ) -> LoopState:
     """An untrained policy and kappa = 0 for every seed; units are read off random drives."""
 
@@ -189,7 +189,7 @@ def explore_all(
 
 @partial(jax.jit, static_argnums=0)
 def kappas_around(
-    plan: LearningPlan, task: Task, state: LoopState, keys: PRNGKeyArray
+    plan: LearningPlan, task: Task, state: LoopState, keys: Key[Array, " seed"]
 ) -> tuple[Array, Array]:
     """The kappas that the worlds of every seed drive under, and their prices."""
     return jax.vmap(lambda each, key: around(plan, task, each, key=key))(state, keys)
@@ -240,8 +240,8 @@ def improve_all(
     state: LoopState,
     rollout: Rollout,
     kappas: Array,
-    update_keys: PRNGKeyArray,
-    next_keys: PRNGKeyArray,
+    update_keys: Key[Array, " seed"],
+    next_keys: Key[Array, " seed"],
 ) -> tuple[LoopState, Float[Array, " seed"]]:
     """Every seed learns from its rollout, and updates the running moments of its observations."""
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from scrl.density import standard_error
 from scrl.learners import Encoder, Pricing, SweepEncoder, TrainedPolicy
@@ -111,40 +111,43 @@ class Best(NamedTuple):
     """The policy to hand out: the best that kept what the method is told, else the nearest."""
 
     policy: TrainedPolicy
-    kappa: Float[Array, " atom"]
-    reading_violation: Float[Array, ""]
-    violation: Float[Array, ""]
-    return_: Float[Array, ""]
-    iteration: Int[Array, ""]
+    kappa: Float[Array, "*seeds atom"]
+    reading_violation: Float[Array, "*seeds"]
+    violation: Float[Array, "*seeds"]
+    return_: Float[Array, "*seeds"]
+    iteration: Int[Array, "*seeds"]
 
 
 class LoopState(NamedTuple):
-    """What one seed carries from round to round."""
+    """What one seed carries from round to round, or several, or those of several tasks.
+
+    The axes of the seeds are [seed task], [seed], or none.
+    """
 
     learner: Any
     encoder: Encoder
-    kappa: Float[Array, " atom"]
-    kappa_rate: Float[Array, "*atoms"]
+    kappa: Float[Array, "*seeds atom"]
+    kappa_rate: Float[Array, "*seeds"] | Float[Array, "*seeds atom"]
     """Beta before it shrinks from round to round: one number, or one for each atom."""
     worlds: SweepState | None
     """Where they stand; none where worlds step elsewhere and begin anew in every round."""
     best: Best
-    iteration: Int[Array, ""]
-    key: PRNGKeyArray
-    settle_key: PRNGKeyArray
+    iteration: Int[Array, "*seeds"]
+    key: Key[Array, "*seeds"]
+    settle_key: Key[Array, "*seeds"]
 
 
 class Metrics(NamedTuple):
-    """What one round saw."""
+    """What one round saw, with the axes of the loop's state."""
 
-    return_: Float[Array, ""]
-    density: Float[Array, " region"]
-    violation: Float[Array, ""]
-    steps: Float[Array, ""]
-    kappa: Float[Array, " atom"]
-    loss: Float[Array, ""]
-    best_return: Float[Array, ""]
-    best_violation: Float[Array, ""]
+    return_: Float[Array, "*seeds"]
+    density: Float[Array, "*seeds region"]
+    violation: Float[Array, "*seeds"]
+    steps: Float[Array, "*seeds"]
+    kappa: Float[Array, "*seeds atom"]
+    loss: Float[Array, "*seeds"]
+    best_return: Float[Array, "*seeds"]
+    best_violation: Float[Array, "*seeds"]
 
 
 def begin(plan: LearningPlan, task: Task, *, key: PRNGKeyArray) -> LoopState:

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Key
 
 from scrl.learners import LEARNERS
 from scrl.penalty import Atoms
@@ -163,7 +163,7 @@ class Rounds:
         stacked = [jnp.stack(leaves, axis=1) for leaves in zip(*map(padded, parts), strict=True)]
         return self._place(jax.tree.unflatten(jax.tree.structure(parts[0]), stacked))
 
-    def _keys(self) -> PRNGKeyArray:
+    def _keys(self) -> Key[Array, "seed task"]:
         keys = jnp.stack([jax.random.key(seed) for seed in self.seeds])
         return self._place(jnp.broadcast_to(keys[:, None], (len(self.seeds), len(self.atoms))))
 
@@ -207,7 +207,9 @@ def _multiple(count: int, of: int) -> int:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def begin_all(plan: LearningPlan, mesh: Mesh, tasks: Task, keys: PRNGKeyArray) -> LoopState:
+def begin_all(
+    plan: LearningPlan, mesh: Mesh, tasks: Task, keys: Key[Array, "seed task"]
+) -> LoopState:
     """The state of every seed and task before the first round."""
     return _on_all(mesh, lambda task, key: begin(plan, task, key=key))(tasks, keys)
 

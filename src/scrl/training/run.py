@@ -212,7 +212,7 @@ def _row(
 ) -> dict[str, Any]:
     """One line of the metrics file."""
 
-    def number(values: Float[Array, " seed"]) -> float:
+    def number(values: Float[Array | np.ndarray, " seed"]) -> float:
         return float(values[index])
 
     row = {
