@@ -261,7 +261,9 @@ def test_kappa_moves_by_shares_of_the_present_episodes(
     with problem.open(config.loop.worlds) as lanes:
         state = OutsideRounds(config.plan, task, problem.actions, lanes, (0,)).begin()
     time = np.full((1, 4), steps)
-    ran = Episode(-time, time[..., None].astype(float), time, np.ones((1, 4), bool), None)
+    ran = Episode(
+        -time.astype(float), time[..., None].astype(float), time, np.ones((1, 4), bool), None
+    )
     policy = policies(config.plan, task, state)
     moved, _ = move_all(config.plan, task, state, policy, ran, True)
     assert moved.kappa[0, 0] == pytest.approx(kappa)
