@@ -56,6 +56,7 @@ def test_the_route_has_the_densities_of_the_runs_own_evaluation(run: Path) -> No
 @pytest.mark.parametrize("name", list(FORMATS))
 def test_every_format_is_written_whole(name: str, run: Path, tmp_path: Path) -> None:
     written = export(run_driver(run), name, tmp_path / "file")
+    assert written.paths
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in written.paths}
     assert all(path.stat().st_size > 100 for path in written.paths)
     before = [path.read_bytes() for path in written.paths]
