@@ -44,9 +44,7 @@ class Driven(NamedTuple):
     """Those of each plan in its first episode."""
 
 
-Kept = tuple[
-    Episode, Float[np.ndarray, "plan part sum"], list[Float[np.ndarray, " step"]]
-]
+Kept = tuple[Episode, Float[np.ndarray, "plan part sum"], list[Float[np.ndarray, " step"]]]
 """Sums of episodes, sums of parts, and throttles."""
 
 
