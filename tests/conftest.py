@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from scrl.worlds.sweep.regions import from_labels
-from scrl.worlds.sweep.spec import SweepSpec
-
 from .quick import XLA_FLAGS
+from .shapes import check_shapes
+
+check_shapes()  # of what is imported from here on
+
+from scrl.worlds.sweep.regions import from_labels  # noqa: E402
+from scrl.worlds.sweep.spec import SweepSpec  # noqa: E402
 
 settings.register_profile("scrl", deadline=None)
 settings.load_profile("scrl")

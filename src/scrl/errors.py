@@ -35,6 +35,10 @@ class ProblemError(ScrlError):
     """A problem file cannot be used: unknown key, wrong type, value out of range, ..."""
 
 
+class MethodError(ScrlError):
+    """A method cannot be used: unknown name, unknown setting, value out of range."""
+
+
 class PolicyError(ScrlError):
     """A policy cannot be used: unknown name, value out of range, missing run folder."""
 

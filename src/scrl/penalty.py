@@ -87,9 +87,11 @@ class Atoms(eqx.Module):
 
 
 def next_kappa(
-    kappa: Float[Array, " atom"], signed: Float[Array, " atom"], rate: float | Float[Array, ""]
+    kappa: Float[Array, " atom"],
+    signed: Float[Array, " atom"],
+    rate: float | Float[Array, ""] | Float[Array, " atom"],
 ) -> Float[Array, " atom"]:
-    """kappa <- max(0, kappa + beta Vio)."""
+    """kappa <- max(0, kappa + beta Vio), with one beta or one for each atom."""
     return jnp.maximum(kappa + rate * signed, 0.0)
 
 

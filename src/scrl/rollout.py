@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 
 from scrl.policies import Action, PlacedPolicy
 from scrl.threads import IsStopped, in_threads
@@ -22,28 +22,28 @@ class Transition(NamedTuple):
     """One step: the state it led to, what was served there, what it cost, and how it ended."""
 
     state: SweepState
-    action: Float[Array, ""]
-    labels: Float[Array, " region"]
-    reward: Float[Array, ""]
-    is_terminated: Bool[Array, ""]
-    is_truncated: Bool[Array, ""]
+    action: Float[Array, "*batch"]
+    labels: Float[Array, "*batch region"]
+    reward: Float[Array, "*batch"]
+    is_terminated: Bool[Array, "*batch"]
+    is_truncated: Bool[Array, "*batch"]
 
 
 class Trajectory(NamedTuple):
     """Steps in a row; those with `is_active` false lie after the episode's end and are empty."""
 
     transition: Transition
-    is_active: Bool[Array, " time"]
+    is_active: Bool[Array, "*time"]
 
 
 class Episode(NamedTuple):
     """The sums of one episode: sum gamma^t r, sum gamma^t labels, steps, and how it ended."""
 
-    return_: Float[Array, ""]
-    service: Float[Array, " region"]
-    steps: Int[Array, ""]
-    is_terminated: Bool[Array, ""]
-    given: Float[Array, " 2"] | None
+    return_: Float[Array, "*batch"]
+    service: Float[Array, "*batch region"]
+    steps: Int[Array, "*batch"]
+    is_terminated: Bool[Array, "*batch"]
+    given: Float[Array, "*batch 2"] | None
     """What was given out in all, and what of it to no region; none where there is no map."""
 
 
@@ -78,8 +78,8 @@ class RunningEpisode(NamedTuple):
 
     state: SweepState
     sums: Episode
-    weight: Float[Array, ""]
-    key: PRNGKeyArray
+    weight: Float[Array, "*batch"]
+    key: Key[Array, "*batch"]
 
 
 def begin_episode(world: SweepWorld, *, key: PRNGKeyArray) -> RunningEpisode:
@@ -147,12 +147,16 @@ CHUNK_EPISODES = 250
 
 
 def run_episodes(
-    world: SweepWorld, policy: Action | PlacedPolicy, *, keys: PRNGKeyArray, discount: float = 1.0
+    world: SweepWorld,
+    policy: Action | PlacedPolicy,
+    *,
+    keys: Key[Array, " episode"],
+    discount: float = 1.0,
 ) -> Episode:
     """Many episodes side by side, one per key; in chunks, so that Ctrl-C is heard soon."""
     chunks = [keys[first : first + CHUNK_EPISODES] for first in range(0, len(keys), CHUNK_EPISODES)]
 
-    def run_chunk(keys: PRNGKeyArray, is_stopped: IsStopped) -> Episode:
+    def run_chunk(keys: Key[Array, " episode"], is_stopped: IsStopped) -> Episode:
         return _run_chunk(world, policy, keys, discount, is_stopped)
 
     ran = in_threads(run_chunk, chunks)
@@ -162,7 +166,7 @@ def run_episodes(
 def _run_chunk(
     world: SweepWorld,
     policy: Action | PlacedPolicy,
-    keys: PRNGKeyArray,
+    keys: Key[Array, " episode"],
     discount: float,
     is_stopped: IsStopped,
 ) -> Episode:
@@ -175,7 +179,7 @@ def _run_chunk(
 
 
 @eqx.filter_jit
-def _begin_all(world: SweepWorld, keys: PRNGKeyArray) -> RunningEpisode:
+def _begin_all(world: SweepWorld, keys: Key[Array, " episode"]) -> RunningEpisode:
     return jax.vmap(lambda key: begin_episode(world, key=key))(keys)
 
 
@@ -226,16 +230,20 @@ def run_trajectory(
 
 
 class Rollout(NamedTuple):
-    """Steps of many worlds side by side that go on from episode to episode."""
+    """Steps of many worlds side by side that go on from episode to episode.
 
-    observation: Float[Array, "time world feature"]
-    action: Float[Array, "time world"]
-    log_probability: Float[Array, "time world"]
-    reward: Float[Array, "time world"]
-    labels: Float[Array, "time world region"]
-    is_terminated: Bool[Array, "time world"]
-    is_truncated: Bool[Array, "time world"]
-    next_observation: Float[Array, "time world feature"]
+    The axes of the batch are [time world], behind the seed if there are several.
+    """
+
+    observation: Float[Array, "*batch feature"]
+    action: Shaped[Array, "*batch_and_action"]
+    """A throttle has no axes of its own, a box of numbers has."""
+    log_probability: Float[Array, "*batch"]
+    reward: Float[Array, "*batch"]
+    labels: Float[Array, "*batch region"]
+    is_terminated: Bool[Array, "*batch"]
+    is_truncated: Bool[Array, "*batch"]
+    next_observation: Float[Array, "*batch feature"]
     """What was seen after the step, before any reset."""
 
 
@@ -283,6 +291,6 @@ def collect(
 class Chance(NamedTuple):
     """What one step leaves to chance, drawn for all at once; what nobody asks for costs nothing."""
 
-    noise: Float[Array, ""]
-    world: PRNGKeyArray
-    reset: PRNGKeyArray
+    noise: Float[Array, "*batch"]
+    world: Key[Array, "*batch"]
+    reset: Key[Array, "*batch"]

@@ -131,10 +131,10 @@ class Route:
 class _Steps(NamedTuple):
     """What is kept of steps in a row; those after the end of an episode repeat its last state."""
 
-    cell: Int[Array | np.ndarray, " step"]
-    offset: Float[Array | np.ndarray, " step"]
-    speed: Float[Array | np.ndarray, " step"]
-    throttle: Float[Array | np.ndarray, " step"]
+    cell: Int[Array | np.ndarray, "*steps"]
+    offset: Float[Array | np.ndarray, "*steps"]
+    speed: Float[Array | np.ndarray, "*steps"]
+    throttle: Float[Array | np.ndarray, "*steps"]
 
 
 def drive(problem: Problem, policy: Policy | Action | PlacedPolicy, *, seed: int = 0) -> Route:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from scrl.errors import ProblemError, check_text, did_you_mean
+from scrl.errors import ProblemError, ScrlError, check_text, did_you_mean
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,34 +59,36 @@ def settings_of(table: Any) -> list[tuple[dataclasses.Field[Any], Setting]]:
     ]
 
 
-def check_settings(table: Any) -> None:
-    """Raise a ProblemError for the first field whose value is of the wrong type or out of range."""
+def check_settings(table: Any, *, error: type[ScrlError] = ProblemError) -> None:
+    """Raise an error for the first field whose value is of the wrong type or out of range."""
     for field, known in settings_of(table):
         value = getattr(table, field.name)
-        checked = _checked(value, field, known)
+        checked = _checked(value, field, known, error)
         if checked is not value:
             object.__setattr__(table, field.name, checked)
 
 
-def _checked(value: Any, field: dataclasses.Field[Any], known: Setting) -> Any:
+def _checked(
+    value: Any, field: dataclasses.Field[Any], known: Setting, error: type[ScrlError]
+) -> Any:
     name = field.name
     if value is None and field.default is None:
         return value
     if known.choices:
         if value not in known.choices:
             hint = did_you_mean(str(value), known.choices)
-            raise ProblemError(f"{name} = {value!r:.60} is not {known.range_text()}{hint}")
+            raise error(f"{name} = {value!r:.60} is not {known.range_text()}{hint}")
         return value
     check: Callable[[Any], Any] | None = _CHECKS.get(_plain_type(field))
     if check is None:
         return value
     number = check(value)
     if number is None:
-        raise ProblemError(f"{name} = {value!r:.60} must be {_ARTICLES[_plain_type(field)]}")
+        raise error(f"{name} = {value!r:.60} must be {_ARTICLES[_plain_type(field)]}")
     if isinstance(number, str):
-        return check_text(number, name, may_break=known.may_break, error=ProblemError)
+        return check_text(number, name, may_break=known.may_break, error=error)
     if not known.is_allowed(number):
-        raise ProblemError(f"{name} = {value!r:.60} must be {known.range_text()}")
+        raise error(f"{name} = {value!r:.60} must be {known.range_text()}")
     return number
 
 

@@ -71,6 +71,7 @@ def test_finished_runs_are_read_and_not_trained_again(
 
 def test_a_quick_bench_says_so_in_its_files(whole: tuple[Path, dict[str, str]]) -> None:
     written = bench(whole[0], is_quick=True)
+    assert written.keys() == whole[1].keys() == set(WRITTEN)
     assert all("(--quick)" in text for text in written.values())
     assert not any("(--quick)" in text for text in whole[1].values())
 
@@ -106,7 +107,9 @@ def test_cells_of_one_shape_run_side_by_side_and_give_a_row_each(tmp_path: Path)
     # The three DCRL-k in one call, and the two SCRL in another.
     assert [len(now.cells) for now in seen if now.run is None] == [3, 2]
     assert [now.done for now in seen if now.run is None] == [3, 5]
-    assert all(0.0 < now.share <= 1.0 for now in seen if now.run is not None)
+    shares = [now.share for now in seen if now.run is not None]
+    assert shares
+    assert all(0.0 < share <= 1.0 for share in shares)
 
 
 def test_a_watcher_hears_of_every_round_and_of_the_time_left(tmp_path: Path) -> None:

@@ -244,9 +244,12 @@ def test_eval_on_another_map_is_warned_of(
     np.save(place.folder / "other.npy", np.repeat([[2] * 3 + [1] * 5], 4, axis=0))
     text = (place.folder / "field.toml").read_text()
     (place.folder / "other.toml").write_text(text.replace("map.npy", "other.npy"))
-    done = place.run("eval", "other.toml", "--policy", "run")
+    done = place.run("eval", "other.toml", "--policy", "run", "--json")
     assert "warning: 'run' was made for another map than other has" in done.stderr
-    assert done.returncode in (0, 1)
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["problem"], found["satisfied"]) == (0, "other", True)
+    # There S1 is larger than S2; on the map of the run they are of one size.
+    assert found["density"]["S1"] > 1.5 * found["density"]["S2"]
 
 
 def test_eval_shows_the_policy_of_the_seed_that_is_named(

@@ -17,7 +17,13 @@ import pytest
 
 import scrl
 from scrl.environments.driver import EnvironmentRounds
-from scrl.environments.training import check_same, configure_environment, task_of
+from scrl.environments.policy import evaluate_in
+from scrl.environments.training import (
+    REPORT_SEED,
+    check_same,
+    configure_environment,
+    task_of,
+)
 from scrl.errors import PolicyError
 from scrl.learners import Pricing
 from scrl.rollout import Episode
@@ -74,10 +80,23 @@ def test_a_run_folder_holds_what_those_of_maps_hold(run: Path) -> None:
     assert set(first["density"]) == set(REGIONS)
     assert first["gap"] is None
     assert first["episodes"] == 200
-    assert 0 <= first["episodes_satisfied"] <= 200
+    problem = scrl.environment(make_walk, horizon_steps=HORIZON, **OPTIONS)
+    with problem.open(4) as lanes:  # as many as trained: 2 seeds x 2 worlds
+        policy = scrl.load_policy(run, seed=0)
+        again = evaluate_in(lanes, problem, policy, episodes=200, seed=REPORT_SEED, name="")
+    assert first["episodes_satisfied"] == again.episodes_satisfied
+    assert first["density"] == pytest.approx(again.density)
     # 3 rounds of 2 seeds x 2 worlds x 8 steps, what was measured, and the first drives
     measured = sum(row["steps"] * 4 for row in rows)
     assert result["env_steps"] >= 3 * 2 * 2 * HORIZON + measured - len(rows)
+
+
+@pytest.mark.parametrize(("speed", "kept"), [(1.0, 20), (-1.0, 0)])
+def test_single_episodes_that_keep_the_rules_are_counted(speed: float, kept: int) -> None:
+    """To the right nothing is given to the west; to the left 8, and nothing to the east."""
+    problem = scrl.environment(make_walk, horizon_steps=HORIZON, **OPTIONS)
+    found = problem.evaluate(lambda _seen: np.array([speed], np.float32), episodes=20)
+    assert (found.episodes, found.episodes_satisfied) == (20, kept)
 
 
 class Counted(Walk):

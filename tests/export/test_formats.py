@@ -63,6 +63,7 @@ def test_geojson_follows_the_standard(route: Route, tmp_path: Path) -> None:
     assert "crs" not in document
     assert document["coordinates_are"] == "degrees of longitude and latitude (WGS84)"
     assert document["received"] == pytest.approx(route.totals)
+    assert len(document["features"]) == len(segments(route))
     for feature in document["features"]:
         assert set(feature) == {"type", "geometry", "properties"}
         assert all(9 < longitude < 11 for longitude, _ in feature["geometry"]["coordinates"])

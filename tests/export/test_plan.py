@@ -144,6 +144,7 @@ def test_the_file_has_what_the_documented_format_asks_for(plan: Path) -> None:
     assert mission["version"] == 2
     latitude, longitude, _ = mission["plannedHomePosition"]
     assert (latitude, longitude) == pytest.approx((49.9995, 10.0))
+    assert {TAKEOFF, WAYPOINT, SPEED} <= {item["command"] for item in mission["items"]}
     for number, item in enumerate(mission["items"], start=1):
         assert has_keys(item, ITEM_KEYS)
         assert (item["type"], item["doJumpId"], len(item["params"])) == ("SimpleItem", number, 7)

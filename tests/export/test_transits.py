@@ -115,20 +115,23 @@ def test_kml_says_the_same(farm_route: Route, tmp_path: Path) -> None:
 
 
 def test_a_segment_gives_only_to_regions_that_it_touches(farm_route: Route) -> None:
-    shapes = farm_polygons()
+    shapes, given = farm_polygons(), set()
     for each in features(farm_route):
         line = shapely.geometry.shape(each["geometry"]).buffer(1e-7)
         for name in each["properties"]["received"]:
             assert shapes[name].intersects(line)
+            given.add(name)
+    assert given == {name for name, amount in farm_route.totals.items() if amount}
 
 
 def test_no_segment_enters_a_forbidden_polygon(farm_route: Route) -> None:
     shapes = farm_polygons()
-    for each in features(farm_route):
-        if not each["properties"]["transit"]:
-            line = shapely.geometry.shape(each["geometry"])
-            for name in ("pond", "barn"):
-                assert line.intersection(shapes[name]).length < 1e-9
+    working = [each for each in features(farm_route) if not each["properties"]["transit"]]
+    assert working
+    for each in working:
+        line = shapely.geometry.shape(each["geometry"])
+        for name in ("pond", "barn"):
+            assert line.intersection(shapes[name]).length < 1e-9
 
 
 def test_the_plan_has_a_geofence_around_the_forbidden_shapes(
@@ -197,7 +200,9 @@ def test_names_that_spreadsheets_would_run_are_defused(tmp_path: Path) -> None:
     rows = rows_of(route, "regions")
     assert [row["region"] for row in rows[:5]] == ["'=1+1", "'+a", "'-b", "'@c", "plain"]
     assert {row["unit"] for row in rows} == {"'=unit()"}
-    for row in rows_of(route, "csv"):
+    steps = rows_of(route, "csv")
+    assert len(steps) == route.steps + 1
+    for row in steps:
         for each in row.values():
             assert not each.startswith(("=", "+", "@"))
             assert not re.match(r"-\D", each)

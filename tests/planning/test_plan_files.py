@@ -190,6 +190,8 @@ def test_the_page_of_impossible_rules_says_what_ask_says(
     assert impossible.status == "impossible"
     assert "Impossible: no plan keeps every rule. Shown is a plan for the least" in page.text
     assert "These rules cannot hold together" in page.text
+    assert impossible.reference.conflict
+    assert impossible.reference.relax
     for name, text in impossible.reference.conflict:
         assert f"{name}: {text}" in page.text
         assert f"{name}: {text}" in told

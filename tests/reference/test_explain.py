@@ -106,6 +106,7 @@ def test_every_subset_of_a_conflict_is_possible() -> None:
     rules = {"a": "S1 >= 400", "b": "S2 <= 360", "c": "S1 + S2 <= 700", "d": "S5 >= 210"}
     found = scrl.solve(AGRI.with_rules(rules))
     names = [name for name, _ in found.conflict]
+    assert names == ["a", "c"]
     for subset in itertools.combinations(names, len(names) - 1):
         kept = AGRI.with_rules({name: rules[name] for name in subset})
         assert scrl.solve(kept, drives=0).status is Status.OPTIMAL

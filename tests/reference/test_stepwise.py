@@ -92,7 +92,8 @@ def test_the_driven_mixture_keeps_the_rules_near_the_fluid(name: str) -> None:
     assert drive.violation == pytest.approx(0.0, abs=1e-6)
     assert cons_vio(problem.atoms, np.array(list(drive.density.values()))) < 1e-4
     assert drive.return_ == pytest.approx(found.return_, rel=0.04)
-    assert drive.estimate_above is None or drive.return_ <= drive.estimate_above
+    assert drive.estimate_above is not None
+    assert drive.return_ <= drive.estimate_above <= 0.98 * drive.return_
 
 
 def test_a_long_path_has_no_stepwise_answer() -> None:
@@ -102,16 +103,21 @@ def test_a_long_path_has_no_stepwise_answer() -> None:
     assert scrl.solve(problem).stepwise is None
 
 
-@pytest.mark.parametrize("inertia", [0.0, 0.8, 0.95, 0.99])
-def test_sluggish_vehicles_are_driven_too(inertia: float) -> None:
+@pytest.mark.parametrize(
+    ("inertia", "return_"), [(0.0, -22.04), (0.8, -22.07), (0.95, -22.31), (0.99, -26.74)]
+)
+def test_sluggish_vehicles_are_driven_too(inertia: float, return_: float) -> None:
     spec = scrl.load("agri-joint").world_spec
     vehicle = dataclasses.replace(spec.vehicle, inertia=inertia)
     problem = Problem.create(dataclasses.replace(spec, vehicle=vehicle), "S1 >= 300")
     drive = scrl.solve(problem).stepwise
     assert drive is not None
     assert drive.violation == pytest.approx(0.0, abs=1e-6)
-    assert -28.0 < drive.return_ < -21.0
-    assert drive.estimate_above is None or drive.return_ <= drive.estimate_above
+    assert drive.return_ == pytest.approx(return_, rel=0.005)
+    if inertia == 0.0:
+        assert drive.return_ <= drive.estimate_above <= 0.999 * drive.return_
+    else:  # the lattice is too coarse for it: its estimate was beaten, and is none
+        assert drive.estimate_above is None
 
 
 def test_where_chance_plays_a_part_nothing_is_called_driven() -> None:

@@ -57,6 +57,7 @@ def test_runs_side_by_side_fit_a_phone_too(whole: Path, tmp_path: Path) -> None:
     runs.append(make_run(tmp_path / "else", small_problem({"one": "S1 >= 5"}, name="else")))
     frames, said = browse(page_text(read_runs([whole, *runs])), tmp_path, widths=(360, 1280))
     assert said == ""
+    assert len(frames) == 2
     for frame in frames:
         assert frame["scroll"] <= frame["width"], frame["wide"]
         assert "Is the difference real?" in frame["headings"]

@@ -148,6 +148,7 @@ def test_a_route_shows_its_legs_the_ways_between_them_and_its_direction() -> Non
     assert jumps > 0
     assert drawn.legs == jumps + 1
     assert drawn.transits.count("M") == jumps
+    assert drawn.lines
     for d in (line.d for line in drawn.lines):
         places = np.array([point.split() for point in re.split("[ML]", d)[1:]], float)
         assert (np.diff(places, axis=0) == 0).any(axis=1).all(), "lines go along or across"
@@ -155,6 +156,7 @@ def test_a_route_shows_its_legs_the_ways_between_them_and_its_direction() -> Non
     first = drawn.arrows.split("z")[0].removeprefix("M").split("L")
     (x, y), *behind = ([float(each) for each in point.split()] for point in first)
     assert y == 22.5
+    assert len(behind) == 2
     assert all(each[0] < x for each in behind)
     assert draw_route(driven(np.ones((4, 4), int), 1.0)).transits == ""
 

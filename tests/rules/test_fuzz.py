@@ -83,6 +83,7 @@ def test_a_formula_or_a_clean_error(chunk):
         except RuleError as error:
             errors.append(str(error))
         assert time.thread_time() - start < 1.0, text[:200]
+    assert len(errors) > PER_CHUNK // 50, "the fuzz must also reach rules that are wrong"
     assert all(error.startswith("rule 'fuzz'") for error in errors)
     assert all(error.replace("\n", "").isprintable() for error in errors)
     assert formulas > PER_CHUNK // 50, "the fuzz must also reach valid rules"

@@ -189,7 +189,7 @@ class TestUnits:
             assert float(first.encoder.price_unit) == pytest.approx(cost / steps, rel=1e-5)
             most = np.maximum(rate * steps, np.abs(of.reading.bounds))
             beta = AUTOMATIC_KAPPA_RATE * (cost / steps) / most
-            found = kappa_rate(plan, of, first.encoder, drive.steps[0])
+            found = kappa_rate(plan, of, first.encoder, drive.steps[0].astype(float))
             assert np.allclose(found, beta, rtol=1e-5)
             assert np.allclose(first.encoder.channel_unit, [cost, *drive.service[0]], rtol=1e-5)
 

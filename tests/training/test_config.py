@@ -5,18 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
 
-from scrl.errors import ProblemError
+import scrl
+from scrl.errors import MethodError
 from scrl.learners import LEARNERS
 from scrl.learners.config import PpoConfig
 from scrl.penalty import PENALTIES
 from scrl.training.config import (
     METHODS,
     PRESETS,
-    MethodError,
     TrainingConfig,
     configure,
     parse_settings,
@@ -181,8 +182,15 @@ def test_unknown_names_are_told_with_the_nearest_known_one(
     ],
 )
 def test_values_out_of_range_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ProblemError, match=message):
+    with pytest.raises(MethodError, match=message):
         configure(settings=settings)
+
+
+def test_training_refuses_a_value_out_of_range_before_it_begins(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(MethodError, match="worlds = 0 must be at least 1"):
+        scrl.train("agri-joint", settings={"worlds": 0}, out=out)
+    assert not out.exists()
 
 
 def test_a_rate_that_may_be_none_is_none_until_it_is_given() -> None:
@@ -301,7 +309,7 @@ def test_a_text_that_is_no_setting_is_refused(text: str) -> None:
 
 
 def test_a_text_that_is_no_number_is_refused_where_one_is_needed() -> None:
-    with pytest.raises(ProblemError, match="wobble = 'much' must be a finite number"):
+    with pytest.raises(MethodError, match="wobble = 'much' must be a finite number"):
         configure(settings=parse_settings(["wobble=much"]))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, Shaped
 
 from scrl.environments.encoder import EnvironmentEncoder, RunningMoments
 from scrl.environments.lanes import Lanes
@@ -95,7 +95,7 @@ class EnvironmentRounds:
     def join(self, states: Sequence[LoopState]) -> LoopState:
         return states[0]
 
-    def _measure(self, policy: TrainedPolicy, keys: PRNGKeyArray, episodes: int) -> Measured:
+    def _measure(self, policy: TrainedPolicy, keys: Key[Array, " seed"], episodes: int) -> Measured:
         """Whole episodes of the policy of every seed; the seed is the first axis."""
 
         def act(lanes: Lanes) -> np.ndarray:
@@ -113,7 +113,7 @@ class EnvironmentRounds:
         return Measured(by_seed, self._driven_steps())
 
     def _collect(
-        self, explorer: Explorer, worlds: None, keys: PRNGKeyArray
+        self, explorer: Explorer, worlds: None, keys: Key[Array, " seed"]
     ) -> tuple[None, Rollout]:
         """Steps with noise, of every seed in its lanes; the seed is the first axis."""
         steps = self.plan.loop.rollout_steps
@@ -153,14 +153,14 @@ def for_seeds(function: Callable[..., Any], plan: LearningPlan, task: Task, *dat
 
 
 @partial(jax.jit, static_argnums=1)
-def reset_seeds(keys: PRNGKeyArray, worlds: int) -> Int[Array, "seed world"]:
+def reset_seeds(keys: Key[Array, " seed"], worlds: int) -> Int[Array, "seed world"]:
     """Seeds of environments, from a key for each seed of the training."""
     return jax.vmap(lambda key: jax.random.randint(key, (worlds,), 0, 2**31 - 1))(keys)
 
 
 @partial(jax.jit, static_argnums=(1, 2))
 def chance(
-    keys: PRNGKeyArray, plan: LearningPlan, shape: tuple[int, ...]
+    keys: Key[Array, " seed"], plan: LearningPlan, shape: tuple[int, ...]
 ) -> tuple[Int[Array, "seed world"], Float[Array, "seed time world *noise"]]:
     """Seeds of environments and exploration noise, from a key for each seed of the training."""
     loop = plan.loop
@@ -174,7 +174,11 @@ def chance(
 
 @partial(jax.jit, static_argnums=(0, 2))
 def begin_all(
-    plan: LearningPlan, task: Task, actions: Actions, first: FirstEpisodes, keys: PRNGKeyArray
+    plan: LearningPlan,
+    task: Task,
+    actions: Actions,
+    first: FirstEpisodes,
+    keys: Key[Array, " seed"],
 ) -> LoopState:
     """The state of every seed before the first round, with units read off random episodes."""
 

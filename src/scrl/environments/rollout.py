@@ -70,16 +70,16 @@ def collect(
 class FirstEpisodes(NamedTuple):
     """What random actions bring, one episode in each lane: units are read off it."""
 
-    size: Float[np.ndarray, " lane"]
+    size: Float[np.ndarray, "*seeds lane"]
     """Sum of all rewards of an episode, without their signs."""
-    steps: Float[np.ndarray, " lane"]
-    served: Float[np.ndarray, "lane region"]
+    steps: Float[np.ndarray, "*seeds lane"]
+    served: Float[np.ndarray, "*seeds lane region"]
     """Sum of all labels, without their signs."""
-    net: Float[np.ndarray, "lane region"]
+    net: Float[np.ndarray, "*seeds lane region"]
     """Sum of all labels, with their signs."""
-    times: Float[np.ndarray, "lane region"]
+    times: Float[np.ndarray, "*seeds lane region"]
     """Steps with a label that is not 0."""
-    features: Float[np.ndarray, "lane sample feature"]
+    features: Float[np.ndarray, "*seeds lane sample feature"]
 
 
 SAMPLES = 256

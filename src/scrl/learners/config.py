@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from jaxtyping import Array, Float
 
+from scrl.errors import MethodError
 from scrl.settings import check_settings, setting
 
 _POSITIVE = {"low": 0.0, "is_low_open": True}
@@ -28,7 +29,7 @@ class NetworkConfig:
     first_mean: float = setting(0.6, "Throttle of the untrained policy.", low=0.0, high=1.0)
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        check_settings(self, error=MethodError)
 
     @property
     def gamma(self) -> float:

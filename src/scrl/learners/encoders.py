@@ -69,7 +69,7 @@ class PricedEncoder:
         return 1 + self.regions if self.sees_prices else 1
 
     def value(
-        self, channels: Float[Array, "*batch channel"], price: Float[Array, "*batch region"]
+        self, channels: Float[Array, "*batch channel"], price: Float[Array, "*#batch region"]
     ) -> Float[Array, "*batch"]:
         """The channels at their price: return + price . labels."""
         return at_price(channels, price) if self.sees_prices else channels[..., 0]
@@ -146,7 +146,7 @@ class SweepEncoder(PricedEncoder, eqx.Module):
 
 
 def at_price(
-    channels: Float[Array, "*batch channel"], price: Float[Array, "*batch region"]
+    channels: Float[Array, "*batch channel"], price: Float[Array, "*#batch region"]
 ) -> Float[Array, "*batch"]:
     """return + price . labels, where the channels are the return and the labels."""
     return channels[..., 0] + jnp.sum(channels[..., 1:] * price, axis=-1)

@@ -21,12 +21,12 @@ from scrl.rollout import Rollout
 class Memory(NamedTuple):
     """Single transitions side by side, without kappa: what they cost is decided later."""
 
-    observation: Float[Array, "slot feature"]
-    action: Float[Array, "slot ..."]
-    reward: Float[Array, " slot"]
-    labels: Float[Array, "slot region"]
-    is_end: Bool[Array, " slot"]
-    next_observation: Float[Array, "slot feature"]
+    observation: Float[Array, "*slots feature"]
+    action: Float[Array, "*slots_and_action"]
+    reward: Float[Array, "*slots"]
+    labels: Float[Array, "*slots region"]
+    is_end: Bool[Array, "*slots"]
+    next_observation: Float[Array, "*slots feature"]
 
 
 class Replay(NamedTuple):
@@ -78,15 +78,15 @@ def draw(replay: Replay, batch: int, *, key: PRNGKeyArray) -> Memory:
 class PricedBatch(NamedTuple):
     """Remembered transitions as they look and pay under kappas around the present one."""
 
-    actor_inputs: Float[Array, "sample input"]
-    critic_inputs: Float[Array, "sample input"]
-    action: Float[Array, "sample ..."]
-    paid: Float[Array, "sample channel"]
-    is_end: Bool[Array, " sample"]
-    next_actor_inputs: Float[Array, "sample input"]
-    next_critic_inputs: Float[Array, "sample input"]
-    price: Float[Array, "sample region"]
-    labels: Float[Array, "sample region"]
+    actor_inputs: Float[Array, "*samples actor_input"]
+    critic_inputs: Float[Array, "*samples critic_input"]
+    action: Float[Array, "*samples_and_action"]
+    paid: Float[Array, "*samples channel"]
+    is_end: Bool[Array, "*samples"]
+    next_actor_inputs: Float[Array, "*samples actor_input"]
+    next_critic_inputs: Float[Array, "*samples critic_input"]
+    price: Float[Array, "*samples region"]
+    labels: Float[Array, "*samples region"]
 
 
 def priced_batch(

@@ -29,8 +29,8 @@ class PpoState(NamedTuple):
 class Sample(NamedTuple):
     """Single steps with their advantage and the channels they aim at."""
 
-    actor_inputs: Float[Array, "sample input"]
-    critic_inputs: Float[Array, "sample input"]
+    actor_inputs: Float[Array, "sample actor_input"]
+    critic_inputs: Float[Array, "sample critic_input"]
     action: Shaped[Array, "sample ..."]
     log_probability: Float[Array, " sample"]
     advantage: Float[Array, " sample"]

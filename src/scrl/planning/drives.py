@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from scrl.planning.features import Outlook, part_of, window_for
 from scrl.planning.policy import AheadOfFluid, PricePolicy
@@ -44,7 +44,7 @@ class Driven(NamedTuple):
     """Those of each plan in its first episode."""
 
 
-Kept = tuple[Episode, Float[np.ndarray, "plan part 1+region"], list[Float[np.ndarray, " step"]]]
+Kept = tuple[Episode, Float[np.ndarray, "plan part sum"], list[Float[np.ndarray, " step"]]]
 """Sums of episodes, sums of parts, and throttles."""
 
 
@@ -57,7 +57,7 @@ class Recorded(NamedTuple):
     """Steps of this call."""
     throttles: Float[Array, "plan step"]
     """Those of this call: on long paths the throttles of all steps would be copied every time."""
-    sums_of_part: Float[Array, "plan part 1+region"]
+    sums_of_part: Float[Array, "plan part sum"]
     """Return and service, summed over episodes."""
 
 
@@ -81,7 +81,7 @@ class PriceDriver:
         prices: Float[np.ndarray, "plan part region"],
         *,
         most_steps: float,
-        keys: PRNGKeyArray,
+        keys: Key[Array, " episode"],
         discount: float = 1.0,
     ) -> Driven:
         """Every plan in the same episodes, one for each key; longer ones are broken off."""
@@ -109,7 +109,7 @@ class PriceDriver:
         is_stopped: IsStopped,
         *,
         until: int,
-        keys: PRNGKeyArray,
+        keys: Key[Array, " episode"],
         discount: float,
     ) -> Kept:
         """Some plans in one call: the same number each time, so that it is compiled once."""
@@ -157,7 +157,7 @@ def _drop_other_shapes(world: SweepWorld) -> None:
 def _begin_all(
     world: SweepWorld,
     prices: Float[Array, "plan part region"],
-    keys: PRNGKeyArray,
+    keys: Key[Array, " episode"],
     *,
     window: int,
     capacity: int,

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from scrl.errors import MethodError
 from scrl.learners.networks import adam_memory, adam_step
 from scrl.learners.offpolicy import follow
 from scrl.planning.features import Outlook, sight, window_for
@@ -43,12 +44,12 @@ def random_road(ranges: Ranges, *, window: int, key: PRNGKeyArray) -> Road:
     mean_length = _log_uniform(SettingRange(1.0, LONGEST_STRETCH), key=length_key)
     is_border = jax.random.uniform(border_key, (CELLS,)) < 1.0 / mean_length
     region = jax.random.randint(region_key, (CELLS + 1,), 0, REGIONS)[jnp.cumsum(is_border)]
-    unseen = jnp.zeros((1,))
+    unseen = jnp.zeros(CELLS + 1)
     world = SweepWorld(
         kind_of_cell=jnp.concatenate([region, jnp.full((1,), REGIONS, region.dtype)]),
         kinds=jnp.eye(REGIONS + 1, REGIONS), outside=jnp.zeros(REGIONS + 1),
-        place=(unseen, unseen), left=unseen, cells_ahead=unseen, numbers=numbers, stride=1,
-        horizon_steps=1, is_windy=True,
+        place=(unseen, unseen), left=jnp.zeros((1, REGIONS)), cells_ahead=jnp.zeros(1, int),
+        numbers=numbers, stride=1, horizon_steps=1, is_windy=True,
     )  # fmt: skip
     return Road(world, Outlook.of(world, random_prices(REGIONS, key=price_key)[None], window))
 
@@ -134,7 +135,7 @@ class LearningConfig:
     )
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        check_settings(self, error=MethodError)
 
 
 class LearningState(NamedTuple):

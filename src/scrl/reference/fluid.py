@@ -63,11 +63,11 @@ class FluidSweep:
     def groups(self) -> int:
         return len(self.weight)
 
-    def cost(self, time: Float[np.ndarray, " group"]) -> Float[np.ndarray, " group"]:
+    def cost(self, time: Float[np.ndarray, "group ..."]) -> Float[np.ndarray, "group ..."]:
         """f(tau) = effort tau^2 / (1 + tau) per cell."""
         return self.effort * time**2 / (1.0 + time)
 
-    def slope(self, time: Float[np.ndarray, " group"]) -> Float[np.ndarray, " group"]:
+    def slope(self, time: Float[np.ndarray, "group ..."]) -> Float[np.ndarray, "group ..."]:
         """f'(tau) = effort (tau^2 + 2 tau) / (1 + tau)^2."""
         return self.effort * (time**2 + 2.0 * time) / (1.0 + time) ** 2
 

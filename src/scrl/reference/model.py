@@ -45,10 +45,10 @@ class LinearModel:
 
 def stack_rows(
     upper: sparse.csr_array | None,
-    upper_at: Float[np.ndarray, " inequality"] | None,
+    upper_at: Float[np.ndarray, " upper"] | None,
     lower: sparse.csr_array,
-    lower_at: Float[np.ndarray, " inequality"],
-) -> tuple[sparse.csr_array, Float[np.ndarray, " inequality"]]:
+    lower_at: Float[np.ndarray, " lower"],
+) -> tuple[sparse.csr_array, Float[np.ndarray, " both"]]:
     """Two blocks of inequalities, one above the other; the first may be empty."""
     if upper is None or upper_at is None:
         return sparse.csr_array(lower), np.asarray(lower_at, float)

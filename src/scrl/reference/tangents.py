@@ -113,7 +113,7 @@ def _touch_curve(
     atoms: BoundedAtoms,
     in_force: Int[np.ndarray, " chosen"],
     branch: Int[np.ndarray, " clause"],
-) -> tuple[Float[np.ndarray, "group tangent"], BestTimes]:
+) -> tuple[Float[np.ndarray, "group more_tangents"], BestTimes]:
     """Add tangents where the optimum of the branch lies until they touch the curve there."""
     coefficients, bounds = atoms.coefficients[in_force], atoms.bounds[in_force]
     for _ in range(MOST_ROUNDS):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from scrl.density import standard_error
 from scrl.learners import Encoder, Pricing, TrainedPolicy
@@ -64,7 +64,7 @@ class Measured(NamedTuple):
     """Whole episodes of a policy without noise; the first axis is the episode."""
 
     episodes: Episode
-    env_steps: Int[Array, ""]
+    env_steps: Int[Array, "*seeds"]
     """Steps that were driven for them."""
 
 
@@ -73,7 +73,7 @@ class Explorer(NamedTuple):
 
     learner: Any
     encoder: Encoder
-    prices: Float[Array, "world region"]
+    prices: Float[Array, "*seeds world region"]
 
 
 class Driver(NamedTuple):
@@ -94,11 +94,11 @@ class Best(NamedTuple):
     """The policy to hand out: the best one that keeps the reading, else the nearest to it."""
 
     policy: TrainedPolicy
-    kappa: Float[Array, " atom"]
-    reading_violation: Float[Array, ""]
-    violation: Float[Array, ""]
-    return_: Float[Array, ""]
-    iteration: Int[Array, ""]
+    kappa: Float[Array, "*seeds atom"]
+    reading_violation: Float[Array, "*seeds"]
+    violation: Float[Array, "*seeds"]
+    return_: Float[Array, "*seeds"]
+    iteration: Int[Array, "*seeds"]
 
 
 class LoopState(NamedTuple):
@@ -106,13 +106,13 @@ class LoopState(NamedTuple):
 
     learner: Any
     encoder: Encoder
-    kappa: Float[Array, " atom"]
+    kappa: Float[Array, "*seeds atom"]
     worlds: Any
     """The states of the worlds that steps are collected in, if episodes span several rounds."""
     best: Best
-    iteration: Int[Array, ""]
-    key: PRNGKeyArray
-    settle_key: PRNGKeyArray
+    iteration: Int[Array, "*seeds"]
+    key: Key[Array, "*seeds"]
+    settle_key: Key[Array, "*seeds"]
 
 
 class Measurement(NamedTuple):
@@ -134,31 +134,31 @@ class Measurement(NamedTuple):
 class Metrics(NamedTuple):
     """What one round saw."""
 
-    return_: Float[Array, ""]
-    density: Float[Array, " region"]
-    violation: Float[Array, ""]
-    steps: Float[Array, ""]
+    return_: Float[Array, "*seeds"]
+    density: Float[Array, "*seeds region"]
+    violation: Float[Array, "*seeds"]
+    steps: Float[Array, "*seeds"]
     """Mean length of the measured episodes."""
-    kappa: Float[Array, " atom"]
-    loss: Float[Array, ""]
-    best_return: Float[Array, ""]
-    best_violation: Float[Array, ""]
-    env_steps: Int[Array, ""]
+    kappa: Float[Array, "*seeds atom"]
+    loss: Float[Array, "*seeds"]
+    best_return: Float[Array, "*seeds"]
+    best_violation: Float[Array, "*seeds"]
+    env_steps: Int[Array, "*seeds"]
     """Environment steps of the round, measuring included."""
 
 
 class RoundKeys(NamedTuple):
     """All that a round leaves to chance."""
 
-    measure: PRNGKeyArray
-    wobble: PRNGKeyArray
-    collect: PRNGKeyArray
-    update: PRNGKeyArray
-    next: PRNGKeyArray
+    measure: Key[Array, "*seeds"]
+    wobble: Key[Array, "*seeds"]
+    collect: Key[Array, "*seeds"]
+    update: Key[Array, "*seeds"]
+    next: Key[Array, "*seeds"]
 
 
 def begin(
-    plan: LearningPlan, task: Task, encoder: Encoder, worlds: Any, *, keys: PRNGKeyArray
+    plan: LearningPlan, task: Task, encoder: Encoder, worlds: Any, *, keys: Key[Array, " 3"]
 ) -> LoopState:
     """The state before the first round: an untrained policy, kappa = 0, nothing found yet.
 

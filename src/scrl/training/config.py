@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from scrl.errors import ScrlError, did_you_mean
+from scrl.errors import MethodError, did_you_mean
 from scrl.learners import LEARNERS, Encoder, Learner, NetworkConfig
 from scrl.penalty import PENALTIES, Penalty, netting, scrl
 from scrl.settings import check_settings, setting
@@ -64,7 +64,7 @@ class LoopConfig:
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        check_settings(self, error=MethodError)
 
     def measured(self, *, is_random: bool, is_learning: bool) -> int:
         """Episodes behind one measurement: where chance plays no part, one tells everything."""
@@ -117,10 +117,6 @@ class LearningPlan(NamedTuple):
         return LEARNERS[self.learner].make(settings, encoder)
 
 
-class MethodError(ScrlError):
-    """A method cannot be used: unknown name, unknown setting, value out of range."""
-
-
 PRESETS: Mapping[str, Mapping[str, Any]] = types.MappingProxyType(
     {
         "default": {},
@@ -156,7 +152,7 @@ class PenaltyConfig:
     )
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        check_settings(self, error=MethodError)
 
 
 @dataclass(frozen=True)

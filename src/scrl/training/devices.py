@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from scrl.learners import LEARNERS, SweepEncoder
 from scrl.penalty import Atoms
@@ -243,7 +243,7 @@ class DeviceRounds:
         stacked = [jnp.stack(leaves, axis=1) for leaves in zip(*map(padded, states), strict=True)]
         return self._place(jax.tree.unflatten(jax.tree.structure(states[0]), stacked))
 
-    def _keys(self) -> PRNGKeyArray:
+    def _keys(self) -> Key[Array, "seed task"]:
         keys = jnp.stack([jax.random.key(seed) for seed in self.seeds])
         return self._place(jnp.broadcast_to(keys[:, None], (len(self.seeds), len(self.atoms))))
 
@@ -294,7 +294,7 @@ def _multiple(count: int, of: int) -> int:
 
 @partial(jax.jit, static_argnums=(0, 1))
 def begin_all(
-    plan: LearningPlan, mesh: Mesh, tasks: SweepTask, keys: PRNGKeyArray
+    plan: LearningPlan, mesh: Mesh, tasks: SweepTask, keys: Key[Array, "seed task"]
 ) -> tuple[LoopState, Int[Array, "seed task"]]:
     """The state of every seed and task before the first round, and the steps driven for it."""
     return _on_all(mesh, lambda task, key: begin_sweep(plan, task, key=key))(tasks, keys)

@@ -37,6 +37,7 @@ def test_the_script_draws_them_again_bit_for_bit(stem):
 @pytest.mark.parametrize("stem", ["agri", "med"])
 def test_they_are_clean_to_read(stem):
     features = json.loads((FOLDER / f"{stem}.geojson").read_text(encoding="utf-8"))["features"]
+    assert len(features) > 3
     for feature in features:
         assert feature["properties"]["title"]
         (ring,) = feature["geometry"]["coordinates"]

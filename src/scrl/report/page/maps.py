@@ -214,7 +214,9 @@ def heat_pictures(found: Sequence[Float[np.ndarray, "row column"]]) -> tuple[lis
     return pictures, top
 
 
-def block_means(found: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row column"]:
+def block_means(
+    found: Float[np.ndarray, "row column"],
+) -> Float[np.ndarray, "block_row block_column"]:
     """The table at the size of a picture: means of blocks, where cells are more than pixels."""
     step = max(1, -(-max(found.shape) // MOST_PIXELS))
     if step == 1:

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int, Shaped
 
 MOST_SLICES = 8
@@ -27,7 +28,7 @@ def _slicing(sizes: tuple[int, ...]) -> Any:
     """A slice of these sizes as a function of a table and a place for each of its axes."""
 
     @jax.custom_batching.custom_vmap
-    def one(table: Array, *places: Int[Array, ""]) -> Array:
+    def one(table: Array, *places: Int[Array | np.ndarray, ""]) -> Array:
         return jax.lax.dynamic_slice(table, places, sizes, allow_negative_indices=False)
 
     @one.def_vmap

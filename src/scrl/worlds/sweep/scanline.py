@@ -176,7 +176,7 @@ def _boxes(blocks: Int[np.ndarray, "block 4"], where: Georeference) -> np.ndarra
     )
 
 
-def _halved(blocks: Int[np.ndarray, "block 4"]) -> Int[np.ndarray, "block 4"]:
+def _halved(blocks: Int[np.ndarray, "block 4"]) -> Int[np.ndarray, "2*block 4"]:
     """Two blocks out of each, cut across its longer side."""
     is_high = blocks[:, 1] - blocks[:, 0] >= blocks[:, 3] - blocks[:, 2]
     low = np.where(is_high, 0, 2)

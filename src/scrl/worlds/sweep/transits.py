@@ -108,7 +108,7 @@ def _length_inside(
     way, part = parts.query(lines, predicate="intersects")
     shared = shapely.intersection(lines[way], parts.geometries[part])
     lengths = shapely.length(shapely.transform(shared, lambda at: at * sides[::-1]))
-    return np.bincount(way, lengths, minlength=len(ways))
+    return np.bincount(way, lengths, minlength=len(ways)).astype(float)  # whole where none do
 
 
 def _ways_around(

@@ -23,11 +23,11 @@ from scrl.worlds.sweep.spec import SweepSpec
 class SweepState(NamedTuple):
     """Where the vehicle is (whole cells and the rest apart), how fast, in what gust, and when."""
 
-    cell: Int[Array, ""]
-    offset: Float[Array, ""]
-    speed: Float[Array, ""]
-    gust: Float[Array, ""]
-    step: Int[Array, ""]
+    cell: Int[Array, "*batch"]
+    offset: Float[Array, "*batch"]
+    speed: Float[Array, "*batch"]
+    gust: Float[Array, "*batch"]
+    step: Int[Array, "*batch"]
 
 
 class VehicleNumbers(eqx.Module):
