@@ -7,11 +7,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from scrl.reference import columns
+from scrl.reference import mdp_columns
 from scrl.reference.certificate import certify, require
-from scrl.reference.columns import best_mixture, least_violation, solve_columns
+from scrl.reference.columns import best_mixture
 from scrl.reference.finite import FiniteMDP
 from scrl.reference.linear import NumericalTroubleError, Status
+from scrl.reference.mdp_columns import solve_columns
 from scrl.reference.occupancy import occupancy_of
 from scrl.reference.solve_finite import atoms_of, solve_mdp
 from scrl.rules import AtomTable, RuleSet
@@ -37,17 +38,19 @@ def test_a_mixture_by_hand():
 
 def test_the_master_by_hand():
     # Columns give 0 and 1; the second is 3 over, the first 1 under: w = 1/4. Price 1 / 4.
-    mixed = best_mixture(np.array([0.0, 1]), np.array([[-1.0], [3]]), np.zeros(1))
+    mixed = best_mixture(np.array([0.0, 1]), np.array([[-1.0], [3]]), np.full(1, np.inf))
     assert mixed.weights == pytest.approx([0.75, 0.25])
     assert mixed.value == pytest.approx(0.25)
-    assert mixed.of_atom == pytest.approx([0.25])
+    assert mixed.multipliers == pytest.approx([0.25])
+    assert mixed.excess == pytest.approx([0.0])
 
 
 def test_phase_one_by_hand():
     # Two atoms, columns (2, -1) and (-1, 2): evenly mixed both are 1/2 over, so 1 in all is missed.
-    mixed = least_violation(np.array([[2.0, -1], [-1, 2]]))
-    assert mixed.value == pytest.approx(1)
-    assert mixed.of_atom == pytest.approx([1, 1])
+    mixed = best_mixture(np.zeros(2), np.array([[2.0, -1], [-1, 2]]), np.ones(2))
+    assert mixed.value == pytest.approx(-1)
+    assert mixed.excess.sum() == pytest.approx(1)
+    assert mixed.multipliers == pytest.approx([1, 1])
 
 
 @pytest.mark.parametrize("bound", [2 + 1e-6, 3, 1e6])
@@ -83,7 +86,7 @@ def test_no_time_says_so(force):
 
 
 def test_a_gap_that_does_not_close_is_an_error(monkeypatch):
-    monkeypatch.setattr(columns, "STOP", -1.0)
+    monkeypatch.setattr(mdp_columns, "STOP", -1.0)
     with pytest.raises(NumericalTroubleError, match="leave a gap"):
         solve_mdp(HALL, "hall >= 1.5", method="columns")
 

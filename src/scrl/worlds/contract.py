@@ -20,7 +20,7 @@ State = TypeVar("State")
 Policy = TypeVar("Policy")
 
 
-class Step(NamedTuple, Generic[State]):
+class StepResult(NamedTuple, Generic[State]):
     """What happened in one step."""
 
     state: State
@@ -49,7 +49,9 @@ class SteppedWorld(Protocol[State]):
         """What a policy sees of a state."""
         ...
 
-    def step(self, state: State, action: Float[Array, ""], *, key: PRNGKeyArray) -> Step[State]:
+    def step(
+        self, state: State, action: Float[Array, ""], *, key: PRNGKeyArray
+    ) -> StepResult[State]:
         """What happens next. Every episode ends, terminated or truncated, after finitely many."""
         ...
 

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from scrl.worlds.contract import Step
+from scrl.worlds.contract import StepResult
 from scrl.worlds.sweep import dynamics
 from scrl.worlds.sweep.lookup import rows_from
 from scrl.worlds.sweep.observation import cells_ahead, milestones, observation_size, place_of_cells
@@ -127,10 +127,10 @@ class SweepWorld(eqx.Module):
 
     def step(
         self, state: SweepState, action: Float[Array, ""], *, key: PRNGKeyArray | None = None
-    ) -> Step[SweepState]:
+    ) -> StepResult[SweepState]:
         """One step, and what it earned and gave."""
         after = self.transition(state, action, key=key)
-        return Step(
+        return StepResult(
             after,
             self.reward(after),
             self.labels(after),
