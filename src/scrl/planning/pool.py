@@ -169,7 +169,7 @@ class Pool:
     def nearly_kept(self) -> Int[np.ndarray, " plan"]:
         """The single plans that come nearest to an answer: violations cost twice their price."""
         generation = self.generation
-        over = np.maximum(generation.sides(generation.columns) - self.branch.bounds, 0.0)
+        over = np.maximum(generation.over(generation.columns) - generation.inset, 0.0)
         least = 0.2 * self.effort / np.maximum(self.step, 1e-300)
         merit = generation.returns - over @ (2.0 * np.maximum(self.branch.multipliers, least))
         return np.argsort(-merit)[:NEAREST]

@@ -149,8 +149,8 @@ class Proposals:
     def _patched(self, mixture: Mixture) -> list[Float[np.ndarray, "part region"]]:
         """The best of the plans on each part of the path."""
         generation = self.pool.generation
-        sides = generation.sides(generation.columns)
-        extremes = [*sides.argmin(axis=0), int(generation.returns.argmax())]
+        over = generation.over(generation.columns)
+        extremes = [*over.argmin(axis=0), int(generation.returns.argmax())]
         numbers = list(dict.fromkeys([*mixture.used, *self.pool.nearly_kept(), *extremes]))
         plans = [self.pool.plans[number] for number in numbers]
         margin = np.max([plan.margin for plan in plans], axis=0) + INSET * self.pool.step
@@ -186,11 +186,9 @@ class Proposals:
     def _moved_bounds(self, mixture: Mixture) -> Float[np.ndarray, " atom"]:
         """Bounds at which the fluid should do what the mixture is meant to do, or nearly so."""
         columns = [self.pool.generation.columns[plan] for plan in mixture.used]
-        real = mixture.weights[mixture.used] @ self.pool.generation.sides(columns)
-        by_fluid = self.rows @ self._times(mixture.multipliers)
-        step = self.pool.step
-        some_steps = 2.0 * step * self.rng.standard_normal(len(step))
-        return self.branch.bounds - INSET * step - (real - by_fluid) + some_steps
+        over = mixture.weights[mixture.used] @ self.pool.generation.over(columns)
+        some_steps = 2.0 * self.pool.step * self.rng.standard_normal(len(over))
+        return self.rows @ self._times(mixture.multipliers) - over + some_steps
 
     def _times(self, multipliers: Float[np.ndarray, " atom"]) -> Float[np.ndarray, " group"]:
         """What the fluid does at these multipliers."""

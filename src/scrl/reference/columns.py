@@ -139,17 +139,13 @@ class ColumnGeneration(Generic[Policy]):
     def returns(self) -> Float[np.ndarray, " column"]:
         return np.array([each.return_ for each in self.columns])
 
-    def sides(self, columns: Sequence[Column[Policy]]) -> Float[np.ndarray, "column atom"]:
-        """a . amounts of some columns, with their margins."""
+    def over(self, columns: Sequence[Column[Policy]]) -> Float[np.ndarray, "column atom"]:
+        """By how much some columns exceed each atom, less the inset."""
         amounts = np.array([each.amounts for each in columns])
         sides = amounts.reshape(len(columns), self.coefficients.shape[1]) @ self.coefficients.T
-        if self.margin is None:
-            return sides
-        return sides + np.array([self.margin(each.policy) for each in columns])
-
-    def over(self, columns: Sequence[Column[Policy]]) -> Float[np.ndarray, "column atom"]:
-        """By how much some columns exceed each atom."""
-        return self.sides(columns) - self.bounds + self.inset
+        if self.margin is not None:
+            sides += np.array([self.margin(each.policy) for each in columns])
+        return sides - self.bounds + self.inset
 
     def mix(self) -> Mixture:
         """The best mixture of the columns so far."""
