@@ -72,7 +72,7 @@ def test_numbers_of_any_size_are_answered(asking: Planner, rule: str, status: st
 def test_rules_that_no_loosening_helps_are_named(
     asking: Planner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for room in ("explain", "priced"):
+    for room in ("conflict", "priced"):
         monkeypatch.setattr(f"scrl.reference.{room}.least_loosening", lambda *_, **__: None)
     with pytest.raises(ScrlError, match="impossible: no policy keeps 'rule-1', and no loosening"):
         asking.ask("agri", "S1 >= 1e150")

@@ -51,10 +51,7 @@ class StepwiseOptimum:
     """What the mixture returns; achieved by simulation."""
     density: Float[np.ndarray, " region"]
     weights: Float[np.ndarray, " plan"]
-    prices: Float[np.ndarray, "plan region"]
-    """Return per step in each region that each plan was made for."""
-    speeds: tuple[Float[np.ndarray, " time"], ...]
-    """What each plan drives, in cells per step."""
+    drives: tuple[Drive, ...]
     steps: float
     violation: float
     """The largest excess over an atom's bound; 0 if a mixture of the drives keeps the rules."""
@@ -122,7 +119,7 @@ def _respond(
     """The best drives of the lattice at these prices, driven in the true world."""
     per_step = lattice.spec.vehicle.rate * prices
     values = lattice.values(per_step)
-    driven = drive(lattice, per_step, values, keep_speeds=True)
+    driven = drive(lattice, per_step, values)
     return [
         Response(
             Column(
@@ -141,13 +138,11 @@ def _respond(
 def _optimum(search: ColumnGeneration[Drive]) -> StepwiseOptimum:
     """The best mixture of the drives so far."""
     mixed = search.mix()
-    drives = [search.columns[plan].policy for plan in mixed.used]
     return StepwiseOptimum(
         return_=mixed.return_,
         density=mixed.weights @ np.array([each.amounts for each in search.columns]),
         weights=mixed.weights[mixed.used],
-        prices=np.array([each.prices for each in drives]),
-        speeds=tuple(each.speeds for each in drives),
+        drives=tuple(search.columns[plan].policy for plan in mixed.used),
         steps=float(mixed.weights @ [len(each.policy.speeds) for each in search.columns]),
         violation=float(mixed.excess.max(initial=0.0)),
         estimate_above=search.bound,
