@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 
 from scrl.policies import Action, PlacedPolicy
 from scrl.threads import IsStopped, in_threads
+from scrl.worlds.contract import State, SteppedWorld
 from scrl.worlds.sweep.world import SweepState, SweepWorld
 
 ActInLane = Callable[..., tuple[Float[Array, ""], Float[Array, ""]]]
@@ -53,15 +54,8 @@ def take_step(
     """Observe, act, move on."""
     act_key, world_key = jax.random.split(key)
     action = _action(world, policy, state, key=act_key)
-    after = world.transition(state, action, key=world_key)
-    return Transition(
-        after,
-        action,
-        world.labels(after),
-        world.reward(after),
-        world.is_terminal(after),
-        world.is_truncated(after),
-    )
+    after, reward, labels, is_terminated, is_truncated = world.step(state, action, key=world_key)
+    return Transition(after, action, labels, reward, is_terminated, is_truncated)
 
 
 def _action(
@@ -247,20 +241,20 @@ class Rollout(NamedTuple):
     """What was seen after the step, before any reset."""
 
 
-def begin_worlds(world: SweepWorld, worlds: int, *, key: PRNGKeyArray) -> SweepState:
+def begin_worlds(world: SteppedWorld[State], worlds: int, *, key: PRNGKeyArray) -> State:
     """As many worlds as asked for, each at the start of an episode."""
     return jax.vmap(lambda each: world.initial(key=each))(jax.random.split(key, worlds))
 
 
 def collect(
-    world: SweepWorld, act: ActInLane, states: SweepState, *, steps: int, key: PRNGKeyArray
-) -> tuple[SweepState, Rollout]:
+    world: SteppedWorld[State], act: ActInLane, states: State, *, steps: int, key: PRNGKeyArray
+) -> tuple[State, Rollout]:
     """Go on for some steps in every world; one whose episode ends starts anew in the same step.
 
     `act(observation, lane, noise)` gives an action and its log probability; `lane` is the number
     of the world, and the noise is standard normal.
     """
-    worlds = len(states.step)
+    worlds = len(jax.tree.leaves(states)[0])
     lanes = jnp.arange(worlds)
     noise_key, world_key, reset_key = jax.random.split(key, 3)
     chance = Chance(
@@ -269,20 +263,19 @@ def collect(
         jax.random.split(reset_key, (steps, worlds)),
     )
 
-    def one(state: SweepState, lane: Int[Array, ""], chance: Chance) -> tuple[SweepState, Rollout]:
+    def one(state: State, lane: Int[Array, ""], chance: Chance) -> tuple[State, Rollout]:
         seen = world.observe(state)
         action, log_probability = act(seen, lane, chance.noise)
-        after = world.transition(state, action, key=chance.world)
-        is_terminated, is_truncated = world.is_terminal(after), world.is_truncated(after)
+        after = world.step(state, action, key=chance.world)
         fresh = world.initial(key=chance.reset)
-        is_over = is_terminated | is_truncated
-        going = jax.tree.map(lambda new, old: jnp.where(is_over, new, old), fresh, after)
+        is_over = after.is_terminated | after.is_truncated
+        going = jax.tree.map(lambda new, old: jnp.where(is_over, new, old), fresh, after.state)
         return going, Rollout(
-            seen, action, log_probability, world.reward(after), world.labels(after),
-            is_terminated, is_truncated, world.observe(after),
+            seen, action, log_probability, after.reward, after.labels,
+            after.is_terminated, after.is_truncated, world.observe(after.state),
         )  # fmt: skip
 
-    def body(states: SweepState, chance: Chance) -> tuple[SweepState, Rollout]:
+    def body(states: State, chance: Chance) -> tuple[State, Rollout]:
         return jax.vmap(one)(states, lanes, chance)
 
     return jax.lax.scan(body, states, chance)

@@ -1,145 +1,101 @@
-"""Column generation: the same optimum as the linear program, with its own proof."""
+"""Column generation with worlds small enough to be solved by hand."""
 
-from dataclasses import replace
+from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
-from scrl.reference import columns
-from scrl.reference.certificate import certify, require
-from scrl.reference.columns import best_mixture, least_violation, solve_columns
-from scrl.reference.finite import FiniteMDP
-from scrl.reference.linear import NumericalTroubleError, Status
-from scrl.reference.occupancy import occupancy_of
-from scrl.reference.solve_finite import atoms_of, solve_mdp
-from scrl.rules import AtomTable, RuleSet
+from scrl.reference.columns import ColumnGeneration, Mixture, best_mixture
+from scrl.worlds.contract import Column, Response
 
-# As in test_finite: each step in the hall costs 1; "go" leaves, "linger" leaves half of the time.
-HALL = FiniteMDP(
-    transitions=[[[0.0], [0.5]]], rewards=[-1.0], labels=[[1.0]], start=[1.0], regions=["hall"]
-)
+MUST = np.full(1, np.inf)
 
 
-def test_a_mixture_by_hand():
-    # Going stays 1 step, lingering 2. hall >= 1.5 needs half of each: -1.5. As one policy the
-    # occupancies (1/2, 1) of go and linger: linger with probability 2/3.
-    atoms = atoms_of(HALL, AtomTable.of(RuleSet.of("hall >= 1.5", ["hall"])), is_ranged=False)
-    solution = solve_columns(HALL, atoms)
-    assert solution.choice.status is Status.OPTIMAL
-    optimum = solution.choice.optimum
-    assert optimum is not None
-    assert optimum.return_ == pytest.approx(-1.5)
-    assert optimum.point == pytest.approx([0.5, 1])
-    assert solution.mixture is not None
-    assert sorted(solution.mixture.policies[:, 0]) == [0, 1]
-    assert solution.mixture.weights == pytest.approx([0.5, 0.5])
-    assert optimum.of_atom == pytest.approx([1])
-
-
-def test_the_master_by_hand():
+def test_the_master_by_hand() -> None:
     # Columns give 0 and 1; the second is 3 over, the first 1 under: w = 1/4. Price 1 / 4.
-    mixed = best_mixture(np.array([0.0, 1]), np.array([[-1.0], [3]]), np.zeros(1))
+    mixed = best_mixture(np.array([0.0, 1]), np.array([[-1.0], [3]]), MUST)
     assert mixed.weights == pytest.approx([0.75, 0.25])
     assert mixed.value == pytest.approx(0.25)
-    assert mixed.of_atom == pytest.approx([0.25])
+    assert mixed.multipliers == pytest.approx([0.25])
+    assert mixed.excess == pytest.approx([0.0])
 
 
-def test_phase_one_by_hand():
+def test_phase_one_by_hand() -> None:
     # Two atoms, columns (2, -1) and (-1, 2): evenly mixed both are 1/2 over, so 1 in all is missed.
-    mixed = least_violation(np.array([[2.0, -1], [-1, 2]]))
-    assert mixed.value == pytest.approx(1)
-    assert mixed.of_atom == pytest.approx([1, 1])
+    mixed = best_mixture(np.zeros(2), np.array([[2.0, -1], [-1, 2]]), np.ones(2))
+    assert mixed.value == pytest.approx(-1)
+    assert mixed.excess.sum() == pytest.approx(1)
+    assert mixed.multipliers == pytest.approx([1, 1])
 
 
-@pytest.mark.parametrize("bound", [2 + 1e-6, 3, 1e6])
-def test_infeasible_is_proven(bound):
-    # Nobody stays longer than 2 steps: also a millionth more is too much.
-    solution = solve_mdp(HALL, f"hall >= {bound}", method="columns")
-    assert solution.status is Status.INFEASIBLE
+def test_what_costs_less_than_its_price_is_exceeded() -> None:
+    # The second column is worth 1 more and 3 over. At 1/5 a unit that pays, at 1/2 it does not.
+    returns, over = np.array([0.0, 1]), np.array([[-1.0], [3]])
+    cheap, dear = (best_mixture(returns, over, np.array([price])) for price in (0.2, 0.5))
+    assert (cheap.value, cheap.return_) == pytest.approx((0.4, 1.0))
+    assert (cheap.excess, cheap.multipliers) == (pytest.approx([3.0]), pytest.approx([0.2]))
+    assert (dear.value, dear.return_) == pytest.approx((0.25, 0.25))
+    assert dear.excess == pytest.approx([0.0])
 
 
-def test_the_very_edge_is_feasible():
-    # Two steps exactly are what lingering gives.
-    solution = solve_mdp(HALL, "hall >= 2", method="columns")
-    assert solution.status is Status.OPTIMAL
-    assert solution.return_ == pytest.approx(-2)
+def test_each_group_has_a_distribution_of_its_own() -> None:
+    # Columns 0 and 2 are free; 1 and 3 cost 1 and 2 and take 4 off what is 2 over in all.
+    returns, over = np.array([0.0, -1, 0, -2]), np.array([[1.0], [-3], [1], [-3]])
+    mixed = best_mixture(returns, over, MUST, np.array([0, 0, 1, 1]))
+    assert mixed.weights == pytest.approx([0.5, 0.5, 1.0, 0.0])
+    assert mixed.return_ == pytest.approx(-0.5)
 
 
-def test_a_miss_of_a_millionth_is_not_forgiven():
-    # With a reward for staying, the first column is to linger: it misses by a millionth only.
-    mdp = FiniteMDP(
-        transitions=[[[0.0], [0.5]]], rewards=[1.0], labels=[[1.0]], start=[1.0], regions=["hall"]
+class Parabola:
+    """Policies t in [0, 2] return -t^2 and give t: at a price p the best is t = p / 2."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __call__(self, prices: np.ndarray) -> list[Response[float]]:
+        self.asked += len(prices)
+        return [self.respond(float(price)) for price in prices[:, 0]]
+
+    def respond(self, price: float) -> Response[float]:
+        best = float(np.clip(price / 2, 0.0, 2.0))
+        return Response(Column(best, -(best**2), np.array([best])), price * best - best**2)
+
+
+def generated(world: Parabola, least: float) -> tuple[ColumnGeneration[float], Mixture]:
+    """The best mixture that gives at least so much, from the policies 0 and 2."""
+    search = ColumnGeneration(world, np.array([[-1.0]]), np.array([-least]), MUST)
+    search.columns += search.price(np.array([[0.0], [4.0]]))
+
+    def propose(mixture: Mixture, _: int) -> list[list[Column[float]]]:
+        return [search.price(mixture.multipliers[None])]
+
+    return search, search.run(propose, rounds=100, tolerance=1e-6)
+
+
+def test_a_mixture_meets_its_bound() -> None:
+    # To give 1 at the least cost is to play t = 1: -1, where one unit more costs 2.
+    search, mixture = generated(Parabola(), 1.0)
+    assert mixture.return_ == pytest.approx(-1.0, abs=1e-5)
+    assert mixture.multipliers == pytest.approx([2.0], abs=1e-2)
+    assert search.bound == pytest.approx(-1.0, abs=1e-5)
+    assert search.bound >= mixture.value - 1e-9
+
+
+def test_it_ends_when_no_column_has_a_reduced_cost() -> None:
+    # Nobody gives less than 0: the first mixture is the best, and one question tells.
+    world = Parabola()
+    search, mixture = generated(world, 0.0)
+    assert mixture.return_ == pytest.approx(0.0)
+    assert world.asked == 3
+    assert len(search.columns) == 3
+
+
+def test_policies_that_do_not_end_are_no_columns() -> None:
+    search = ColumnGeneration(
+        lambda prices: [Response[None](None, 5.0) for _ in prices],
+        np.array([[1.0]]),
+        np.array([2.0]),
+        MUST,
     )
-    solution = solve_mdp(mdp, f"hall >= {2 + 1e-6}", method="columns")
-    assert solution.status is Status.INFEASIBLE
-
-
-def test_no_time_says_so(force):
-    small = force.small(7, 0.9)
-    solution = solve_mdp(small.mdp, list(small.rules), method="columns", time_limit_s=0.0)
-    assert solution.status is Status.TIME_LIMIT
-    assert solution.bound >= small.corners[:, 0].max() - 1e-9
-    free = solve_mdp(small.mdp, list(small.rules), method="columns")
-    assert free.status is Status.OPTIMAL
-    assert free.return_ <= solution.bound + 1e-9
-
-
-def test_a_gap_that_does_not_close_is_an_error(monkeypatch):
-    monkeypatch.setattr(columns, "STOP", -1.0)
-    with pytest.raises(NumericalTroubleError, match="leave a gap"):
-        solve_mdp(HALL, "hall >= 1.5", method="columns")
-
-
-@given(st.integers(0, 2**31), st.sampled_from([0.5, 0.9, 1.0]))
-@settings(deadline=None, max_examples=40)
-def test_columns_agree_with_brute_force(force, seed, discount):
-    small = force.small(seed, discount)
-    assume(not force.is_knife_edge(small))
-    best = force.best(small)
-    solution = solve_mdp(small.mdp, list(small.rules), method="columns")
-    assert (solution.status is Status.INFEASIBLE) == (best == -np.inf)
-    if solution.return_ is None:
-        return
-    assert solution.return_ == pytest.approx(best, rel=1e-6, abs=1e-6)
-    assert solution.bound >= best - 1e-9 * (1 + abs(best))
-    values = small.mdp.values(solution.policy)
-    assert values.return_ == pytest.approx(solution.return_, abs=1e-6)
-    assert solution.density is not None
-    assert values.density == pytest.approx(list(solution.density.values()), abs=1e-6)
-    assert solution.mixture is not None
-    assert solution.mixture.weights.sum() == pytest.approx(1)
-
-
-@given(st.integers(0, 2**31), st.sampled_from([0.5, 0.9, 1.0]))
-@settings(deadline=None, max_examples=20)
-def test_a_corrupted_solution_is_found_out(force, seed, discount):
-    small = force.small(seed, discount)
-    atoms = atoms_of(small.mdp, AtomTable.of(RuleSet.of(list(small.rules), ("X", "Y"))))
-    choice = solve_columns(small.mdp, atoms).choice
-    optimum = choice.optimum
-    assume(optimum is not None)
-    assert optimum is not None
-    rows = atoms.coefficients[choice.in_force], atoms.bounds[choice.in_force]
-    model = occupancy_of(small.mdp).model
-    require(certify(model, *rows, optimum))
-    wrong = replace(optimum, point=optimum.point * 1.01)
-    with pytest.raises(NumericalTroubleError):
-        require(certify(model, *rows, wrong))
-
-
-def test_a_larger_world_agrees_with_the_linear_program():
-    # 400 states take the iterative solves (more than 300 states), the linear program does not.
-    random = np.random.default_rng(7)
-    mdp = FiniteMDP(
-        transitions=random.dirichlet(np.full(400, 0.01), (400, 3)),
-        rewards=random.normal(size=(400, 3)),
-        labels=(random.random((400, 2)) < 0.3) * 1.0,
-        start=np.full(400, 1 / 400),
-        discount=0.9,
-        regions=["X", "Y"],
-    )
-    rules = ["X >= 3.6", "Y <= 2.6 or X + Y <= 6"]
-    found = [solve_mdp(mdp, rules, method=each).return_ for each in ("milp", "branches", "columns")]
-    assert found == pytest.approx([found[0]] * 3, rel=1e-6)
+    assert search.price(np.array([[1.0]])) == []
+    assert search.bound == 7.0

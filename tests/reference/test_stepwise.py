@@ -68,7 +68,7 @@ def test_a_drive_is_what_the_environment_would_do() -> None:
     spec = scrl.load("agri-joint").world_spec
     lattice = SpeedLattice(spec, levels=48)
     prices = np.array([[0.0, 0.0, 0.06, 0.0, 0.0]])
-    driven = drive(lattice, prices, lattice.values(prices), keep_speeds=True)
+    driven = drive(lattice, prices, lattice.values(prices))
     env = scrl.gym.SweepEnv(spec)
     env.reset(seed=0)
     total, amount, speed, terminated = 0.0, np.zeros(5), 0.0, False

@@ -38,8 +38,9 @@ def exact_drives(
     )  # fmt: skip
     if found is None or (must_keep and found.violation > 0.0):
         return None
-    prices = np.repeat(found.prices[:, None], PARTS, axis=1)
-    return Found(prices, found.weights, tuple(_throttles(vehicle, each) for each in found.speeds))
+    prices = np.array([np.tile(each.prices, (PARTS, 1)) for each in found.drives])
+    throttles = tuple(_throttles(vehicle, each.speeds) for each in found.drives)
+    return Found(prices, found.weights, throttles)
 
 
 def _throttles(vehicle: Vehicle, speeds: np.ndarray) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import jax
@@ -10,12 +11,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from scrl.density import standard_error
-from scrl.errors import ScrlError
 from scrl.planning.drives import PARTS, Driven, PriceDriver
 from scrl.problems import Problem
-from scrl.reference.columns import elastic_mixture
+from scrl.reference.columns import ColumnGeneration, Mixture
 from scrl.reference.priced import PricedBranch
 from scrl.violation import clause_violation, largest_step, signed_violation
+from scrl.worlds.contract import Column, Response
 
 
 @dataclass(frozen=True)
@@ -71,29 +72,28 @@ INSET = 0.5
 NEAREST = 3
 """How many single plans count as near to an answer."""
 HIGHEST_PRICE = 0.998
-"""In efforts per step: at 1 it would be best to stand still for ever."""
+"""For a step of service, in efforts: at 1 it would be best to stand still for ever."""
 
 
 @dataclass(frozen=True)
-class Mixture:
-    """Weights of the plans driven so far."""
+class DrivenPlan:
+    """Prices to drive by, and what came of it on each part of the path."""
 
-    return_: float
-    weights: Float[np.ndarray, " plan"]
-    multipliers: Float[np.ndarray, " atom"]
-    is_broken: Bool[np.ndarray, " atom"]
-    """Atoms that no mixture of these plans keeps."""
-
-    @property
-    def used(self) -> Int[np.ndarray, " used"]:
-        return np.flatnonzero(self.weights > 1e-6)
+    prices: Float[np.ndarray, "part region"]
+    """In return for one unit."""
+    earned: Float[np.ndarray, " part"]
+    given: Float[np.ndarray, "part atom"]
+    """What was added to each atom's side."""
+    margin: Float[np.ndarray, " atom"]
+    """How far inside each bound the mean must lie, where chance plays a part."""
+    is_kept: bool
+    """Whether every rule is kept."""
+    throttles: Float[np.ndarray, " step"]
+    """Those of the first episode."""
 
 
 class Pool:
-    """The plans driven so far for one branch.
-
-    Multipliers are in efforts for one unit of an atom's side, prices in efforts per step.
-    """
+    """The plans driven so far for one branch: the columns that the price policy responds with."""
 
     def __init__(
         self,
@@ -107,42 +107,49 @@ class Pool:
         self.problem, self.branch, self.driver, self.settings = problem, branch, driver, settings
         self.keys = jax.random.split(jax.random.key(seed), settings.episodes)
         vehicle = problem.world_spec.vehicle
-        self.effort = vehicle.effort
-        self.multipliers = branch.multipliers / vehicle.effort
-        """The fluid's, to begin with."""
-        self.dear = 50.0 * self.effort * (self.multipliers.max(initial=0.0) + 1.0 / vehicle.rate)
+        self.effort, self.rate = vehicle.effort, vehicle.rate
+        self.dear = 50.0 * (branch.multipliers.max(initial=0.0) + self.effort / self.rate)
         """What breaking an atom costs, for one unit."""
-        self.step = largest_step(branch.coefficients, vehicle.rate)
+        self.step = largest_step(branch.coefficients, self.rate)
         """What a step of service can do to each atom's side."""
         self.most_steps, self.was_broken_off = float("inf"), False
-        atoms, regions = branch.coefficients.shape
-        self.prices = np.zeros((0, PARTS, regions))
-        self.given, self.earned = np.zeros((0, PARTS, atoms)), np.zeros((0, PARTS))
-        self.returns, self.is_kept = np.zeros(0), np.zeros(0, bool)
-        self.sides, self.slack = np.zeros((0, atoms)), np.zeros((0, atoms))
-        self.throttles: list[Float[np.ndarray, " step"]] = []
+        self.generation = ColumnGeneration(
+            self.respond, branch.coefficients, branch.bounds, np.full(len(self.step), self.dear),
+            inset=INSET * self.step, margin=lambda plan: plan.margin,
+        )  # fmt: skip
 
-    def add(self, prices: Float[np.ndarray, "plan part region"]) -> None:
-        """Drive by these prices and remember what came of it."""
-        prices = np.minimum(prices, HIGHEST_PRICE)
+    @property
+    def plans(self) -> list[DrivenPlan]:
+        return [each.policy for each in self.generation.columns]
+
+    def respond(self, prices: Float[np.ndarray, "plan *part region"]) -> list[Response[DrivenPlan]]:
+        """The price policy at these prices, the same everywhere or one vector for each part."""
+        if prices.ndim == 2:
+            prices = np.repeat(prices[:, None], PARTS, axis=1)
+        prices = np.minimum(prices, HIGHEST_PRICE * self.effort / self.rate)
         driven = self.driver.drive(
-            self.effort * prices,
+            self.rate * prices,
             most_steps=self.most_steps,
             keys=self.keys,
             discount=self.problem.discount,
         )
-        ended = driven.is_finished
-        self.was_broken_off |= not ended.all()
+        self.was_broken_off |= not driven.is_finished.all()
         sides = driven.amounts @ self.branch.coefficients.T
         given = driven.amounts_of_part @ self.branch.coefficients.T
-        self.prices = np.concatenate([self.prices, prices[ended]])
-        self.given = np.concatenate([self.given, given[ended]])
-        self.earned = np.concatenate([self.earned, driven.returns_of_part[ended]])
-        self.returns = np.concatenate([self.returns, driven.returns.mean(axis=1)[ended]])
-        self.sides = np.concatenate([self.sides, sides.mean(axis=1)[ended]])
-        self.slack = np.concatenate([self.slack, self.settings.slack(sides)[ended]])
-        self.is_kept = np.concatenate([self.is_kept, self._is_kept(driven, sides)[ended]])
-        self.throttles += [driven.throttles[plan] for plan in np.flatnonzero(ended)]
+        margin, is_kept = self.settings.slack(sides), self._is_kept(driven, sides)
+        returns, amounts = driven.returns.mean(axis=1), driven.amounts.mean(axis=1)
+
+        def column(plan: int) -> Column[DrivenPlan]:
+            done = DrivenPlan(
+                prices[plan], driven.returns_of_part[plan], given[plan], margin[plan],
+                bool(is_kept[plan]), driven.throttles[plan],
+            )  # fmt: skip
+            return Column(done, float(returns[plan]), amounts[plan])
+
+        return [
+            Response(column(plan) if ended else None)
+            for plan, ended in enumerate(driven.is_finished)
+        ]
 
     def _is_kept(
         self, driven: Driven, sides: Float[np.ndarray, "plan episode atom"]
@@ -152,32 +159,30 @@ class Pool:
         return (sides.mean(axis=1) <= self.branch.bounds + self.step).all(axis=1)
 
     def mix(self, inset: float = INSET) -> Mixture:
-        """The best mixture of the plans so far that keeps the atoms, with slack to spare."""
-        plans, atoms = self.sides.shape
-        if plans == 0:
-            raise ScrlError(
-                "no plan came to the end of the path in time; raise horizon_steps in [world]"
-            )
-        over = self.sides + self.slack - self.branch.bounds + inset * self.step
-        mixed = elastic_mixture(self.returns, over, np.full(atoms, self.dear))
-        return Mixture(
-            float(mixed.weights @ self.returns), mixed.weights, mixed.of_atom / self.effort,
-            mixed.slack > 1e-6 * self.step,
-        )  # fmt: skip
+        """The best mixture of the plans so far, so many steps of service inside each bound."""
+        return replace(self.generation, inset=inset * self.step).mix()
+
+    def is_broken(self, mixture: Mixture) -> Bool[np.ndarray, " atom"]:
+        """The atoms that the mixture exceeds: no mixture of these plans keeps them."""
+        return mixture.excess > 1e-6 * self.step
 
     def nearly_kept(self) -> Int[np.ndarray, " plan"]:
         """The single plans that come nearest to an answer: violations cost twice their price."""
-        over = np.maximum(self.sides + self.slack - self.branch.bounds, 0.0)
-        dear = 2.0 * np.maximum(self.multipliers, 0.2 / np.maximum(self.step, 1e-300))
-        merit = self.returns - self.effort * over @ dear
+        generation = self.generation
+        over = np.maximum(generation.over(generation.columns) - generation.inset, 0.0)
+        least = 0.2 * self.effort / np.maximum(self.step, 1e-300)
+        merit = generation.returns - over @ (2.0 * np.maximum(self.branch.multipliers, least))
         return np.argsort(-merit)[:NEAREST]
 
     def kept(self) -> Int[np.ndarray, " plan"]:
         """The plans that keep every rule, the best return first."""
-        kept = np.flatnonzero(self.is_kept)
-        return kept[np.argsort(-self.returns[kept])]
+        kept = np.flatnonzero([plan.is_kept for plan in self.plans])
+        return kept[np.argsort(-self.generation.returns[kept])]
+
+    def prices(self, plans: Iterable[int]) -> Float[np.ndarray, "plan part region"]:
+        """The prices of some plans."""
+        return np.array([self.generation.columns[plan].policy.prices for plan in plans])
 
     def best(self) -> Float[np.ndarray, "plan part region"]:
         """The plans that are mixed, and the single ones that come nearest: to go on from."""
-        chosen = [*self.mix().used, *self.nearly_kept()]
-        return self.prices[list(dict.fromkeys(chosen))]
+        return self.prices(dict.fromkeys([*self.mix().used, *self.nearly_kept()]))

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy import sparse
-from scipy.optimize import linprog
 
 from scrl.planning.drives import PARTS
-from scrl.planning.pool import INSET, Mixture, Pool
+from scrl.planning.pool import INSET, Pool
+from scrl.reference.columns import Mixture, best_mixture
 from scrl.reference.fluid import BranchDual
+from scrl.reference.linear import NumericalTroubleError
 
 TRIED = 48
 STEADINESS = (0.0, 4.0)
@@ -66,21 +66,13 @@ def patchwork(
     program, one for each atom at most; they get the plan that has most of them.
     """
     plans, parts, atoms = over.shape
-    columns = plans * parts
-    one_each = sparse.hstack(
-        [
-            sparse.kron(np.ones((1, plans)), sparse.eye_array(parts)),
-            sparse.csr_array((parts, atoms)),
-        ]
-    )
-    sums = sparse.hstack([over.reshape(columns, atoms).T, -sparse.eye_array(atoms)])
-    found = linprog(
-        np.concatenate([-returns.ravel(), np.full(atoms, dear)]),
-        A_ub=sums.tocsr(), b_ub=at_most, A_eq=one_each.tocsr(), b_eq=np.ones(parts), method="highs",
-    )  # fmt: skip
-    if found.status != 0:
+    shared = (over - at_most / parts).reshape(plans * parts, atoms)
+    of_part = np.tile(np.arange(parts), plans)
+    try:
+        found = best_mixture(returns.ravel(), shared, np.full(atoms, dear), of_part)
+    except NumericalTroubleError:
         return None
-    return found.x[:columns].reshape(plans, parts).argmax(axis=0)
+    return found.weights.reshape(plans, parts).argmax(axis=0)
 
 
 FIRST_SHARES = (1.0, 0.97, 0.94, 0.9, 1.03, 0.8, 0.6, 0.0)
@@ -96,37 +88,36 @@ PATIENCE = 3.0
 
 
 class Proposals:
-    """What to drive first and next for the branch of a pool."""
+    """What to drive first and next for the branch of a pool; prices are in return for one unit."""
 
     def __init__(self, pool: Pool, *, seed: int) -> None:
         self.pool, self.branch, self.count = pool, pool.branch, pool.settings.plans
         self.rng = np.random.default_rng(seed)
-        self.rate = pool.problem.world_spec.vehicle.rate
+        # For an effort of 1, so that tolerances mean the same everywhere.
         self.fluid = replace(pool.branch.fluid, effort=1.0)
         self.rows = pool.branch.coefficients @ self.fluid.amount
 
     def patience(self) -> float:
         """Steps after which a plan is broken off, at first."""
-        times = self._dual(self.branch.bounds).at(self.pool.multipliers).times
-        return PATIENCE * float(self.fluid.weight @ times) + 100.0
+        return PATIENCE * float(self.fluid.weight @ self._times(self.branch.multipliers)) + 100.0
 
     def first(self) -> Float[np.ndarray, "plan part region"]:
         """The fluid's own multipliers, and some on either side of them."""
-        return self._prices(np.outer(FIRST_SHARES, self.pool.multipliers))
+        return self._prices(np.outer(FIRST_SHARES, self.branch.multipliers))
 
     def next(self, mixture: Mixture) -> Float[np.ndarray, "plan part region"]:
         """By the program's multipliers, by the fluid's once its bounds are moved, the mixture as
         one plan, and around single plans."""
         by_fluid = self._by_fluid(self._moved_bounds(mixture), mixture.multipliers)
         chosen = [*self._prices(np.array([mixture.multipliers, by_fluid]))]
-        if mixture.is_broken.any():
+        if self.pool.is_broken(mixture).any():
             dearer = self._dearer(mixture)
             chosen += [dearer, *(self._one_sided(dearer) for _ in range(self.count // 4))]
             chosen += self._patched(mixture)
         else:
             chosen.append(self._between(mixture))
         chosen += self._spliced(mixture)
-        near = self.pool.prices[self.pool.nearly_kept()]
+        near = self.pool.prices(self.pool.nearly_kept())
         while len(chosen) < self.count:
             start = near[len(chosen) % len(near)]
             chosen.append(start * (1.0 + NEARBY * self.rng.standard_normal(start.shape[1])))
@@ -136,50 +127,56 @@ class Proposals:
         self, multipliers: Float[np.ndarray, "plan atom"]
     ) -> Float[np.ndarray, "plan part region"]:
         """What multipliers come to in each region, the same on every part of the path."""
-        of_region = -self.rate * multipliers @ self.branch.coefficients
-        return np.repeat(of_region[:, None], PARTS, axis=1)
+        return np.repeat((-multipliers @ self.branch.coefficients)[:, None], PARTS, axis=1)
 
     def _between(self, mixture: Mixture) -> Float[np.ndarray, "part region"]:
         """The mean of the prices of the plans that are mixed."""
-        used = mixture.used
-        return np.tensordot(mixture.weights[used], self.pool.prices[used], axes=1)
+        return np.tensordot(mixture.weights[mixture.used], self.pool.prices(mixture.used), axes=1)
 
     def _spliced(self, mixture: Mixture) -> list[Float[np.ndarray, "part region"]]:
         """The mixture as one plan, in some ways; nothing where it is one plan already."""
         used, weights = mixture.used, mixture.weights[mixture.used]
         if len(used) < 2:
             return []
-        step = self.pool.step
+        step, plans = self.pool.step, self.pool.plans
+        given = np.array([plans[plan].given for plan in used])
         taken = splices(
-            self.pool.given[used] / step, weights / weights.sum(), np.full(len(step), INSET),
+            given / step, weights / weights.sum(), np.full(len(step), INSET),
             count=int(SPLICES * self.count), rng=self.rng,
         )  # fmt: skip
-        return list(self.pool.prices[used][taken, np.arange(PARTS)])
+        return list(self.pool.prices(used)[taken, np.arange(PARTS)])
 
     def _patched(self, mixture: Mixture) -> list[Float[np.ndarray, "part region"]]:
         """The best of the plans on each part of the path."""
-        pool = self.pool
-        extremes = [*pool.sides.argmin(axis=0), int(pool.returns.argmax())]
-        plans = list(dict.fromkeys([*mixture.used, *pool.nearly_kept(), *extremes]))
-        slack = pool.slack[plans].max(axis=0, initial=0.0) + INSET * pool.step
+        generation = self.pool.generation
+        over = generation.over(generation.columns)
+        extremes = [*over.argmin(axis=0), int(generation.returns.argmax())]
+        numbers = list(dict.fromkeys([*mixture.used, *self.pool.nearly_kept(), *extremes]))
+        plans = [self.pool.plans[number] for number in numbers]
+        margin = np.max([plan.margin for plan in plans], axis=0) + INSET * self.pool.step
         taken = patchwork(
-            pool.earned[plans], pool.given[plans], self.branch.bounds - slack, pool.dear
-        )
-        return [] if taken is None else [pool.prices[plans][taken, np.arange(PARTS)]]
+            np.array([plan.earned for plan in plans]), np.array([plan.given for plan in plans]),
+            self.branch.bounds - margin, self.pool.dear,
+        )  # fmt: skip
+        return [] if taken is None else [self.pool.prices(numbers)[taken, np.arange(PARTS)]]
 
     def _dearer(self, mixture: Mixture) -> Float[np.ndarray, "part region"]:
         """More for atoms that none has kept yet: the fluid may not know that they are at risk."""
-        multipliers = self.pool.multipliers
-        least = 0.3 / np.maximum(self.pool.step, 1e-300)
+        multipliers = self.branch.multipliers
+        least = self._in_efforts_per_step(0.3)
         grown = np.maximum(multipliers, least) * np.exp(self.rng.uniform(0.0, 1.5))
-        return self._prices(np.where(mixture.is_broken, grown, multipliers)[None])[0]
+        return self._prices(np.where(self.pool.is_broken(mixture), grown, multipliers)[None])[0]
+
+    def _in_efforts_per_step(self, price: float) -> Float[np.ndarray, " atom"]:
+        """Multipliers that make a step of service worth so many efforts."""
+        return price * self.pool.effort / np.maximum(self.pool.step, 1e-300)
 
     def _one_sided(
         self, prices: Float[np.ndarray, "part region"]
     ) -> Float[np.ndarray, "part region"]:
         """What earns alone, or nearly: what costs may keep the vehicle from braking in time."""
         slowest = np.exp(self.rng.uniform(0.0, np.log(MOST_STEPS_PER_CELL)))
-        highest = 1.0 - (1.0 + slowest) ** -2
+        highest = (1.0 - (1.0 + slowest) ** -2) * self.pool.effort / self.pool.rate
         earning = np.minimum(prices, highest)
         costing = self.rng.uniform() ** 3 * prices
         # On a few parts or on many: a rule may be kept best by standing still in one place.
@@ -188,21 +185,21 @@ class Proposals:
 
     def _moved_bounds(self, mixture: Mixture) -> Float[np.ndarray, " atom"]:
         """Bounds at which the fluid should do what the mixture is meant to do, or nearly so."""
-        plans, weights = mixture.used, mixture.weights[mixture.used]
-        real = weights @ (self.pool.sides[plans] + self.pool.slack[plans])
-        by_fluid = self.rows @ self._dual(self.branch.bounds).at(mixture.multipliers).times
-        step = self.pool.step
-        some_steps = 2.0 * step * self.rng.standard_normal(len(step))
-        return self.branch.bounds - INSET * step - (real - by_fluid) + some_steps
+        columns = [self.pool.generation.columns[plan] for plan in mixture.used]
+        over = mixture.weights[mixture.used] @ self.pool.generation.over(columns)
+        some_steps = 2.0 * self.pool.step * self.rng.standard_normal(len(over))
+        return self.rows @ self._times(mixture.multipliers) - over + some_steps
+
+    def _times(self, multipliers: Float[np.ndarray, " atom"]) -> Float[np.ndarray, " group"]:
+        """What the fluid does at these multipliers."""
+        dual = BranchDual(self.fluid, self.rows, self.branch.bounds)
+        return dual.at(multipliers / self.pool.effort).times
 
     def _by_fluid(
         self, bounds: Float[np.ndarray, " atom"], start: Float[np.ndarray, " atom"]
     ) -> Float[np.ndarray, " atom"]:
         """The fluid's multipliers for other bounds; the start where it has none."""
-        found = self._dual(bounds).maximise(start).multipliers
+        effort, dual = self.pool.effort, BranchDual(self.fluid, self.rows, bounds)
+        found = effort * dual.maximise(start / effort).multipliers
         # No price above 1 is ever needed.
-        highest = 2.0 / np.maximum(self.pool.step, 1e-300)
-        return found if (found <= highest).all() else start
-
-    def _dual(self, bounds: Float[np.ndarray, " atom"]) -> BranchDual:
-        return BranchDual(self.fluid, self.rows, bounds)
+        return found if (found <= self._in_efforts_per_step(2.0)).all() else start

@@ -15,11 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from scrl.errors import ScrlError
 from scrl.planning.drives import PriceDriver
-from scrl.planning.pool import Mixture, Pool, SearchSettings
+from scrl.planning.pool import DrivenPlan, Pool, SearchSettings
 from scrl.planning.proposals import Proposals
 from scrl.problems import Problem
+from scrl.reference.columns import Mixture
 from scrl.reference.priced import PricedBranch
+from scrl.worlds.contract import Column
 
 GOOD_ENOUGH, GOOD_ENOUGH_BY_CHANCE = 0.003, 0.01
 """A single plan this share of the return from the best mixture ends the search; later rounds are
@@ -70,11 +73,10 @@ class PlanSearch:
         A plan is a chain of choices, and the last bit of a number may tip one of them. So where
         nothing is left to chance a plan is its throttles, and not the prices that led to them.
         """
-        self._drive()
-        mixture = self.pool.mix()
+        mixture = self._drive()
         limit = mixture.return_ - TOO_DEAR * abs(mixture.return_)
         kept = self.pool.kept()[:MOST_ANSWERS]
-        is_fair = self.pool.returns[kept] >= limit
+        is_fair = self.pool.generation.returns[kept] >= limit
         yield from (self._alone(plan) for plan in kept[is_fair])
         if not self.settings.may_mix:
             return
@@ -87,7 +89,7 @@ class PlanSearch:
 
     def broken(self) -> Int[np.ndarray, " broken"]:
         """The atoms, by their numbers in the problem, that no mixture so far keeps."""
-        return self.pool.branch.atoms[self.pool.mix(inset=0.0).is_broken]
+        return self.pool.branch.atoms[self.pool.is_broken(self.pool.mix(inset=0.0))]
 
     def _alone(self, plan: int) -> Found:
         return self._found(np.array([plan]), np.ones(1))
@@ -97,27 +99,40 @@ class PlanSearch:
         return self._found(mixture.used, weights / weights.sum())
 
     def _found(self, plans: Int[np.ndarray, " plan"], weights: Float[np.ndarray, " plan"]) -> Found:
-        throttles = tuple(self.pool.throttles[plan] for plan in plans)
-        return Found(self.pool.effort * self.pool.prices[plans], weights, throttles)
+        throttles = tuple(self.pool.plans[plan].throttles for plan in plans)
+        return Found(self.pool.rate * self.pool.prices(plans), weights, throttles)
 
-    def _drive(self) -> None:
+    def _drive(self) -> Mixture:
+        """Column generation with further proposals; a single plan decides when it is enough."""
+        generation = self.pool.generation
+        generation.columns += self._driven(self.starts)
+        if not generation.columns:
+            raise ScrlError(
+                "no plan came to the end of the path in time; raise horizon_steps in [world]"
+            )
+        return generation.run(
+            self._propose, rounds=self.settings.rounds, tolerance=-np.inf, is_enough=self._is_enough
+        )
+
+    def _driven(self, prices: Float[np.ndarray, "plan part region"]) -> list[Column[DrivenPlan]]:
+        """The plans for these prices that came to the end of the path."""
+        found = self.pool.respond(prices)
+        return [each.column for each in found if each.column is not None]
+
+    def _propose(self, mixture: Mixture, round_: int) -> list[list[Column[DrivenPlan]]]:
+        del round_
         pool = self.pool
-        pool.add(self.starts)
-        for round_ in range(self.settings.rounds):
-            mixture = pool.mix()
-            if self._is_good_enough(mixture, round_):
-                break
-            if mixture.is_broken.any():
-                if round_ >= MOST_BROKEN_ROUNDS:
-                    break
-                if pool.was_broken_off:  # perhaps some cells can only be served at a crawl
-                    pool.most_steps = float("inf")
-            pool.add(self.proposals.next(mixture))
+        if pool.was_broken_off and pool.is_broken(mixture).any():
+            pool.most_steps = float("inf")  # perhaps some cells can only be served at a crawl
+        return [self._driven(self.proposals.next(mixture))]
 
-    def _is_good_enough(self, mixture: Mixture, round_: int) -> bool:
-        """Whether a single plan that keeps every rule is nearly as good as the mixture."""
+    def _is_enough(self, mixture: Mixture, round_: int) -> bool:
+        """Whether a single plan that keeps every rule is nearly as good as the mixture, or none
+        is to be hoped for."""
+        if round_ >= MOST_BROKEN_ROUNDS and self.pool.is_broken(mixture).any():
+            return True
         enough = GOOD_ENOUGH if self.settings.episodes == 1 else GOOD_ENOUGH_BY_CHANCE
         enough *= 2.0 ** (round_ / CONTENT)
-        returns = self.pool.returns[self.pool.is_kept]
+        kept = self.pool.kept()[:1]
         limit = mixture.return_ - enough * abs(mixture.return_)
-        return bool((returns >= limit).any())
+        return bool((self.pool.generation.returns[kept] >= limit).any())

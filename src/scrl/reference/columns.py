@@ -1,311 +1,188 @@
-"""The master programs of column generation: mix a few policies, by small linear programs."""
+"""Column generation over one branch: the best mixture of policies, from answers to prices alone.
+
+A branch is a set of atoms a . amounts <= b that must all hold. The restricted master program mixes
+the policies known so far (the columns); where it may, it exceeds an atom at a penalty:
+
+    max  returns . w - penalties . excess   over distributions w and excess >= 0
+    with  over' w <= excess,   over = a . amounts - b of each column
+
+Its multipliers price the next columns: at prices -multipliers . a, `respond` gives a policy that
+earns (nearly) the most. A column can improve the mixture only if its reduced cost is above 0,
+return - multipliers . over > value, and by weak duality no mixture that keeps the atoms returns
+more than multipliers . b + what any policy earns at those prices. Nothing is known here of the
+world or its policies; whoever asks brings `respond`, and further proposals if there are any.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from time import monotonic
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy import sparse
-from scipy.optimize import OptimizeResult, linprog
+from scipy.optimize import linprog
 
-from scrl.reference.branches import Relaxed, search
-from scrl.reference.core import BestPolicy, Core
-from scrl.reference.disjunctive import BoundedAtoms, BranchChoice
-from scrl.reference.finite import FiniteMDP
-from scrl.reference.linear import NumericalTroubleError, Optimum
-from scrl.reference.occupancy import Occupancy, occupancy_of
+from scrl.reference.linear import NumericalTroubleError
+from scrl.worlds.contract import Column, Policy, Respond
 
 LARGEST = 1e12
 """HiGHS refuses numbers from 1e15 on: atoms with larger ones are divided until they fit."""
+USED = 1e-9
+"""Columns with a smaller weight are not used."""
 
 
 @dataclass(frozen=True)
-class Mixed:
-    """Weights of the columns, what they give, and the multiplier of each atom."""
+class Mixture:
+    """The best mixture of some columns."""
 
     weights: Float[np.ndarray, " column"]
+    return_: float
     value: float
-    of_atom: Float[np.ndarray, " atom"]
+    """The return less the penalties."""
+    multipliers: Float[np.ndarray, " atom"]
+    """What one unit more of room would add to the value."""
+    excess: Float[np.ndarray, " atom"]
+    """By how much each atom is exceeded."""
+
+    @property
+    def used(self) -> Int[np.ndarray, " used"]:
+        """The numbers of the columns that are mixed."""
+        return np.flatnonzero(self.weights > USED)
 
 
 def best_mixture(
     returns: Float[np.ndarray, " column"],
     over: Float[np.ndarray, "column atom"],
-    slack: Float[np.ndarray, " atom"],
-) -> Mixed:
-    """max returns . w over distributions w with over' w <= slack."""
-    scale = float(np.abs(returns).max()) or 1.0
-    result = _solve(-returns / scale, over.T, slack, np.ones(len(returns)))
-    prices = -np.asarray(result.ineqlin.marginals) * scale
-    return Mixed(result.x, float(returns @ result.x), np.maximum(prices, 0.0))
-
-
-def least_violation(over: Float[np.ndarray, "column atom"]) -> Mixed:
-    """min sum_j t_j over distributions w and t >= 0 with over' w <= t: how badly the atoms miss."""
-    columns, atoms = over.shape
-    result = _solve(
-        np.concatenate([np.zeros(columns), np.ones(atoms)]),
-        _loosened(over),
-        np.zeros(atoms),
-        np.concatenate([np.ones(columns), np.zeros(atoms)]),
-    )
-    weights = result.x[:columns]
-    missed = np.maximum(over.T @ weights, 0.0).sum()
-    # a price above 1 would be no bound: t_j costs 1
-    prices = np.clip(-np.asarray(result.ineqlin.marginals), 0.0, 1.0)
-    return Mixed(weights, float(missed), prices)
-
-
-@dataclass(frozen=True)
-class Elastic(Mixed):
-    """A mixture that may exceed atoms, at a price; `value` is net of it."""
-
-    slack: Float[np.ndarray, " atom"]
-    """By how much each atom is exceeded."""
-
-
-def elastic_mixture(
-    returns: Float[np.ndarray, " column"],
-    over: Float[np.ndarray, "column atom"],
     penalties: Float[np.ndarray, " atom"],
-) -> Elastic:
-    """max returns . w - penalties . slack  over distributions w with over' w <= slack."""
+    groups: Int[np.ndarray, " column"] | None = None,
+) -> Mixture:
+    """The master program; an infinite penalty means that the atom must hold.
+
+    With `groups` there is a distribution for the columns of each group, numbered from 0, and what
+    they do adds up.
+    """
     columns, atoms = over.shape
+    of_group = np.zeros(columns, int) if groups is None else groups
+    distributions = int(of_group.max()) + 1
     scale = np.maximum(np.abs(over).max(axis=0, initial=0.0) / LARGEST, 1.0)
-    result = _solve(
-        np.concatenate([-returns, penalties * scale]),
-        _loosened(over / scale),
-        np.zeros(atoms),
-        np.concatenate([np.ones(columns), np.zeros(atoms)]),
-        method="highs",
+    # HiGHS allows each reduced cost 1e-7, whatever its units. A power of two loses no digit.
+    unit = 2.0 ** np.floor(np.log2(np.abs(returns).max(initial=0.0) or 1.0))
+    soft = np.flatnonzero(np.isfinite(penalties))
+    loosen = sparse.csr_array(
+        (-np.ones(len(soft)), (soft, np.arange(len(soft)))), (atoms, len(soft))
     )
-    of_atom = -np.asarray(result.ineqlin.marginals) if atoms else np.zeros(0)
-    slack = result.x[columns:] * scale
-    return Elastic(result.x[:columns], -float(result.fun), of_atom / scale, slack)
-
-
-def _loosened(over: Float[np.ndarray, "column atom"]) -> sparse.csr_array:
-    """A row for each atom, with a slack of its own: all but the columns is nearly empty."""
-    return sparse.csr_array(sparse.hstack([over.T, -sparse.eye_array(over.shape[1])]))
-
-
-def _solve(
-    cost: np.ndarray,
-    rows: np.ndarray | sparse.csr_array,
-    at_most: np.ndarray,
-    is_weight: np.ndarray,
-    *,
-    method: str = "highs-ds",
-) -> OptimizeResult:
-    """min cost . x over x >= 0, rows x <= at_most, weights that sum to 1."""
+    one_each = sparse.csr_array(
+        (np.ones(columns), (of_group, np.arange(columns))),
+        (distributions, columns + len(soft)),
+    )
     result = linprog(
-        cost,
-        A_ub=rows if len(at_most) else None,
-        b_ub=at_most if len(at_most) else None,
-        A_eq=is_weight[None, :],
-        b_eq=[1.0],
-        method=method,
+        np.concatenate([-returns, (penalties * scale)[soft]]) / unit,
+        A_ub=sparse.csr_array(sparse.hstack([(over / scale).T, loosen])) if atoms else None,
+        b_ub=np.zeros(atoms) if atoms else None,
+        A_eq=one_each,
+        b_eq=np.ones(distributions),
+        method="highs-ds",
     )
     if result.status != 0:
         raise NumericalTroubleError(f"a mixture of policies was not found: {result.message}")
-    result.x = np.maximum(result.x, 0.0)
-    result.x[is_weight > 0] /= result.x[is_weight > 0].sum()
-    return result
+    found = np.maximum(result.x, 0.0)
+    weights = found[:columns] / np.bincount(of_group, found[:columns])[of_group]
+    excess, price = np.zeros(atoms), np.zeros(atoms)
+    excess[soft] = found[columns:]
+    if atoms:
+        price = np.clip(-np.asarray(result.ineqlin.marginals) * unit / scale, 0.0, penalties)
+    return_ = float(weights @ returns)
+    fined = float(penalties[soft] @ (excess * scale)[soft])
+    return Mixture(weights, return_, return_ - fined, price, excess * scale)
 
 
-STOP = 2e-7
-"""Mixture and bound have met when they are this close, relative to the return."""
-FEASIBLE = 1e-8
-"""Atoms that miss by less than this share of their size hold."""
-MOST_COLUMNS = 2_000
-"""For one set of atoms in force."""
-PULL = 0.5
-"""How far the multipliers to price are pulled towards those with the best bound."""
+Propose = Callable[[Mixture, int], Iterable[Sequence[Column[Policy]]]]
+"""From a mixture and the number of the round to batches of columns, the likeliest first."""
 
 
-@dataclass(frozen=True)
-class MixedPolicy:
-    """Play policy k with probability weights[k], drawn once at the start of an episode."""
+@dataclass
+class ColumnGeneration(Generic[Policy]):
+    """The columns of one branch so far, the best mixture of them, and how to come by more."""
 
-    weights: Float[np.ndarray, " column"]
-    policies: Int[np.ndarray, "column reached"]
-    """The action of each deterministic policy in each state of the MDP's core."""
-
-
-@dataclass(frozen=True)
-class ColumnSolution:
-    """The best branch and what proves it, as from the linear program, and the mixture behind it."""
-
-    choice: BranchChoice
-    mixture: MixedPolicy | None = None
-
-
-@dataclass(frozen=True)
-class _Column:
-    """A deterministic policy and what it gives."""
-
-    actions: Int[np.ndarray, " reached"]
-    visits: Float[np.ndarray, " reached"]
-    return_: float
-    density: Float[np.ndarray, " region"]
-
-
-def _column(core: Core, actions: Int[np.ndarray, " reached"]) -> _Column:
-    visits = core.visits(actions)
-    rows = np.arange(len(actions)) * core.available.shape[1] + actions
-    return _Column(actions, visits, float(visits @ core.rewards[rows]), visits @ core.labels[rows])
-
-
-@dataclass(frozen=True)
-class _Found:
-    """The best mixture of the pool under some atoms, and the least bound with what proves it."""
-
-    mixed: Mixed | None = None
-    bound: float = float("inf")
-    """No policy that keeps the atoms has a return above this; -inf: no policy keeps them."""
-    of_atom: Float[np.ndarray, " atom"] | None = None
-    plan: BestPolicy | None = None
-    is_timed_out: bool = False
-
-
-def solve_columns(
-    mdp: FiniteMDP, atoms: BoundedAtoms, *, time_limit_s: float = float("inf")
-) -> ColumnSolution:
-    """The best branch; every node of the search is solved by columns from one shared pool."""
-    deadline = monotonic() + time_limit_s
-    occupancy = occupancy_of(mdp)
-    pool = [_column(mdp.core, mdp.core.best_policy(mdp.core.rewards).actions)]
-    mixtures: dict[tuple[int, ...], MixedPolicy] = {}
-
-    def solve(chosen: Int[np.ndarray, " chosen"]) -> Relaxed:
-        branch = _Branch(mdp.core, pool, atoms.coefficients[chosen], atoms.bounds[chosen])
-        found = branch.solve(deadline)
-        if found.mixed is None or found.of_atom is None or found.plan is None:
-            return Relaxed(found.bound, is_timed_out=found.is_timed_out)
-        weights = found.mixed.weights
-        used = [column for column, weight in zip(pool, weights, strict=False) if weight > 0]
-        mixture = MixedPolicy(weights[weights > 0], np.array([each.actions for each in used]))
-        mixtures[tuple(chosen.tolist())] = mixture
-        visits = [each.visits for each in used]
-        optimum = _optimum(occupancy, mixture, visits, found.of_atom / branch.size, found.plan)
-        return Relaxed(found.bound, optimum, found.is_timed_out)
-
-    size = float(np.abs(mdp.core.rewards).max(initial=0.0))
-    choice = search(atoms, solve, size=size, deadline=deadline)
-    if choice.in_force is None:
-        return ColumnSolution(choice)
-    return ColumnSolution(choice, mixtures[tuple(choice.in_force.tolist())])
-
-
-def _optimum(
-    occupancy: Occupancy,
-    mixture: MixedPolicy,
-    visits: list[np.ndarray],
-    of_atom: Float[np.ndarray, " atom"],
-    plan: BestPolicy,
-) -> Optimum:
-    """The mixture as a point of the linear model; the plan's values are the flow's multipliers."""
-    width = occupancy.mdp.actions
-    table = np.zeros(occupancy.mdp.core.available.size)
-    for weight, each, actions in zip(mixture.weights, visits, mixture.policies, strict=True):
-        table[np.arange(len(actions)) * width + actions] += weight * each
-    model, point = occupancy.model, table[occupancy.rows]
-    return Optimum(
-        point=point,
-        return_=float(model.reward @ point),
-        density=model.density @ point,
-        of_atom=of_atom,
-        of_equal=plan.values,
-        of_below=np.zeros(0),
+    respond: Respond[Policy]
+    coefficients: Float[np.ndarray, "atom region"]
+    bounds: Float[np.ndarray, " atom"]
+    penalties: Float[np.ndarray, " atom"]
+    """For one unit of each atom; infinite where it must hold."""
+    columns: list[Column[Policy]] = field(default_factory=list)
+    inset: Float[np.ndarray, " atom"] | float = 0.0
+    """How far inside its bound the mixture must keep each atom."""
+    margin: Callable[[Policy], Float[np.ndarray, " atom"]] | None = None
+    """What is added to each atom's side for what is uncertain of a policy."""
+    return_weight: float = 1.0
+    """0: how near the atoms can come to their bounds, whatever the return."""
+    bound: float = field(default=float("inf"), init=False)
+    """The least value of the dual so far: no mixture that keeps the atoms returns more, as surely
+    as `respond` knows it."""
+    dual: tuple[Float[np.ndarray, " atom"], Column[Policy] | None] | None = field(
+        default=None, init=False
     )
+    """The multipliers behind the bound, and the column that they led to."""
 
+    def price(self, multipliers: Float[np.ndarray, "response atom"]) -> list[Column[Policy]]:
+        """The columns for some vectors of multipliers."""
+        found = self.respond(-multipliers @ self.coefficients)
+        for each, response in zip(multipliers, found, strict=True):
+            bound = response.at_most + float(each @ self.bounds)
+            if bound < self.bound:
+                self.bound, self.dual = bound, (each, response.column)
+        return [each.column for each in found if each.column is not None]
 
-class _Branch:
-    """One set of atoms in force, each divided by its size: over = (a . density - b) / size."""
+    @property
+    def returns(self) -> Float[np.ndarray, " column"]:
+        return np.array([each.return_ for each in self.columns])
 
-    def __init__(
-        self, core: Core, pool: list[_Column], coefficients: np.ndarray, bounds: np.ndarray
-    ) -> None:
-        amounts = core.labels @ coefficients.T
-        size = np.maximum(np.abs(amounts).max(axis=0, initial=0.0), np.abs(bounds))
-        self.size = np.where(size > 0, size, 1.0)
-        self.core, self.pool = core, pool
-        self.amounts = amounts / self.size
-        self.coefficients = coefficients / self.size[:, None]
-        self.bounds = bounds / self.size
+    def over(self, columns: Sequence[Column[Policy]]) -> Float[np.ndarray, "column atom"]:
+        """By how much some columns exceed each atom, less the inset."""
+        amounts = np.array([each.amounts for each in columns])
+        sides = amounts.reshape(len(columns), self.coefficients.shape[1]) @ self.coefficients.T
+        if self.margin is not None:
+            sides += np.array([self.margin(each.policy) for each in columns])
+        return sides - self.bounds + self.inset
 
-    def solve(self, deadline: float) -> _Found:
-        """Alternate between master and pricing until the mixture meets the bound."""
-        slack = self._slack(deadline)
-        if isinstance(slack, _Found):
-            return slack
-        best = _Found()
-        for _ in range(MOST_COLUMNS):
-            returns = np.array([each.return_ for each in self.pool])
-            best = replace(best, mixed=best_mixture(returns, self._over(), slack))
-            best, is_new = self._price(best)
-            if self._gap(best) <= STOP:
-                return best
-            if monotonic() >= deadline:
-                return replace(best, is_timed_out=True)
-            if not is_new:
+    def mix(self) -> Mixture:
+        """The best mixture of the columns so far."""
+        returns = self.return_weight * self.returns
+        return best_mixture(returns, self.over(self.columns), self.penalties)
+
+    def run(
+        self,
+        propose: Propose[Policy],
+        *,
+        rounds: int,
+        tolerance: float,
+        size: float = 1.0,
+        is_enough: Callable[[Mixture, int], bool] | None = None,
+    ) -> Mixture:
+        """Mix and propose in turn; the last mixture.
+
+        It ends when the mixture is enough; when no proposed column has a reduced cost as high as
+        the tolerance, relative to size + |value|, and no atom is exceeded; or after so many rounds.
+        A later batch of a round is asked for only where the earlier ones brought nothing.
+        """
+        mixture = self.mix()
+        for round_ in range(rounds):
+            if is_enough is not None and is_enough(mixture, round_):
                 break
-        raise NumericalTroubleError(
-            f"{len(self.pool)} policies leave a gap of {self._gap(best):.1e} that no policy closes"
-        )
+            gained = any(
+                self._gain(batch, mixture) >= tolerance * (size + abs(mixture.value))
+                for batch in propose(mixture, round_)
+            )
+            if not gained and not mixture.excess.any():
+                break
+            mixture = self.mix()
+        return mixture
 
-    def _price(self, best: _Found) -> tuple[_Found, bool]:
-        """Look for a policy that the mixture lacks; False if there is none.
-
-        Pulled prices converge sooner, but may find nothing; then the master's own prices decide.
-        """
-        mixed = best.mixed
-        if mixed is None:
-            return best, False
-        pulled = [] if best.of_atom is None else [PULL * best.of_atom + (1 - PULL) * mixed.of_atom]
-        for prices in (*pulled, mixed.of_atom):
-            plan = self.core.best_policy(self.core.rewards - self.amounts @ prices, best.plan)
-            bound = float(prices @ self.bounds) + plan.bound
-            if bound < best.bound:
-                best = replace(best, bound=bound, of_atom=prices, plan=plan)
-            column = _column(self.core, plan.actions)
-            over = self.coefficients @ column.density - self.bounds
-            if column.return_ - float(mixed.of_atom @ over) > mixed.value:
-                self.pool.append(column)
-                return best, True
-        return best, False
-
-    def _slack(self, deadline: float) -> Float[np.ndarray, " atom"] | _Found:
-        """Phase one: by how much (rounding) the atoms must give, or a proof that they cannot hold.
-
-        For prices in [0, 1] every policy misses by at least
-        min over policies of prices . (a . density - b) / size: above 0, that is the proof.
-        """
-        plan: BestPolicy | None = None
-        for _ in range(MOST_COLUMNS):
-            over = self._over()
-            mixed = least_violation(over)
-            if mixed.value <= FEASIBLE:
-                return np.maximum(mixed.weights @ over, 0.0)
-            if monotonic() >= deadline:
-                return _Found(is_timed_out=True)
-            plan = self.core.best_policy(-self.amounts @ mixed.of_atom, plan)
-            if -plan.bound - float(mixed.of_atom @ self.bounds) > FEASIBLE / 2:
-                return _Found(bound=float("-inf"))
-            self.pool.append(_column(self.core, plan.actions))
-        raise NumericalTroubleError(
-            f"{MOST_COLUMNS} policies leave open whether the atoms can hold"
-        )
-
-    def _over(self) -> Float[np.ndarray, "column atom"]:
-        densities = np.array([each.density for each in self.pool])
-        return densities @ self.coefficients.T - self.bounds
-
-    def _gap(self, best: _Found) -> float:
-        """Between bound and mixture, relative to the return and to one reward."""
-        if best.mixed is None:
-            return float("inf")
-        size = abs(best.mixed.value) + float(np.abs(self.core.rewards).max(initial=0.0))
-        return (best.bound - best.mixed.value) / (size or 1.0)
+    def _gain(self, batch: Sequence[Column[Policy]], mixture: Mixture) -> float:
+        """Add columns; the largest of their reduced costs."""
+        self.columns += batch
+        returns = self.return_weight * np.array([each.return_ for each in batch])
+        reduced = returns - self.over(batch) @ mixture.multipliers
+        return float(reduced.max(initial=-np.inf)) - mixture.value

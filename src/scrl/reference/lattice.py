@@ -146,15 +146,13 @@ class Drives:
     steps: Int[np.ndarray, " plan"]
     is_finished: Bool[np.ndarray, " plan"]
     speeds: Float[np.ndarray, "time plan"]
-    """The speed of every step, if they were asked for; else empty."""
+    """The speed of every step."""
 
 
 def drive(
     lattice: SpeedLattice,
     prices: Float[np.ndarray, "plan region"],
     values: Float[np.ndarray, "plan position level"],
-    *,
-    keep_speeds: bool = False,
 ) -> Drives:
     """Follow the values greedily with exact positions and speeds: no lattice, no rounding."""
     spec, plans = lattice.spec, len(prices)
@@ -179,10 +177,8 @@ def drive(
         amount += running[:, None] * kinds[served]
         steps += running
         running &= place < cells
-        if keep_speeds:
-            speeds.append(speed)
-    kept = np.array(speeds).reshape(-1, plans)
-    return Drives(returns, vehicle.rate * amount, steps, ~running, kept)
+        speeds.append(speed)
+    return Drives(returns, vehicle.rate * amount, steps, ~running, np.array(speeds))
 
 
 def _speeds_to_try(

@@ -12,10 +12,10 @@ from jaxtyping import Float
 from scrl.errors import RuleError, ScrlError, did_you_mean
 from scrl.reference.branches import best_branch_by_enumeration
 from scrl.reference.certificate import Certificate, certify, require
-from scrl.reference.columns import MixedPolicy, solve_columns
 from scrl.reference.disjunctive import BoundedAtoms, BranchChoice, choose_branch
 from scrl.reference.finite import FiniteMDP
 from scrl.reference.linear import Status
+from scrl.reference.mdp_columns import MixedPolicy, solve_columns
 from scrl.reference.occupancy import occupancy_of, ranges
 from scrl.rules import AtomTable, RuleSet
 from scrl.rules.ruleset import Source

@@ -10,12 +10,14 @@ to the rounding of the lattice, so an estimate and no proof.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
 
-from scrl.reference.columns import Elastic, elastic_mixture
+from scrl.reference.columns import ColumnGeneration, Mixture
 from scrl.reference.lattice import SpeedLattice, drive
+from scrl.worlds.contract import Column, Response
 from scrl.worlds.sweep.spec import SweepSpec
 
 LEVELS = 64
@@ -32,6 +34,16 @@ SPREAD = 0.04
 
 
 @dataclass(frozen=True)
+class Drive:
+    """One drive, and what it was made for."""
+
+    prices: Float[np.ndarray, " region"]
+    """Return per step in each region."""
+    speeds: Float[np.ndarray, " time"]
+    """In cells per step."""
+
+
+@dataclass(frozen=True)
 class StepwiseOptimum:
     """A mixture of driven plans that keeps the rules of a branch in expectation."""
 
@@ -39,10 +51,7 @@ class StepwiseOptimum:
     """What the mixture returns; achieved by simulation."""
     density: Float[np.ndarray, " region"]
     weights: Float[np.ndarray, " plan"]
-    prices: Float[np.ndarray, "plan region"]
-    """Return per step in each region that each plan was made for."""
-    speeds: tuple[Float[np.ndarray, " time"], ...]
-    """What each plan drives, in cells per step."""
+    drives: tuple[Drive, ...]
     steps: float
     violation: float
     """The largest excess over an atom's bound; 0 if a mixture of the drives keeps the rules."""
@@ -71,25 +80,24 @@ def best_drive(
     lattice = SpeedLattice(spec, LEVELS, _block(slowest))
     if lattice.positions > MOST_POSITIONS:
         return None
-    search = _DriveSearch(lattice, coefficients, bounds)
-    # A penalty just above the fluid's multipliers keeps the search near them (a trust region); it
-    # grows for atoms that no mixture keeps at that price.
-    cheapest = 0.01 * spec.vehicle.effort / spec.vehicle.rate
-    penalties = np.maximum(BOX * multipliers, cheapest)
-    search.add(_scattered(multipliers, 1))
-    if len(search.returns) == 0:
+    search = ColumnGeneration(
+        # A penalty just above the fluid's multipliers keeps the search near them (a trust region);
+        # it grows for atoms that no mixture keeps at that price.
+        partial(_respond, lattice), coefficients, bounds,
+        np.maximum(BOX * multipliers, 0.01 * spec.vehicle.effort / spec.vehicle.rate),
+    )  # fmt: skip
+
+    def propose(mixture: Mixture, round_: int) -> list[list[Column[Drive]]]:
+        search.penalties = np.where(mixture.excess > 0, BOX * search.penalties, search.penalties)
+        return [search.price(_scattered(mixture.multipliers, round_ + 2))]
+
+    search.columns += search.price(_scattered(multipliers, 1))
+    if not search.columns:
         return None  # no drive ended within the horizon
-    mixed = search.master(penalties)
-    for round_ in range(2, rounds + 1):
-        search.add(_scattered(mixed.of_atom, round_))
-        gain = search.best_at(mixed.of_atom) - mixed.value
-        if gain <= CLOSE * (1 + abs(mixed.value)) and not mixed.slack.any():
-            break
-        penalties = np.where(mixed.slack > 0, BOX * penalties, penalties)
-        mixed = search.master(penalties)
+    search.run(propose, rounds=rounds - 1, tolerance=CLOSE)
     dear = LARGE_PENALTY * spec.vehicle.effort / spec.vehicle.rate
-    final = search.master(np.full(len(bounds), dear))
-    return search.result(final)
+    search.penalties = np.full(len(bounds), dear)
+    return _optimum(search)
 
 
 def _block(slowest_level: float) -> int:
@@ -105,55 +113,37 @@ def _scattered(middle: Float[np.ndarray, " atom"], round_: int) -> Float[np.ndar
     return factors * middle
 
 
-class _DriveSearch:
-    """The drives so far, and the program that mixes them."""
-
-    def __init__(self, lattice: SpeedLattice, coefficients: np.ndarray, bounds: np.ndarray) -> None:
-        self.lattice = lattice
-        self.coefficients, self.bounds = coefficients, bounds
-        self.rate = lattice.spec.vehicle.rate
-        regions = coefficients.shape[1]
-        self.returns = np.zeros(0)
-        self.density = np.zeros((0, regions))
-        self.prices = np.zeros((0, regions))
-        self.steps = np.zeros(0)
-        self.speeds: list[Float[np.ndarray, " time"]] = []
-        self.estimate_above = np.inf
-
-    def add(self, multipliers: Float[np.ndarray, "plan atom"]) -> None:
-        """Make and drive one plan per vector of multipliers."""
-        prices = -self.rate * multipliers @ self.coefficients
-        values = self.lattice.values(prices)
-        driven = drive(self.lattice, prices, values, keep_speeds=True)
-        above = values[:, 0, 0] + multipliers @ self.bounds
-        self.estimate_above = min(self.estimate_above, float(above.min()))
-        kept = driven.is_finished
-        self.returns = np.concatenate([self.returns, driven.returns[kept]])
-        self.density = np.concatenate([self.density, driven.density[kept]])
-        self.prices = np.concatenate([self.prices, prices[kept]])
-        self.steps = np.concatenate([self.steps, driven.steps[kept]])
-        self.speeds += [driven.speeds[: driven.steps[plan], plan] for plan in np.flatnonzero(kept)]
-
-    def best_at(self, multipliers: Float[np.ndarray, " atom"]) -> float:
-        """The best Lagrangian value among the drives so far."""
-        over = self.density @ self.coefficients.T - self.bounds
-        return float((self.returns - over @ multipliers).max(initial=-np.inf))
-
-    def master(self, penalties: Float[np.ndarray, " atom"]) -> Elastic:
-        """The best mixture of the drives so far, where an atom may be exceeded at a penalty."""
-        over = self.density @ self.coefficients.T - self.bounds
-        return elastic_mixture(self.returns, over, penalties)
-
-    def result(self, mixed: Elastic) -> StepwiseOptimum:
-        """The mixture as it stands."""
-        used = mixed.weights > 1e-9
-        return StepwiseOptimum(
-            return_=float(mixed.weights @ self.returns),
-            density=mixed.weights @ self.density,
-            weights=mixed.weights[used],
-            prices=self.prices[used],
-            speeds=tuple(self.speeds[plan] for plan in np.flatnonzero(used)),
-            steps=float(mixed.weights @ self.steps),
-            violation=float(mixed.slack.max(initial=0.0)),
-            estimate_above=self.estimate_above,
+def _respond(
+    lattice: SpeedLattice, prices: Float[np.ndarray, "plan region"]
+) -> list[Response[Drive]]:
+    """The best drives of the lattice at these prices, driven in the true world."""
+    per_step = lattice.spec.vehicle.rate * prices
+    values = lattice.values(per_step)
+    driven = drive(lattice, per_step, values)
+    return [
+        Response(
+            Column(
+                Drive(per_step[plan], driven.speeds[: driven.steps[plan], plan]),
+                float(driven.returns[plan]),
+                driven.density[plan],
+            )
+            if driven.is_finished[plan]
+            else None,
+            float(values[plan, 0, 0]),
         )
+        for plan in range(len(prices))
+    ]
+
+
+def _optimum(search: ColumnGeneration[Drive]) -> StepwiseOptimum:
+    """The best mixture of the drives so far."""
+    mixed = search.mix()
+    return StepwiseOptimum(
+        return_=mixed.return_,
+        density=mixed.weights @ np.array([each.amounts for each in search.columns]),
+        weights=mixed.weights[mixed.used],
+        drives=tuple(search.columns[plan].policy for plan in mixed.used),
+        steps=float(mixed.weights @ [len(each.policy.speeds) for each in search.columns]),
+        violation=float(mixed.excess.max(initial=0.0)),
+        estimate_above=search.bound,
+    )

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from scrl.worlds.contract import StepResult
 from scrl.worlds.sweep import dynamics
 from scrl.worlds.sweep.lookup import rows_from
 from scrl.worlds.sweep.observation import cells_ahead, milestones, observation_size, place_of_cells
@@ -44,7 +45,7 @@ class VehicleNumbers(eqx.Module):
 
 
 class SweepWorld(eqx.Module):
-    """initial, transition, reward, is_terminal, observe, labels: all that a rollout needs."""
+    """Answers `step` (`worlds.contract.SteppedWorld`)."""
 
     kind_of_cell: Int[Array, " cell_and_end"]
     kinds: Float[Array, "kind region"]
@@ -123,6 +124,19 @@ class SweepWorld(eqx.Module):
         whole, offset = dynamics.advance(state.offset, distance, jnp)
         cell = jnp.minimum(state.cell + whole.astype(int), self.length)
         return SweepState(cell, offset, speed, gust, state.step + 1)
+
+    def step(
+        self, state: SweepState, action: Float[Array, ""], *, key: PRNGKeyArray | None = None
+    ) -> StepResult[SweepState]:
+        """One step, and what it earned and gave."""
+        after = self.transition(state, action, key=key)
+        return StepResult(
+            after,
+            self.reward(after),
+            self.labels(after),
+            self.is_terminal(after),
+            self.is_truncated(after),
+        )
 
     def reward(self, state: SweepState) -> Float[Array, ""]:
         """r = -effort / (1 + v) for the step that led to `state`."""
