@@ -19,11 +19,10 @@ from scrl.problems import Problem, Terms
 from scrl.problems.problem import MOST_SHOWN, html_table
 from scrl.rollout import run_episodes
 from scrl.rules import AtomTable, RuleSet
-from scrl.rules.ruleset import Source
 from scrl.violation import cons_vio, rule_margins
 
 if TYPE_CHECKING:  # the solvers behind it take a while to import
-    from scrl.reference import FiniteMDP
+    pass
 
 DEFAULT_EPISODES = 100
 """Episodes behind an evaluation where chance plays a part; else one tells everything."""
@@ -283,32 +282,6 @@ def evaluate_mixture(
         **given_out(problem, expected(np.asarray(each.given, float).mean(axis=0) for each in ran)),
         # Rounded to the safe side: of one episode, 60 % is not one.
         **{**judged[0], "episodes_satisfied": math.floor(alone + 1e-9)},
-    )
-
-
-def evaluate_mdp(
-    mdp: FiniteMDP,
-    policy: Float[np.ndarray, "state action"],
-    rules: RuleSet | Source,
-    *,
-    episodes: int = 1000,
-    seed: int = 0,
-    tolerance: float = 1e-6,
-) -> Evaluation:
-    """The same for a policy of a finite MDP: exact in expectation, sampled for single episodes."""
-    rule_set = rules if isinstance(rules, RuleSet) else RuleSet.of(rules, mdp.regions)
-    exact = mdp.values(policy)
-    sampled = mdp.sample(policy, checked_episodes(episodes), seed)
-    density = densities.Density(exact.density, np.zeros_like(exact.density), episodes)
-    return Evaluation(
-        problem="finite MDP",
-        policy="policy",
-        unit="units",
-        return_=exact.return_,
-        episodes=episodes,
-        episodes_truncated=0,
-        steps=float(sampled.steps.mean()),
-        **verdict(rule_set, density, sampled.amounts, tolerance),
     )
 
 

@@ -14,8 +14,6 @@ from scrl.errors import PolicyError, did_you_mean
 from scrl.problems import Problem
 from scrl.worlds.sweep.world import SweepState, SweepWorld
 
-NAMES = ("full-speed", "constant:V")
-
 
 class Policy(Protocol):
     """Chooses a throttle in [0, 1] from what it sees."""

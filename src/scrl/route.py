@@ -62,11 +62,6 @@ class Route:
         return None if self.georeference is None else self.georeference.places(self.cells)
 
     @property
-    def is_geographic(self) -> bool:
-        """Whether `coordinates` are degrees of longitude and latitude (WGS84)."""
-        return self.georeference is not None and self.georeference.kind == "geographic"
-
-    @property
     def metres_per_second(self) -> Float[np.ndarray, " step"] | None:
         """Speed over ground in each step; none unless `cell` and `step` are known."""
         units = self.problem.world_spec.units
@@ -122,10 +117,6 @@ class Route:
     def duration(self) -> str:
         """Driving time in words, with that of transits."""
         return self.problem.units.duration(self.steps, self.transit_steps)
-
-    def served(self, step: int) -> tuple[str, ...]:
-        """The regions that receive something in a step."""
-        return tuple(self.regions[index] for index in np.flatnonzero(self.received[step]))
 
 
 class _Steps(NamedTuple):

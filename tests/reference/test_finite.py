@@ -15,6 +15,8 @@ from scrl.reference.occupancy import occupancy_of, ranges
 from scrl.reference.solve_finite import solve_mdp
 from scrl.rules import RuleSet
 
+from .sampling import sample
+
 SEEDS = st.integers(0, 2**31)
 DISCOUNTS = st.sampled_from([0.5, 0.9, 1.0])
 
@@ -219,7 +221,7 @@ def test_simulated_episodes_give_the_same(force, seed, discount):
     mdp = force.small(seed, discount).mdp
     point = solve_mdp(mdp, []).policy
     mixed = 0.5 * point + 0.5 * mdp.available / mdp.available.sum(axis=1, keepdims=True)
-    exact, seen = mdp.values(mixed), mdp.sample(mixed, episodes=4_000, seed=seed)
+    exact, seen = mdp.values(mixed), sample(mdp, mixed, episodes=4_000, seed=seed)
     # five standard errors, with a little room where the spread itself is tiny
     assert abs(seen.return_ - exact.return_) <= 5 * seen.return_se + 1e-6
     assert (np.abs(seen.density - exact.density) <= 5 * seen.density_se + 1e-6).all()

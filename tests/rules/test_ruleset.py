@@ -79,7 +79,7 @@ def test_many_ways_to_give_rules():
     assert one.rules == (Rule("rule-1", text, formula),)
     assert RuleSet.of(formula, REGIONS) == one
     assert RuleSet.of([text], REGIONS) == RuleSet.of((formula,), list(REGIONS)) == one
-    assert RuleSet.from_formulas({"rule-1": formula}, REGIONS) == one
+    assert RuleSet.of({"rule-1": formula}, REGIONS) == one
     assert RuleSet.from_texts({"rule-1": text}, REGIONS) == one
 
 

@@ -6,7 +6,6 @@ from scrl.problems.load import (
     find_world,
     load,
     load_file,
-    load_world,
 )
 from scrl.problems.problem import MapSource, Problem, ProblemOptions, Terms, difference_between
 from scrl.problems.save import save
@@ -23,7 +22,6 @@ __all__ = [
     "find_world",
     "load",
     "load_file",
-    "load_world",
     "save",
     "start_problem",
 ]

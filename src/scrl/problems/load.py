@@ -250,8 +250,3 @@ def _rule_texts(table: Mapping[str, Any]) -> dict[str, str]:
         if not isinstance(text, str):
             raise ProblemError(f'[rules] {name} must be a text: {name} = "S1 >= 300"')
     return dict(table)
-
-
-def load_world(name: str | Path) -> SweepSpec:
-    """The world called `agri` or `med`, that of a problem, or a map with the default vehicle."""
-    return find_world(name).world_spec

@@ -6,7 +6,7 @@ densities are linear in them, so rules become linear constraints.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
@@ -34,13 +34,6 @@ class LinearModel:
     @property
     def variables(self) -> int:
         return len(self.reward)
-
-    def with_rows(
-        self, rows: sparse.csr_array, at_most: Float[np.ndarray, " inequality"]
-    ) -> LinearModel:
-        """The model with further inequalities."""
-        below, below_at = stack_rows(self.below, self.below_at, rows, at_most)
-        return replace(self, below=below, below_at=below_at)
 
 
 def stack_rows(

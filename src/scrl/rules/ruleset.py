@@ -96,16 +96,6 @@ class RuleSet:
         """Rules from named texts, as a problem file holds them."""
         return cls.of(texts, regions, conventions)
 
-    @classmethod
-    def from_formulas(
-        cls,
-        formulas: Mapping[str, Formula],
-        regions: Iterable[str],
-        conventions: Conventions = DEFAULT,
-    ) -> RuleSet:
-        """Rules from named formulas, built by Python operators."""
-        return cls.of(formulas, regions, conventions)
-
     @cached_property
     def clauses(self) -> tuple[Clause, ...]:
         """The clauses of every rule, rule by rule; all must hold."""

@@ -244,10 +244,6 @@ def _card(problem: Terms, rule: Rule, views: Sequence[RunView]) -> RuleCard:
     return RuleCard(rule.name, text, tuple(outcomes))
 
 
-LARGEST_PAGE_BYTES = 1_000_000
-"""A page stays below this for each run and each problem on it, whatever the map and the run."""
-
-
 def write_page(views: Sequence[RunView], path: Path) -> Path:
     """The page as a file, whole or not at all."""
     if path.suffix.lower() not in (".html", ".htm"):

@@ -52,7 +52,6 @@ class DrawnRoute:
     end: tuple[float, float]
     width: float
     """Of a line."""
-    is_cut_off: bool
 
 
 def draw_route(route: Route) -> DrawnRoute:
@@ -81,7 +80,6 @@ def draw_route(route: Route) -> DrawnRoute:
         _place(first, frame),
         _place(last, frame),
         max(1.2, min(5.0, 0.5 * frame.scale * spec.route.swath)),
-        not route.is_whole,
     )
 
 

@@ -66,12 +66,8 @@ class Georeference:
         right = self.left + columns * self.cell_width
         return self.left, self.top - rows * self.cell_height, right, self.top
 
-    def to_map(self, row: float, column: float) -> tuple[float, float]:
-        """(x, y) of a place in the grid; the centre of the first cell is row 0.5, column 0.5."""
-        return self.left + column * self.cell_width, self.top - row * self.cell_height
-
     def places(self, cells: Float[np.ndarray, "place 2"]) -> Float[np.ndarray, "place 2"]:
-        """(x, y) of many places, each a row and a column."""
+        """(x, y) of places in the grid; the centre of the first cell is row 0.5, column 0.5."""
         origin, size = (self.left, self.top), (self.cell_width, -self.cell_height)
         return np.asarray(origin) + cells[:, ::-1] * size
 
