@@ -135,7 +135,7 @@ def test_ranges_by_hand():
         ({"discount": 0}, "discount is 0"),
         ({"discount": np.nan}, "discount is nan"),
         ({"discount": 1.1}, "discount is 1.1"),
-        ({"regions": ["lit", "lit"]}, "'lit' is there twice"),
+        ({"regions": ["lit", "lit"]}, "'lit' occurs twice"),
         ({"regions": "lit"}, "give a list of names"),
         ({"available": [[True, True], [False, False]]}, "state 1 can be reached and has no action"),
         ({"available": [[1, 1], [1, 1]]}, "type int64"),

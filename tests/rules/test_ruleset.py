@@ -165,8 +165,8 @@ MISTAKES = {
     ),
     "rule 'rule-1': unknown region 'S9'": lambda: RuleSet.of(d["S9"] <= 1, REGIONS),
     "rule 'a': a rule is text, not int": lambda: RuleSet.of({"a": 3}, REGIONS),
-    "the region 'S1' is there twice": lambda: RuleSet((), ("S1", "S1")),
-    "the rule 'a' is there twice": lambda: RuleSet(
+    "the region 'S1' occurs twice": lambda: RuleSet((), ("S1", "S1")),
+    "the rule 'a' occurs twice": lambda: RuleSet(
         (Rule("a", "S1 <= 1", parse("S1 <= 1")),) * 2, REGIONS
     ),
     "a region's name is empty": lambda: RuleSet((), ("",)),

@@ -37,7 +37,7 @@ def checked_regions(regions: Iterable[str]) -> tuple[str, ...]:
     names = tuple(regions)
     for name in names:
         if names.count(name) > 1:
-            raise MdpError(f"the region '{name}' is there twice")
+            raise MdpError(f"the region '{name}' occurs twice")
     return names
 
 
