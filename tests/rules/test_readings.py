@@ -1,4 +1,4 @@
-"""Readings: what methods that cannot take rules as they are get to hear of them."""
+"""Readings: the rules as methods receive them that cannot take all of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scrl.rules import AtomTable, RuleSet, reading_of
 REGIONS = ("A", "B", "C")
 
 
-def reading(reading: str, *rules: str) -> list[str]:
+def atoms_of(reading: str, *rules: str) -> list[str]:
     return [atom.show() for atom in reading_of(RuleSet.of(list(rules), REGIONS), reading).atoms]
 
 
@@ -29,30 +29,30 @@ def test_all_is_the_rules_themselves_and_nothing_is_nothing(name: str) -> None:
 
 def test_the_disjuncts_of_an_implication_are_the_negated_premise_and_the_conclusion() -> None:
     rule = "if A > 3 then B >= 8"
-    assert reading("disjunct-1", rule) == ["A <= 3"]
-    assert reading("disjunct-2", rule) == ["B >= 8"]
+    assert atoms_of("disjunct-1", rule) == ["A <= 3"]
+    assert atoms_of("disjunct-2", rule) == ["B >= 8"]
 
 
 def test_a_disjunct_may_be_a_conjunction() -> None:
     rule = "if not (A >= 1 and B >= 2) then A == C within 4"
-    assert reading("disjunct-1", rule) == ["A >= 1", "B >= 2"]
-    assert reading("disjunct-2", rule) == ["A - C <= 4", "C - A <= 4"]
+    assert atoms_of("disjunct-1", rule) == ["A >= 1", "B >= 2"]
+    assert atoms_of("disjunct-2", rule) == ["A - C <= 4", "C - A <= 4"]
 
 
 def test_disjuncts_are_counted_as_written() -> None:
     rule = "A <= 1 or (B <= 2 or C <= 3) or A >= 9"
-    assert [reading(f"disjunct-{k}", rule) for k in (1, 2, 3, 4)] == [
+    assert [atoms_of(f"disjunct-{k}", rule) for k in (1, 2, 3, 4)] == [
         ["A <= 1"], ["B <= 2"], ["C <= 3"], ["A >= 9"],
     ]  # fmt: skip
     # A premise that is a conjunction is kept by breaking any of its parts.
-    assert reading("disjunct-2", "if A > 1 and B > 2 then C >= 3") == ["B <= 2"]
+    assert atoms_of("disjunct-2", "if A > 1 and B > 2 then C >= 3") == ["B <= 2"]
 
 
 def test_rules_without_a_choice_are_heard_whole() -> None:
-    assert reading("disjunct-2", "A >= 1 and B >= 2", "if A > 5 then C >= 3") == [
+    assert atoms_of("disjunct-2", "A >= 1 and B >= 2", "if A > 5 then C >= 3") == [
         "A >= 1", "B >= 2", "C >= 3",
     ]  # fmt: skip
-    assert reading("disjunct-1", "A >= 1 and B >= 2") == ["A >= 1", "B >= 2"]
+    assert atoms_of("disjunct-1", "A >= 1 and B >= 2") == ["A >= 1", "B >= 2"]
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_rules_without_a_choice_are_heard_whole() -> None:
         ("some", "A <= 1", "unknown reading 'some'"),
     ],
 )
-def test_what_cannot_be_heard(reading: str, rule: str, message: str) -> None:
+def test_readings_that_do_not_exist(reading: str, rule: str, message: str) -> None:
     with pytest.raises(RuleError, match=message):
-        reading(reading, rule)
+        atoms_of(reading, rule)
 
 
 def test_the_cost_of_one_atom_is_that_atom() -> None:
@@ -77,12 +77,12 @@ def test_the_cost_of_one_atom_is_that_atom() -> None:
 
 def test_the_cost_is_the_mean_in_a_clause_and_the_sum_over_clauses() -> None:
     # (A <= 3 or B >= 8): half of A - B <= 3 - 8; and C >= 4 as it is.
-    assert reading("cost", "if A > 3 then B >= 8") == ["0.5*A - 0.5*B <= -2.5"]
-    assert reading("cost", "if A > 3 then B >= 8", "C >= 4") == ["0.5*A - 0.5*B - C <= -6.5"]
+    assert atoms_of("cost", "if A > 3 then B >= 8") == ["0.5*A - 0.5*B <= -2.5"]
+    assert atoms_of("cost", "if A > 3 then B >= 8", "C >= 4") == ["0.5*A - 0.5*B - C <= -6.5"]
 
 
 def test_a_cost_cannot_tell_an_equality() -> None:
     """A - B <= 6 and B - A <= 6 would add up to 0 <= 12."""
-    assert reading("cost", "A == B within 6") == []
-    assert reading("cost", "A == B within 6", "C >= 4") == ["C >= 4"]
-    assert reading("cost", "C >= 4 or A == B within 6") == ["C >= 4"]
+    assert atoms_of("cost", "A == B within 6") == []
+    assert atoms_of("cost", "A == B within 6", "C >= 4") == ["C >= 4"]
+    assert atoms_of("cost", "C >= 4 or A == B within 6") == ["C >= 4"]

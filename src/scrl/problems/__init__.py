@@ -1,4 +1,4 @@
-"""Problem files: load, save, start a new one; and the built-in problems."""
+"""Problem files (load, save, templates) and the built-in problems."""
 
 from scrl.problems.load import (
     builtin_names,

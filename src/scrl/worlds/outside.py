@@ -1,4 +1,4 @@
-"""A world that steps outside of compiled code: all that the loop must know of it."""
+"""An external environment, as the training loop sees it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 
 class OutsideWorld(eqx.Module):
-    """Labels are amounts already, so a step of service gives out one unit."""
+    """A world whose labels are amounts, so that a step of service gives out one unit."""
 
     regions: int = eqx.field(static=True)
 
