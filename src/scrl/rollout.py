@@ -1,4 +1,4 @@
-"""Policy + world + key -> what happened. Worlds of ours are reset here, and nowhere else."""
+"""Rollouts of a policy in a compiled world; only this module resets such worlds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ActInLane = Callable[..., tuple[Float[Array, ""], Float[Array, ""]]]
 
 
 class Transition(NamedTuple):
-    """One step: the state it led to, what was served there, what it cost, and how it ended."""
+    """One step: next state, labels, reward, and whether it terminated or truncated the episode."""
 
     state: SweepState
     action: Float[Array, ""]
@@ -30,7 +30,7 @@ class Transition(NamedTuple):
 
 
 class Trajectory(NamedTuple):
-    """Steps in a row; those with `is_active` false lie after the episode's end and are empty."""
+    """Consecutive steps; `is_active` is false after the end of the episode, where values are 0."""
 
     transition: Transition
     is_active: Bool[Array, " time"]
@@ -44,13 +44,13 @@ class Episode(NamedTuple):
     steps: Int[Array, ""]
     is_terminated: Bool[Array, ""]
     given: Float[Array, " 2"] | None
-    """What was given out in all, and what of it to no region; none where there is no map."""
+    """What was given out in all and to no region; None without a map."""
 
 
 def take_step(
     world: SweepWorld, policy: Action | PlacedPolicy, state: SweepState, *, key: PRNGKeyArray
 ) -> Transition:
-    """Observe, act, move on."""
+    """One step: observe, choose an action, apply it."""
     act_key, world_key = jax.random.split(key)
     action = _action(world, policy, state, key=act_key)
     after = world.transition(state, action, key=world_key)
@@ -67,14 +67,14 @@ def take_step(
 def _action(
     world: SweepWorld, policy: Action | PlacedPolicy, state: SweepState, *, key: PRNGKeyArray
 ) -> Float[Array, ""]:
-    """What a policy does, whether it sees observations or knows where it is."""
+    """The action of a policy, from an observation or from the state."""
     if isinstance(policy, PlacedPolicy):
         return policy.at(world, state)
     return policy(world.observe(state), key=key)
 
 
 class RunningEpisode(NamedTuple):
-    """An episode under way: where it is, its sums so far, and gamma^t."""
+    """An unfinished episode: its state, its sums so far, and gamma^t."""
 
     state: SweepState
     sums: Episode
@@ -83,7 +83,7 @@ class RunningEpisode(NamedTuple):
 
 
 def begin_episode(world: SweepWorld, *, key: PRNGKeyArray) -> RunningEpisode:
-    """The first moment of an episode: nothing has happened yet."""
+    """The start of an episode, with all sums 0."""
     start_key, loop_key = jax.random.split(key)
     regions = world.kinds.shape[1]
     nothing = Episode(
@@ -100,7 +100,7 @@ def continue_episode(
     until_step: int | Int[Array, ""],
     discount: float | Float[Array, ""] = 1.0,
 ) -> RunningEpisode:
-    """Go on to the end, or to a step; keeps sums only, so any length fits in memory."""
+    """Continue to the end or to a given step; memory does not grow with the length."""
     last_step = jnp.minimum(until_step, world.horizon_steps)
 
     def is_running(now: RunningEpisode) -> Bool[Array, ""]:
@@ -143,13 +143,13 @@ def run_episode(
 
 CHUNK_STEPS = 5_000
 CHUNK_EPISODES = 250
-"""Few enough to fill all cores by threads; the same on every machine, so that results are."""
+"""Episodes per batch; fixed, so that results do not depend on the machine."""
 
 
 def run_episodes(
     world: SweepWorld, policy: Action | PlacedPolicy, *, keys: PRNGKeyArray, discount: float = 1.0
 ) -> Episode:
-    """Many episodes side by side, one per key; in chunks, so that Ctrl-C is heard soon."""
+    """Many episodes in parallel, one per key; in chunks, so that Ctrl-C takes effect soon."""
     chunks = [keys[first : first + CHUNK_EPISODES] for first in range(0, len(keys), CHUNK_EPISODES)]
 
     def run_chunk(keys: PRNGKeyArray, is_stopped: IsStopped) -> Episode:
@@ -194,9 +194,9 @@ def _continue_all(
 
 
 def forget_compiled() -> None:
-    """Give back the memory of what was compiled for whole episodes; it is compiled again if needed.
+    """Free the memory of the compiled episode functions; they are compiled again if needed.
 
-    Equinox offers no way to do so for one function, so its own jitted function is asked.
+    Equinox cannot clear the cache of one function, so this uses its inner jitted function.
     """
     for function in (_begin_all, _continue_all):
         cast(Any, function)._cached.clear_cache()
@@ -205,7 +205,7 @@ def forget_compiled() -> None:
 def run_trajectory(
     world: SweepWorld, policy: Action | PlacedPolicy, *, key: PRNGKeyArray, steps: int
 ) -> Trajectory:
-    """The first `steps` steps of one episode, every step kept."""
+    """The first `steps` steps of one episode, with every step stored."""
     start_key, loop_key = jax.random.split(key)
 
     def body(
@@ -213,12 +213,12 @@ def run_trajectory(
     ) -> tuple[tuple[SweepState, Bool[Array, ""]], Trajectory]:
         state, is_active = carry
         moved = take_step(world, policy, state, key=step_key)
-        kept = moved._replace(
+        masked = moved._replace(
             labels=jnp.where(is_active, moved.labels, 0.0),
             reward=jnp.where(is_active, moved.reward, 0.0),
         )
         is_next_active = is_active & ~moved.is_terminated & ~moved.is_truncated
-        return (moved.state, is_next_active), Trajectory(kept, is_active)
+        return (moved.state, is_next_active), Trajectory(masked, is_active)
 
     start = (world.initial(key=start_key), jnp.ones((), bool))
     step_keys = jax.vmap(lambda step: jax.random.fold_in(loop_key, step))(jnp.arange(steps))
@@ -226,7 +226,7 @@ def run_trajectory(
 
 
 class Rollout(NamedTuple):
-    """Steps of many worlds side by side that go on from episode to episode."""
+    """Steps of many parallel worlds, across the ends of episodes."""
 
     observation: Float[Array, "time world feature"]
     action: Float[Array, "time world"]
@@ -236,18 +236,18 @@ class Rollout(NamedTuple):
     is_terminated: Bool[Array, "time world"]
     is_truncated: Bool[Array, "time world"]
     next_observation: Float[Array, "time world feature"]
-    """What was seen after the step, before any reset."""
+    """The observation after the step, before any reset."""
 
 
 def begin_worlds(world: SweepWorld, worlds: int, *, key: PRNGKeyArray) -> SweepState:
-    """As many worlds as asked for, each at the start of an episode."""
+    """The initial states of several worlds."""
     return jax.vmap(lambda each: world.initial(key=each))(jax.random.split(key, worlds))
 
 
 def collect(
     world: SweepWorld, act: ActInLane, states: SweepState, *, steps: int, key: PRNGKeyArray
 ) -> tuple[SweepState, Rollout]:
-    """Go on for some steps in every world; one whose episode ends starts anew in the same step.
+    """Run some steps in every world; a world whose episode ends is reset in the same step.
 
     `act(observation, lane, noise)` gives an action and its log probability; `lane` is the number
     of the world, and the noise is standard normal.
@@ -255,18 +255,20 @@ def collect(
     worlds = len(states.step)
     lanes = jnp.arange(worlds)
     noise_key, world_key, reset_key = jax.random.split(key, 3)
-    chance = Chance(
+    draws = RandomDraws(
         jax.random.normal(noise_key, (steps, worlds)),
         jax.random.split(world_key, (steps, worlds)),
         jax.random.split(reset_key, (steps, worlds)),
     )
 
-    def one(state: SweepState, lane: Int[Array, ""], chance: Chance) -> tuple[SweepState, Rollout]:
+    def one(
+        state: SweepState, lane: Int[Array, ""], draw: RandomDraws
+    ) -> tuple[SweepState, Rollout]:
         seen = world.observe(state)
-        action, log_probability = act(seen, lane, chance.noise)
-        after = world.transition(state, action, key=chance.world)
+        action, log_probability = act(seen, lane, draw.noise)
+        after = world.transition(state, action, key=draw.world)
         is_terminated, is_truncated = world.is_terminal(after), world.is_truncated(after)
-        fresh = world.initial(key=chance.reset)
+        fresh = world.initial(key=draw.reset)
         is_over = is_terminated | is_truncated
         going = jax.tree.map(lambda new, old: jnp.where(is_over, new, old), fresh, after)
         return going, Rollout(
@@ -274,14 +276,14 @@ def collect(
             is_terminated, is_truncated, world.observe(after),
         )  # fmt: skip
 
-    def body(states: SweepState, chance: Chance) -> tuple[SweepState, Rollout]:
-        return jax.vmap(one)(states, lanes, chance)
+    def body(states: SweepState, draw: RandomDraws) -> tuple[SweepState, Rollout]:
+        return jax.vmap(one)(states, lanes, draw)
 
-    return jax.lax.scan(body, states, chance)
+    return jax.lax.scan(body, states, draws)
 
 
-class Chance(NamedTuple):
-    """What one step leaves to chance, drawn for all at once; what nobody asks for costs nothing."""
+class RandomDraws(NamedTuple):
+    """The random draws of a step, made for all steps together; unused ones are compiled away."""
 
     noise: Float[Array, ""]
     world: PRNGKeyArray
