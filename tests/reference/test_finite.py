@@ -139,7 +139,7 @@ def test_ranges_by_hand():
         ({"regions": "lit"}, "give a list of names"),
         ({"available": [[True, True], [False, False]]}, "state 1 can be reached and has no action"),
         ({"available": [[1, 1], [1, 1]]}, "type int64"),
-        ({"discount": 1.0}, "state 0: a policy can go on from here for ever"),
+        ({"discount": 1.0}, "state 0: from here a policy may never end the episode"),
     ],
 )
 def test_what_is_refused(changes, words):

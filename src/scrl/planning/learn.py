@@ -1,7 +1,7 @@
-"""`scrl.learn`: train a price policy into a run folder that can be gone on with.
+"""`scrl.learn`: train a price policy in a resumable run folder.
 
-With no worlds named it is the general one, on random roads, vehicles and winds; with worlds, one
-for their maps, vehicles and winds alone.
+Without worlds it is a general policy, trained on random paths, vehicles and winds; with worlds, a
+policy for their maps, vehicles and winds.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ UPDATES_AT_ONCE = 100
 
 @dataclass(frozen=True)
 class LearningProgress:
-    """Where the learning is."""
+    """The progress of the training."""
 
     run: Path
     updates: int
     updates_in_all: int
     error: float
-    """What the last updates were off by."""
+    """Mean error of the last updates."""
     wall_s: float
 
 
@@ -64,8 +64,8 @@ def learn(
 ) -> store.Learned:
     """Train a price policy: the general one, or one for the worlds that are named.
 
-    `watch` is called now and then; without it progress is watching on standard error, if that is a
-    terminal or a notebook, and with None nothing is.
+    `watch` is called with the progress. The default is a progress bar on standard error if that is
+    a terminal or a notebook; None shows nothing.
     """
     names = [each.name if isinstance(each, Problem) else str(each) for each in worlds]
     config = _configured(settings or {})
@@ -85,10 +85,12 @@ def learn(
 def resume_learning(
     path: Path | str, *, watch: LearningWatcher | Auto | None = "auto"
 ) -> store.Learned:
-    """Go on with learning that was interrupted; if it has ended, read what it ended with."""
+    """Resume an interrupted training; if it has ended, load its result."""
     folder = RunFolder.open(path)
     if folder.record.method != METHOD:
-        raise PolicyError(f"{path}: this run trains no price policy; go on with `scrl train`")
+        raise PolicyError(
+            f"{path}: this run trains no price policy; resume it with `scrl train --resume`"
+        )
     if (folder.path / store.CARD).exists():
         return store.load(folder.path)
     with damage_in(folder.path / "run.json"):
@@ -110,7 +112,7 @@ def _configured(settings: Mapping[str, Any]) -> LearningConfig:
 
 
 class _Learning:
-    """One run under way."""
+    """A running training."""
 
     def __init__(
         self, folder: RunFolder, config: LearningConfig, worlds: list[Problem], seed: int
@@ -174,7 +176,7 @@ class _Learning:
 
 
 class LearningProgressBar(ProgressBar):
-    """How many updates are done, and how far off the last ones were."""
+    """A progress bar with the number of updates and their mean error."""
 
     run: Path | None = None
 

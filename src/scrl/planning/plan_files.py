@@ -1,4 +1,4 @@
-"""Answers on disk: a run folder with a plan in it, so that it can be drawn, judged and exported."""
+"""Answers on disk: a run folder with a plan, for reports, evaluation and export."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scrl.training.result import SeedResult, TrainingResult
 METHOD = "ask"
 PLAN = "plan.json"
 WEIGHTS_WITHIN = 1e-3
-"""Rounding aside, the weights of all plans add up to 1."""
+"""Tolerance to which the weights of all plans sum to 1."""
 _KEPT_PLAN = {
     "weight": Range(int | float, 0.0, 1.0 + WEIGHTS_WITHIN),
     "stretches": [{"share": Range(int | float, 0.0, 1.0), "prices": Each(int | float)}],
@@ -30,7 +30,7 @@ _KEPT_PLAN = {
 
 
 def keep(answer: Answer, learned: store.Learned, path: Path | str, *, seed: int) -> RunFolder:
-    """Write an answer as a new run folder; what is there is never overwritten."""
+    """Write an answer as a new run folder; an existing one is never overwritten."""
     settings = {"confidence": answer.confidence, "policy": learned.made}
     record = RunRecord.now(answer.problem.name, METHOD, settings, (seed,))
     folder = RunFolder.create(path, answer.problem, record)
@@ -59,12 +59,12 @@ def holds_plan(path: Path | str) -> bool:
 
 
 def kept_answer(path: Path | str) -> dict[str, Any]:
-    """What `scrl ask` answered, as the JSON fields of the command."""
+    """The answer of `scrl ask` as the JSON fields of the command."""
     return read_json(RunFolder.open(path).path / PLAN, {"answer": dict})["answer"]
 
 
 def kept_plans(path: Path | str) -> list[tuple[float, PricePolicy | Schedule]]:
-    """What drives the plans of a folder and in which share of episodes, the most driven first."""
+    """The policies of the plans of a folder with their weights, the largest first."""
     folder = RunFolder.open(path)
     file = folder.path / PLAN
     plans = read_json(file, {"plans": [_KEPT_PLAN]})["plans"]
@@ -76,7 +76,7 @@ def kept_plans(path: Path | str) -> list[tuple[float, PricePolicy | Schedule]]:
 
 
 def kept_conflict(path: Path | str) -> tuple[str, ...]:
-    """Names of the rules that were found impossible to keep together; none if they were not."""
+    """Names of the rules in conflict; empty if there is no conflict."""
     file = RunFolder.open(path).path / PLAN
     answer = read_json(file, {"answer": dict})["answer"]
     try:
@@ -97,7 +97,7 @@ def _policy(folder: RunFolder, plan: Any) -> PricePolicy | Schedule:
 
 
 def _throttles(policy: PricePolicy | Schedule) -> list[float] | None:
-    """Those of a schedule, without what only fills it up; none for a policy that looks."""
+    """The throttles of a schedule without padding; None for a closed-loop policy."""
     if not isinstance(policy, Schedule):
         return None
     throttles = np.asarray(policy.throttles)

@@ -38,7 +38,7 @@ class ProblemOptions:
     )
     discount: float = setting(
         1.0,
-        "Weight of a step against the one before it (1: plain sums).",
+        "Discount per step of densities and returns (1: plain sums).",
         low=0.0,
         is_low_open=True,
         high=1.0,

@@ -73,8 +73,8 @@ class FiniteMDP:
         state = endless_state(self.transitions, reached, self.available)
         if state is not None:
             raise MdpError(
-                f"state {state}: a policy can go on from here for ever, so the undiscounted sums "
-                "have no end: add a way out to every loop, or set a discount below 1"
+                f"state {state}: from here a policy may never end the episode, so the undiscounted "
+                "sums diverge: add a way out to every loop, or set a discount below 1"
             )
 
     @property
@@ -87,7 +87,7 @@ class FiniteMDP:
 
     @cached_property
     def core(self) -> Core:
-        """The part that can be reached from the start: what programs and sweeps work on."""
+        """The part that can be reached from the start, which the solvers work on."""
         states = np.flatnonzero(reachable_states(self.transitions, self.start))
         rows = (states[:, None] * self.actions + np.arange(self.actions)).ravel()
         return Core(

@@ -1,4 +1,4 @@
-"""A linear model of a world: everything that policies can do, as a polytope.
+"""A linear model of a world: the polytope of what policies can do.
 
 For a finite MDP its points are occupancy measures, for a sweep the time spent per cell. Return and
 densities are linear in them, so rules become linear constraints.
@@ -29,7 +29,7 @@ class LinearModel:
     below: sparse.csr_array | None = None
     below_at: Float[np.ndarray, " inequality"] | None = None
     total: float = float("inf")
-    """Known of every point x >= 0 of the model: its entries sum to at most this."""
+    """A known upper bound on the sum of the entries of every point x >= 0."""
 
     @property
     def variables(self) -> int:
