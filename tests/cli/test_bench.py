@@ -54,7 +54,7 @@ def test_a_bench_that_was_interrupted_goes_on_and_ends_with_the_table(
     started.send_signal(signal.SIGINT)
     _, said = started.communicate(timeout=120)
     assert started.returncode == 130, said
-    assert "everything is saved. Go on with: the same command again" in said
+    assert "everything is saved. Resume with: the same command again" in said
     assert not (tmp_path / "out" / "table4.md").exists()
 
     done = run(tmp_path, environment, *TINY)

@@ -162,7 +162,7 @@ def test_ctrl_c_ends_with_130_and_resume_ends_with_the_same_bits(
         output, messages = process.communicate(timeout=120)
     assert process.returncode == 130, messages
     assert output == ""
-    assert f"Go on with: scrl train --resume {run}" in messages
+    assert f"Resume with: scrl train --resume {run}" in messages
     assert "Traceback" not in messages
     assert not (run / "result.json").exists()
     mark = json.loads((run / "checkpoint" / "checkpoint.json").read_text())

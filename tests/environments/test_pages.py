@@ -153,7 +153,7 @@ def test_an_unfinished_run_says_how_to_go_on(run: Path, tmp_path: Path) -> None:
     page = page_of(path)
     assert page.sections == ["rules", "learning", "origin"]
     assert f"scrl.resume({str(path)!r}, make_walk, labels=...)" in page.text
-    with pytest.raises(ScrlError, match=r"not finished; go on with scrl\.resume"):
+    with pytest.raises(ScrlError, match=r"not finished; resume it with scrl\.resume"):
         compare(read_runs([run, path]))
 
 

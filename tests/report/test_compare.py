@@ -159,7 +159,9 @@ def test_a_name_is_no_difference() -> None:
 def test_unfinished_runs_and_single_ones_are_refused(tmp_path: Path) -> None:
     done = make_run(tmp_path / "done", small_problem())
     open_ = make_run(tmp_path / "open", small_problem(), is_finished=False)
-    with pytest.raises(ScrlError, match=r"open: this run is not finished; go on with `scrl train"):
+    with pytest.raises(
+        ScrlError, match=r"open: this run is not finished; resume it with `scrl train"
+    ):
         compare(read_runs([done, open_]))
     with pytest.raises(ScrlError, match="one run alone cannot be compared"):
         compare(read_runs([done]))

@@ -1,4 +1,4 @@
-"""`scrl eval`: what a policy does to the rules."""
+"""`scrl eval`: evaluates a policy by the rules."""
 
 from __future__ import annotations
 
@@ -32,19 +32,18 @@ MEASURED = "when the run ended"
 
 
 def show_kept(run: Path, seed: int | None, *, as_json: bool) -> Evaluation:
-    """Print what the result says of a seed, or of the best one, and how to judge it anew."""
-    from scrl.cli.evaluate import print_evaluation
+    """Print the stored evaluation of a seed, or of the best one, and the call that repeats it."""
     from scrl.report.page.origin import evaluate_call
     from scrl.runs.folder import RunFolder
     from scrl.training.result import read_seed
 
     folder = RunFolder.open(run)
-    kept = folder.environment()
-    assert kept is not None  # noqa: S101 (for the type checker; the command has looked)
+    environment = folder.environment()
+    assert environment is not None  # noqa: S101 (the command has checked it)
     found = read_seed(folder, seed)
-    anew = evaluate_call(kept, run)
+    call = evaluate_call(environment, run)
     if as_json:
-        more = {"run": str(run), "seed": found.seed, "measured": MEASURED, "anew": anew}
+        more = {"run": str(run), "seed": found.seed, "measured": MEASURED, "anew": call}
         print_json({**found.evaluation.to_json(), **more})
         return found.evaluation
     out = console()
@@ -55,14 +54,14 @@ def show_kept(run: Path, seed: int | None, *, as_json: bool) -> Evaluation:
         markup=False,
         soft_wrap=True,
     )
-    print_evaluation(kept, found.evaluation, out)
-    explain_return(kept, out)
-    out.print(f"anew, in Python: {anew}", markup=False, soft_wrap=True)
+    print_evaluation(environment, found.evaluation, out)
+    explain_return(environment, out)
+    out.print(f"evaluate again, in Python: {call}", markup=False, soft_wrap=True)
     return found.evaluation
 
 
 WORLD = ("map", "vehicle", "wind", "route")
-"""What a policy is made for, besides rules."""
+"""The parts of a problem that a policy depends on, besides rules."""
 
 
 def evaluate(
@@ -91,20 +90,18 @@ def evaluate(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run a policy; hold what is received against the rules.
+    """Run a policy and judge its densities by the rules.
 
-    Exit 1: a rule is broken.
+    Exit code 1: a rule is violated.
     """
     if (Path(problem) / "environment.json").is_file():
-        from scrl.cli.evaluate import show_kept
-
         if (policy, episodes, seed) != (None, None, None):
             raise PolicyError(
-                f"{problem}: this run was trained in an environment of somebody's, which cannot be "
+                f"{problem}: this run was trained in an external environment, which cannot be "
                 "made from here, so no --policy, --episodes or --seed can be driven in it. Without "
                 f"them `{command_line('eval', problem)}` shows what was measured when the run "
-                "ended; anew, in "
-                f"Python: scrl.evaluate_run({problem!r}, env, labels=...)"
+                "ended; to evaluate it again, in Python: "
+                f"scrl.evaluate_run({problem!r}, env, labels=...)"
             )
         result = show_kept(Path(problem), policy_seed, as_json=as_json)
     else:
@@ -122,7 +119,7 @@ def evaluate(
 def _drive(
     problem: str, policy: str | None, episodes: int | None, seed: int, policy_seed: int | None
 ) -> tuple[Problem, Evaluation]:
-    """Whole episodes on a map."""
+    """Evaluate a policy on a map."""
     from scrl.problems import load
 
     loaded = load(problem)
@@ -150,7 +147,7 @@ def _drive(
 
 
 def _foreign(run: str, problem: Problem) -> list[str]:
-    """A warning where a run was made for another world; other rules are what `eval` is for."""
+    """A warning if a run was made for another world; other rules need no warning."""
     from scrl.problems import difference_between, load
 
     parts = [each for each in difference_between(load(run), problem) if each in WORLD]
@@ -162,9 +159,9 @@ def _foreign(run: str, problem: Problem) -> list[str]:
 def print_evaluation(
     problem: Terms, result: Evaluation, out: Console, *, is_impossible: bool = False
 ) -> None:
-    """Tables of what was received and which rules hold.
+    """Print tables of amounts and rules.
 
-    Where rules are impossible, none of them holds: a plan keeps some and breaks others.
+    If the rules are impossible, a rule is `kept` by the plan or `broken`, instead of `holds`.
     """
     out.print(_received(problem, result))
     if result.total is not None:
@@ -184,7 +181,7 @@ def print_evaluation(
 
 
 def _received(problem: Terms, result: Evaluation) -> Table:
-    """With the size of each region, where there is a map."""
+    """The table of amounts, with the size of each region on a map."""
     from scrl.problems import Problem
 
     sizes = problem.world_spec.regions.sizes if isinstance(problem, Problem) else None

@@ -1,4 +1,4 @@
-"""From what a run drives to a file: which format, and where it is written."""
+"""Writes the route or the policy of a run to a file in a chosen format."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from scrl.worlds.sweep.transits import Transit
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and what a reader should know about it."""
+    """The result of an export: file, coordinates, warnings and totals."""
 
     format: str
     paths: tuple[Path, ...]
     coordinates: str | None
-    """What the coordinates in the file are; none where it holds none."""
+    """A description of the coordinates in the file; None if it has none."""
     warnings: tuple[str, ...]
     duration: str | None = None
-    """Driving time in words, with that of transits; none where no route was written."""
+    """Driving time as text, with that of transits; None if no route was written."""
     totals: dict[str, float | None] = field(default_factory=dict)
-    """Time and transits of the route; empty where none was written."""
+    """Time and transits of the route; empty if no route was written."""
 
 
 def export(
     driver: Driver, format_name: str, out: Path, options: ExportOptions | None = None
 ) -> Exported:
-    """Write a driver's route or policy to a file; nothing is written if anything is wrong."""
+    """Write a driver's route or policy to a file; nothing is written on an error."""
     known, options = find_format(format_name), options or ExportOptions()
     out = Path(out)
     if out.is_dir() or not out.parent.is_dir():
@@ -73,26 +73,26 @@ def export(
 
 
 def portable(driver: Driver) -> Portable:
-    """A driver's policy as the formats want it."""
+    """The portable form of a driver's policy."""
     if isinstance(driver.problem, EnvironmentRecord):
         return PortableEnvironmentPolicy(driver.problem, driver.policy)
     return PortableSweepPolicy.of(driver.problem, driver.policy)
 
 
 def _on_a_map(driver: Driver, format_name: str) -> Problem:
-    """The problem that is driven, where it has routes."""
+    """The problem on a map; raises for an external environment, which has no routes."""
     if not isinstance(driver.problem, EnvironmentRecord):
         return driver.problem
     others = [name for name, each in FORMATS.items() if not isinstance(each, RouteFormat)]
     raise ExportError(
         f"'{format_name}' writes a route over a map, and this run has none: it was trained in an "
-        f"environment of somebody's ({driver.problem.environment}). Its policy can be exported as "
+        f"external environment ({driver.problem.environment}). Its policy can be exported as "
         f"{' or '.join(others)}"
     )
 
 
 def _broken_rules(driver: Driver) -> list[str]:
-    """Which rules the policy breaks and by how much, where that is known."""
+    """A warning with the violated rules and their violations, where these are known."""
     found, terms = _judgement(driver), driver.problem
     broken = [] if found is None else [rule for rule in found if not rule.is_satisfied]
     if not broken and not driver.conflict:
@@ -117,7 +117,7 @@ def _size(amount: float) -> str:
 
 
 def _judgement(driver: Driver) -> Sequence[RuleResult] | None:
-    """Every rule as the run's result judges it, or else what is driven; none in other cases."""
+    """The rule results of the run, or else of the route; None where neither applies."""
     if driver.judged is not None:
         return driver.judged.rules
     problem = driver.problem
@@ -129,7 +129,7 @@ def _judgement(driver: Driver) -> Sequence[RuleResult] | None:
 
 
 def _route_warnings(driver: Driver, format_name: str, options: ExportOptions) -> list[str]:
-    """What makes the file other than it looks."""
+    """Warnings about the route in the file."""
     found = [] if driver.warning is None else [driver.warning]
     spec = driver.route.problem.world_spec
     frame = frame_of(spec)
@@ -153,7 +153,7 @@ def _route_warnings(driver: Driver, format_name: str, options: ExportOptions) ->
 
 
 def _transit_warnings(route: Route) -> list[str]:
-    """How much of the way is no work, and whether it crosses what must not be entered."""
+    """Warnings about transits: their length, and crossings of forbidden cells."""
     units, found = route.problem.world_spec.units, []
     if route.transits:
         length, time = units.length(route.transit_length), units.duration(route.transit_steps)
@@ -176,7 +176,7 @@ def _count(transits: Sequence[Transit]) -> str:
 
 
 def _plan_warnings(route: Route, options: ExportOptions) -> list[str]:
-    """What autopilots may have no room for."""
+    """Warnings about plans that are too large for some autopilots."""
     found = []
     if (items := count_items(route, options)) > MANY_ITEMS:
         found.append(

@@ -176,8 +176,8 @@ def random_order(count: int, *, key: PRNGKeyArray) -> Int[Array, " place"]:
     """
     place = jnp.arange(count, dtype=jnp.uint32)
     below = jnp.uint32((1 << (count - 1).bit_length()) - 1)
-    chance = jax.random.bits(key, (count,), jnp.uint32)
-    return (jnp.sort((chance & ~below) | place) & below).astype(int)
+    bits = jax.random.bits(key, (count,), jnp.uint32)
+    return (jnp.sort((bits & ~below) | place) & below).astype(int)
 
 
 def _loss(actor: Chooser, critic: ValueNet, part: Sample, config: PpoConfig) -> Float[Array, ""]:

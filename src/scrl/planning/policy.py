@@ -97,8 +97,8 @@ def scores(
         distance = dynamics.ground_speed(speed, gust, jnp)
         landing = state.offset + distance
         worth = ahead(sight(world, view, landing, speed, gust))
-        kept = jnp.exp(-distance / (MEMORY * reach(numbers)))
-        return jnp.where(landing >= left, 0.0, kept * worth)
+        discount = jnp.exp(-distance / (MEMORY * reach(numbers)))
+        return jnp.where(landing >= left, 0.0, discount * worth)
 
     nodes = dynamics.next_speed(numbers, state.speed, _throttles(world, _NODES), jnp)
     # A sum, since XLA would call a library for a matrix product, which costs more.

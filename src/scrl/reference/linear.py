@@ -31,7 +31,7 @@ def stdout_closed_to_c() -> Iterator[None]:
     """
     try:
         sys.stdout.flush()
-        kept = os.dup(OUTPUT)
+        saved = os.dup(OUTPUT)
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, OUTPUT)
         os.close(nowhere)
@@ -42,8 +42,8 @@ def stdout_closed_to_c() -> Iterator[None]:
         yield
     finally:
         _flush_compiled()
-        os.dup2(kept, OUTPUT)
-        os.close(kept)
+        os.dup2(saved, OUTPUT)
+        os.close(saved)
 
 
 def _flush_compiled() -> None:

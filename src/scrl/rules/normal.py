@@ -227,11 +227,11 @@ def _expand(node: Positive, joined: type[AllOf] | type[AnyOf]) -> list[tuple[Ato
 
 def _without_repeats(groups: Iterable[tuple[Atom, ...]]) -> Groups:
     """Each atom once in a group, each set of atoms once; the first stays."""
-    kept: dict[frozenset[Atom], tuple[Atom, ...]] = {}
+    unique_groups: dict[frozenset[Atom], tuple[Atom, ...]] = {}
     for group in groups:
         unique = tuple(dict.fromkeys(group))
-        kept.setdefault(frozenset(unique), unique)
-    return tuple(kept.values())
+        unique_groups.setdefault(frozenset(unique), unique)
+    return tuple(unique_groups.values())
 
 
 def check_size(

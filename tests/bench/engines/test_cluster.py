@@ -92,7 +92,7 @@ def test_ctrl_c_saves_leaves_nothing_behind_and_either_engine_goes_on(
     os.killpg(started.pid, signal.SIGINT)
     _, said = started.communicate(timeout=120)
     assert started.returncode == 130, said
-    assert "everything is saved. Go on with: the same command again" in said
+    assert "everything is saved. Resume with: the same command again" in said
     assert "Traceback" not in said
     # A process that has been told to end is still listed until the system has cleared it away.
     end = time.monotonic() + 10

@@ -1,4 +1,4 @@
-"""How a run ended: a sentence, and the numbers that matter."""
+"""The outcome of a run: a sentence and the key figures."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from scrl.training.result import TrainingResult
 
 @dataclass(frozen=True)
 class Figure:
-    """One number that matters, with a word before and a remark after."""
+    """A key figure with a title and a remark."""
 
     name: str
     value: str
     remark: str = ""
     state: str = ""
-    """`good` or `bad`, where it is one of them."""
+    """`good`, `bad` or empty."""
 
 
 @dataclass(frozen=True)
 class Impossible:
-    """Why no plan keeps every rule, and what would help, as `scrl ask` says it."""
+    """Why no plan keeps every rule and what would help, from the answer of `scrl ask`."""
 
     rules: tuple[tuple[str, str], ...]
     """A smallest set of rules in conflict: names and texts."""
     relax: tuple[str, ...]
     """The least loosening."""
     others: tuple[str, ...]
-    """Other ways."""
+    """Alternative loosenings."""
 
 
 def impossible_of(view: RunView) -> Impossible | None:
-    """What an asked plan says of rules that are proven impossible; none for anything else."""
+    """The explanation of rules that are proven impossible; None for anything else."""
     path = view.folder.path
     if not holds_plan(path):
         return None
@@ -46,7 +46,7 @@ def impossible_of(view: RunView) -> Impossible | None:
         return None
     try:
         relax = [Loosened(**each) for each in answer["relax"]]
-        # Folders of old have neither of the two.
+        # Older folders have neither field.
         ways = [[Loosened(**each) for each in way] for way in answer.get("alternatives", [])]
         others = ["; ".join(map(str, way)) for way in ways if way != relax]
         return Impossible(
@@ -59,7 +59,7 @@ def impossible_of(view: RunView) -> Impossible | None:
 
 
 def impossible_verdict(result: TrainingResult, problem: Terms) -> str:
-    """A plan for the least loosening breaks rules; that is the best there is."""
+    """The sentence for impossible rules, with the violation of the plan."""
     by = f"{amount(result.best.evaluation.cons_vio)} {problem.unit}"
     return (
         "Impossible: no plan keeps every rule. Shown is a plan for the least loosening; it breaks "
@@ -68,7 +68,7 @@ def impossible_verdict(result: TrainingResult, problem: Terms) -> str:
 
 
 def unfinished(view: RunView) -> str:
-    """How far it has come."""
+    """The sentence for an unfinished run: how many rounds are done."""
     if not view.rows:
         return "This run is not finished, and nothing has been measured yet."
     last = max(row["iteration"] for row in view.rows)
@@ -78,7 +78,7 @@ def unfinished(view: RunView) -> str:
 def verdict_on(
     result: TrainingResult, problem: Terms, confidence: float | None = None
 ) -> tuple[str, str]:
-    """How it ended, in a sentence or two, and whether that is good.
+    """The outcome in a sentence or two, and whether it is good.
 
     `confidence` is the share of single episodes that was asked to keep every rule.
     """
@@ -123,7 +123,7 @@ def _on_average(result: TrainingResult, problem: Terms) -> tuple[str, str]:
 
 
 def figures_of(result: TrainingResult, problem: Terms) -> tuple[Figure, ...]:
-    """The few numbers that matter most."""
+    """The key figures of a run."""
     best, count = result.best.evaluation, len(result.seeds)
     found = [_rules_kept(result)] if best.rules else []
     if count > 1:

@@ -1,4 +1,4 @@
-"""How a run was made, so that it can be made again: commands, or Python calls."""
+"""How to reproduce a run: commands or Python calls."""
 
 from __future__ import annotations
 
@@ -18,60 +18,67 @@ from scrl.runs.folder import EnvironmentRecord, RunRecord
 WIDTH = 88
 
 
-def train_call(kept: EnvironmentRecord, record: RunRecord) -> str:
-    """The call of `scrl.train` that trains the same again; only the labels must be put in."""
+def train_call(environment: EnvironmentRecord, record: RunRecord) -> str:
+    """The call of `scrl.train` that repeats the training, with a placeholder for the labels."""
     settings = record.settings
     given = {
-        "regions": list(kept.regions),
-        "rules": {rule.name: rule.text for rule in kept.rules.rules},
-        "horizon_steps": kept.horizon_steps,
-        **_other_options(kept),
+        "regions": list(environment.regions),
+        "rules": {rule.name: rule.text for rule in environment.rules.rules},
+        "horizon_steps": environment.horizon_steps,
+        **_other_options(environment),
         **{name: settings[name] for name in ("method", "learner", "penalty") if name in settings},
         "seeds": list(record.seeds),
         "settings": settings.get("settings", {}),
     }
-    lines = [f"{_made_by(kept)},{_remark(kept)}", f"labels=...,  # {_remember(kept)}"]
+    lines = [
+        f"{_made_by(environment)},{_remark(environment)}",
+        f"labels=...,  # {_remember(environment)}",
+    ]
     lines += [f"{name}={_written(value)}," for name, value in given.items()]
     return f"scrl.train(\n{indent(chr(10).join(lines), '    ')}\n)"
 
 
-def resume_call(kept: EnvironmentRecord, run: Path) -> str:
-    """Goes on with a run."""
-    return f"scrl.resume({str(run)!r}, {_made_by(kept)}, labels=...)"
+def resume_call(environment: EnvironmentRecord, run: Path) -> str:
+    """The call that resumes a run."""
+    return f"scrl.resume({str(run)!r}, {_made_by(environment)}, labels=...)"
 
 
-def evaluate_call(kept: EnvironmentRecord, run: Path) -> str:
-    """Judges the policy of a run anew."""
-    return f"scrl.evaluate_run({str(run)!r}, {_made_by(kept)}, labels=...)"
+def evaluate_call(environment: EnvironmentRecord, run: Path) -> str:
+    """The call that evaluates the policy of a run again."""
+    return f"scrl.evaluate_run({str(run)!r}, {_made_by(environment)}, labels=...)"
 
 
-def _made_by(kept: EnvironmentRecord) -> str:
-    """An id, or the name of what made it."""
-    name = kept.environment
-    return repr(name) if kept.is_id else name if name.isidentifier() else "env"
+def _made_by(environment: EnvironmentRecord) -> str:
+    """The id of an environment, or the name of the function that makes it."""
+    name = environment.environment
+    return repr(name) if environment.is_id else name if name.isidentifier() else "env"
 
 
-def _remark(kept: EnvironmentRecord) -> str:
-    """What is no name that one could type."""
-    return "" if _made_by(kept) != "env" else f"  # {kept.environment!r:.80} when this run began"
+def _remark(environment: EnvironmentRecord) -> str:
+    """A comment with the environment where it has no id."""
+    return (
+        ""
+        if _made_by(environment) != "env"
+        else f"  # {environment.environment!r:.80} when this run began"
+    )
 
 
-def _remember(kept: EnvironmentRecord) -> str:
-    """A folder knows which regions there are, and not what gives them something."""
-    return f"what a step gives to {', '.join(map(repr, kept.regions))[:200]}"
+def _remember(environment: EnvironmentRecord) -> str:
+    """A placeholder for the labels, which a run folder does not hold."""
+    return f"what a step gives to {', '.join(map(repr, environment.regions))[:200]}"
 
 
-def _other_options(kept: EnvironmentRecord) -> dict[str, Any]:
-    """Those that are not as usual."""
-    usual = ProblemOptions(name=kept.environment)
+def _other_options(environment: EnvironmentRecord) -> dict[str, Any]:
+    """The options that differ from their defaults."""
+    defaults = ProblemOptions(name=environment.environment)
     names = [each.name for each in fields(ProblemOptions)]
-    found = {name: getattr(kept.options, name) for name in names}
-    found = {name: value for name, value in found.items() if value != getattr(usual, name)}
-    return {**({} if kept.counts == NEUTRAL else {"unit": kept.counts}), **found}
+    found = {name: getattr(environment.options, name) for name in names}
+    found = {name: value for name, value in found.items() if value != getattr(defaults, name)}
+    return {**({} if environment.counts == NEUTRAL else {"unit": environment.counts}), **found}
 
 
 def _written(value: Any) -> str:
-    """On one line where it fits, else in lines that are filled with what it holds."""
+    """A call on one line if it fits, otherwise wrapped."""
     text = repr(value)
     if len(text) <= WIDTH or not isinstance(value, dict | list):
         return text
@@ -93,37 +100,37 @@ LONGEST_TEXT = 8_000
 
 @dataclass(frozen=True)
 class Provenance:
-    """What was run, with what, and where."""
+    """How a run was made: command, settings, versions, machine."""
 
     command: str
     """A command line, or a call in Python."""
     note: str
-    """What must be said of it."""
+    """A note on the command."""
     again: str
-    """What goes on with the run, or judges its policy once more."""
+    """The command that resumes the run or evaluates its policy again."""
     is_finished: bool
     facts: tuple[tuple[str, str], ...]
     settings: tuple[tuple[str, str], ...]
     kept_as: str
-    """What the folder holds of the problem."""
+    """The heading for the problem stored in the folder."""
     kept: str
 
 
 class Ways(NamedTuple):
-    """How to make a run again: by commands, or in Python."""
+    """The commands or Python calls that reproduce a run."""
 
     command: str
     resume: str
     evaluate: str
     file: str
-    """What holds the problem, in the run folder."""
+    """The file of the run folder that holds the problem."""
     kept_as: str
     note: str = ""
     facts: tuple[tuple[str, str], ...] = ()
 
 
 def origin_of(view: RunView) -> Provenance:
-    """Read from the run's own record."""
+    """The provenance of a run, from its record."""
     record, path = view.folder.record, view.folder.path
     ways = _ways(view)
     facts = [
@@ -155,18 +162,18 @@ def origin_of(view: RunView) -> Provenance:
 def _ways(view: RunView) -> Ways:
     record, path = view.folder.record, view.folder.path
     if isinstance(view.problem, EnvironmentRecord):
-        kept = view.problem
+        environment = view.problem
         return Ways(
-            command=train_call(kept, record),
-            resume=resume_call(kept, path),
-            evaluate=evaluate_call(kept, path),
+            command=train_call(environment, record),
+            resume=resume_call(environment, path),
+            evaluate=evaluate_call(environment, path),
             file="environment.json",
             kept_as="What the run folder knows of the environment",
             note="A run folder cannot hold an environment. Whoever has it, and knows what its "
             "steps give to which regions, trains the same again in Python:",
             facts=(
-                ("environment", kept.environment[:200]),
-                ("horizon", kept.units.duration(kept.horizon_steps)),
+                ("environment", environment.environment[:200]),
+                ("horizon", environment.units.duration(environment.horizon_steps)),
                 ("begun by", _short(record.command)),
             ),
         )
@@ -181,7 +188,7 @@ def _ways(view: RunView) -> Ways:
 
 
 def seeds_text(seeds: Sequence[int]) -> str:
-    """0 to 9, or each by name."""
+    """Seeds as text: 0 to 9, or a list."""
     if len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[0] + len(seeds))):
         return f"{seeds[0]} to {seeds[-1]}"
     shown = ", ".join(map(str, seeds[:40]))
@@ -189,11 +196,11 @@ def seeds_text(seeds: Sequence[int]) -> str:
 
 
 OWNERS = {"settings": "", "policy": "price policy: "}
-"""Whose the settings in a table are; what a method is set to needs no such word."""
+"""Prefixes of nested settings by table; those of the method have none."""
 
 
 def _flat(settings: dict[str, Any], owner: str = "") -> list[tuple[str, str]]:
-    """Settings of settings among the others, each with the name of whose it is."""
+    """Nested settings flattened, each with the prefix of its table."""
     found: list[tuple[str, str]] = []
     for name, value in settings.items():
         if isinstance(value, dict):

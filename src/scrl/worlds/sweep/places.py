@@ -47,12 +47,12 @@ def _places(
     first, last = starts[stretch], starts[stretch + 1] - 1
     arriving, leaving = _moves(path)
     middle = along - 0.5  # counted from the first centre
-    kept = np.clip(middle, first, last)
-    before = np.floor(kept).astype(int)
+    inner = np.clip(middle, first, last)
+    before = np.floor(inner).astype(int)
     after = np.minimum(before + 1, last)
-    share = (kept - before)[:, None]
+    share = (inner - before)[:, None]
     at = path.cells[before] * (1 - share) + path.cells[after] * share + 0.5
-    beyond = (middle - kept)[:, None]
+    beyond = (middle - inner)[:, None]
     return at + beyond * np.where(beyond < 0, arriving[first], leaving[last])
 
 
