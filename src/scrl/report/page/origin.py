@@ -168,9 +168,9 @@ def _ways(view: RunView) -> Ways:
             resume=resume_call(environment, path),
             evaluate=evaluate_call(environment, path),
             file="environment.json",
-            kept_as="What the run folder knows of the environment",
-            note="A run folder cannot hold an environment. Whoever has it, and knows what its "
-            "steps give to which regions, trains the same again in Python:",
+            kept_as="What the run folder stores of the environment",
+            note="A run folder cannot hold an environment. With the environment and its "
+            "labels, this call repeats the training:",
             facts=(
                 ("environment", environment.environment[:200]),
                 ("horizon", environment.units.duration(environment.horizon_steps)),
