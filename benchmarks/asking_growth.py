@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from scrl.planning.planner import Planner, planner
 from scrl.problems import Problem, ProblemOptions
-from scrl.problems.load import with_room
+from scrl.problems.load import with_long_horizon
 from scrl.report.figures import save_figure
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
@@ -43,7 +43,7 @@ def patchwork(regions: int, side: int) -> Problem:
     distance = np.stack([np.square(cells - place).sum(axis=-1) for place in places])
     labels = 1 + distance.argmin(axis=0)
     labels[np.sqrt(distance.min(axis=0)) > 0.6 * side / np.sqrt(regions)] = 0
-    spec = with_room(SweepSpec(from_labels(labels)))
+    spec = with_long_horizon(SweepSpec(from_labels(labels)))
     return Problem.create(spec, (), ProblemOptions(name=f"{regions} regions, {side} x {side}"))
 
 

@@ -12,10 +12,9 @@ import pytest
 
 import scrl
 from scrl.errors import PolicyError
-from scrl.evaluation import Evaluation, evaluate_mdp, evaluate_mixture
+from scrl.evaluation import Evaluation, evaluate_mixture
 from scrl.policies import Schedule
 from scrl.problems import Problem, ProblemOptions
-from scrl.reference import FiniteMDP, solve_mdp
 from scrl.worlds.sweep.regions import from_masks
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle, Wind
@@ -134,26 +133,6 @@ def test_what_notebooks_and_shells_show_is_short_and_safe(strip: SweepSpec) -> N
 def test_episodes_that_make_no_sense(episodes) -> None:
     with pytest.raises(PolicyError, match="must be a whole number of at least 1"):
         scrl.evaluate(scrl.load("agri-joint"), "full-speed", episodes=episodes)
-
-
-def test_the_best_policy_of_a_finite_mdp_can_be_evaluated() -> None:
-    """One state; action 0 stays with 0.9, action 1 ends. Four visits need q = 5/6 on staying."""
-    mdp = FiniteMDP(
-        transitions=np.array([[[0.9], [0.0]]]),
-        rewards=np.array([[-1.0, -0.5]]),
-        labels=np.array([[1.0]]),
-        start=np.array([1.0]),
-        regions=("here",),
-    )
-    found = solve_mdp(mdp, "here >= 4")
-    assert found.policy is not None
-    result = evaluate_mdp(mdp, found.policy, "here >= 4", episodes=4000)
-    # 4 visits at -q - 0.5 (1 - q) = -11/12 each; an episode has 4 or more with (0.9 q)^3 = 0.42.
-    assert result.return_ == pytest.approx(-11 / 3)
-    assert result.density["here"] == pytest.approx(4.0)
-    assert result.is_satisfied
-    assert result.episodes_satisfied / 4000 == pytest.approx(0.75**3, abs=0.03)
-    assert result.steps == pytest.approx(4.0, abs=0.2)
 
 
 def overlapping(

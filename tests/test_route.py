@@ -44,7 +44,7 @@ def test_every_step_has_its_place_speed_and_amounts() -> None:
     # It lands in the third cell, then in the fifth, neither in the west; the last serves nothing.
     assert route.amount.tolist() == [3.0, 3.0, 0.0]
     assert route.totals == {"west": 0.0, "all": 6.0}
-    assert [route.served(step) for step in range(3)] == [("all",), ("all",), ()]
+    assert route.received.tolist() == [[0.0, 3.0], [0.0, 3.0], [0.0, 0.0]]
     assert route.is_whole
 
 

@@ -1,7 +1,7 @@
-"""Makes the built-in problems known to `gymnasium.make`, whichever of the two is imported first.
+"""Registers the built-in problems with `gymnasium.make`, in either order of import.
 
-Gymnasium has no plug-in hook, and importing it for everybody would cost every command a third of a
-second; so the problems are registered the moment Gymnasium is imported.
+Gymnasium has no plug-in hook, and importing it would slow every command by a third of a second;
+so the problems are registered when Gymnasium is imported.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 TYPE_CHECKING = False
-"""As in `typing`: whoever imports the package imports as little as can be."""
+"""As in `typing`, which is not imported to keep `import scrl` fast."""
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def register_now_or_later() -> None:
-    """Register at once if Gymnasium is there, else when it comes."""
+    """Register now if Gymnasium is imported, else when it will be."""
     if "gymnasium" in sys.modules:
         register()
     else:
@@ -27,7 +27,7 @@ def register_now_or_later() -> None:
 
 
 def register() -> None:
-    """`scrl/NAME-v0` for every built-in problem; harmless when called twice."""
+    """`scrl/NAME-v0` for every built-in problem; calling it twice does no harm."""
     from pathlib import Path
 
     import gymnasium
@@ -39,7 +39,7 @@ def register() -> None:
 
 
 class _WhenGymnasiumComes:
-    """Finds Gymnasium as usual, once, and registers after it has run."""
+    """An import hook that registers the problems after Gymnasium was imported."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -57,7 +57,7 @@ class _WhenGymnasiumComes:
 
 
 class _ThenRegister:
-    """Runs a module and then registers."""
+    """A loader that executes the module and then registers the problems."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""Trajectories -> density: what each region receives, in units, with its standard error."""
+"""Densities from trajectories: what each region receives, in units, with its standard error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Density:
 
 
 def from_episodes(amounts: Float[np.ndarray, "episode region"]) -> Density:
-    """The mean over episodes and its standard error (0 where a single episode is all there is)."""
+    """The mean over episodes and its standard error (0 for a single episode)."""
     episodes = len(amounts)
     if episodes == 0:
         raise ValueError("a density needs at least one episode")
@@ -31,9 +31,9 @@ def from_episodes(amounts: Float[np.ndarray, "episode region"]) -> Density:
 
 
 def standard_error(values: Numbers, *, axis: int = 0) -> Numbers:
-    """Of the mean over episodes, which lie along an axis; 0 where one episode tells everything.
+    """The standard error of the mean over the episodes of an axis; 0 for a single episode.
 
-    Arrays of NumPy and of JAX stay what they are.
+    It accepts NumPy and JAX arrays.
     """
     episodes = values.shape[axis]
     spread: Any = values.std(axis=axis, ddof=min(episodes - 1, 1))
@@ -69,8 +69,8 @@ def kernel_density(
 ) -> Float[Array, " region"]:
     """The kernel estimate for continuous states, for one trajectory.
 
-    Each visited point gives its share to the sites around it by a Gaussian of width `bandwidth`
-    (normalised over the sites, so nothing is lost at borders); a region receives what its sites do:
+    Each visited point is spread over the sites around it by a Gaussian of width `bandwidth`,
+    normalised over the sites; a region receives what its sites receive:
     rho(i) = sum_t gamma^t rate sum_x membership(x, i) K(x - s_t) / sum_y K(y - s_t).
     As the bandwidth goes to zero and the sites get dense this is the count estimate.
     """
@@ -85,7 +85,7 @@ def kernel_density(
 def scott_bandwidth(
     points: Float[np.ndarray, "time dimension"],
 ) -> float:
-    """Scott's rule, n^(-1 / (d + 4)) times the mean spread: a start when nothing is known."""
+    """Scott's rule, n^(-1 / (d + 4)) times the mean spread, as a default bandwidth."""
     count, dimension = points.shape
     spread = float(points.std(axis=0).mean())
     return max(spread, 1e-12) * count ** (-1.0 / (dimension + 4))

@@ -1,4 +1,4 @@
-"""Every error that a user can cause: what is wrong, where, and what to do about it."""
+"""Errors that a user can cause; each message says what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ScrlError(Exception):
 
 
 class UnfinishedError(ScrlError):
-    """The input is right but the work could not be finished, as on a full disk (exit code 1)."""
+    """The input is valid but the work could not be finished, as on a full disk (exit code 1)."""
 
 
 class RuleError(ScrlError):
@@ -49,13 +49,13 @@ _setting: ContextVar[Callable[[str, str], str]] = ContextVar(
 
 
 def to_set(key: str, value: str) -> str:
-    """How the reader of an error sets a key: in a problem file, or as a command says."""
+    """How to set a key: as in a problem file, or with the option of the running command."""
     return _setting.get()(key, value)
 
 
 @contextmanager
 def set_by(way: Callable[[str, str], str]) -> Iterator[None]:
-    """Have errors say that a key is set in this way, as by an option on the command line."""
+    """Let error messages name this way of setting a key, such as a command-line option."""
     token = _setting.set(way)
     try:
         yield
@@ -64,7 +64,7 @@ def set_by(way: Callable[[str, str], str]) -> Iterator[None]:
 
 
 STORAGE_TROUBLES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""What the system says when a file that is being written finds no room, or the disk fails."""
+"""Error numbers of a full disk, an exceeded quota or a failing disk."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -87,10 +87,10 @@ _IN_LINE = re.compile(f"[{_STEERING}\t\n\r]")
 
 
 def control_character(text: str, *, may_break: bool = False) -> re.Match[str] | None:
-    """The first character that would steer a terminal or hide what is written, if there is one.
+    """The first character that could control a terminal or hide text; None if there is none.
 
-    These are control characters, line separators, half surrogate pairs and the characters that
-    turn the direction of writing. `may_break` allows tabs and line breaks.
+    These are control characters, line separators, lone surrogates and characters that
+    change the direction of writing. `may_break` allows tabs and line breaks.
     """
     return (_IN_TEXT if may_break else _IN_LINE).search(text)
 
@@ -98,14 +98,14 @@ def control_character(text: str, *, may_break: bool = False) -> re.Match[str] | 
 def check_text(
     text: str, place: str, *, may_break: bool = False, error: type[ScrlError] = ScrlError
 ) -> str:
-    """The same text; raises where it holds a control character, which is named by code point."""
+    """The text itself; raises an error that names the code point of a control character in it."""
     if (found := control_character(text, may_break=may_break)) is not None:
         raise error(f"{place}: {describe_control(found)}")
     return text
 
 
 def describe_control(found: re.Match[str]) -> str:
-    """What is wrong, for messages: the character's code point and where it stands."""
+    """The error message for a control character: its code point and its place."""
     where = f"U+{ord(found[0]):04X} (character {found.start() + 1})"
     return f"the control character {where} is not allowed: remove it"
 

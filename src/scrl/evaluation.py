@@ -1,4 +1,4 @@
-"""Policy -> return, densities, and which rules hold, in expectation and episode by episode."""
+"""Evaluates a policy: return, densities, and which rules hold, on average and per episode."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import jax
 import numpy as np
@@ -19,19 +19,15 @@ from scrl.problems import BaseProblem, Problem
 from scrl.problems.problem import MOST_SHOWN, html_table
 from scrl.rollout import run_episodes
 from scrl.rules import AtomTable, RuleSet
-from scrl.rules.ruleset import Source
 from scrl.violation import cons_vio, rule_margins
 
-if TYPE_CHECKING:  # the solvers behind it take a while to import
-    from scrl.reference import FiniteMDP
-
 DEFAULT_EPISODES = 100
-"""Episodes behind an evaluation where chance plays a part; else one tells everything."""
+"""Default number of episodes of an evaluation; 1 if episodes cannot differ."""
 
 
 @dataclass(frozen=True)
 class RuleResult:
-    """One rule: does it hold for the densities, and how far inside (negative: outside) are they."""
+    """One rule: whether it holds for the densities, and its margin (negative if violated)."""
 
     name: str
     text: str
@@ -39,7 +35,7 @@ class RuleResult:
     margin: float
 
     def margin_text(self, form: str = "+.1f") -> str:
-        """The margin with its sign: no minus on a rule that holds, and never -0 on a broken one."""
+        """The margin with its sign, without a minus on a rule that holds and never -0."""
         if self.is_satisfied:
             return format(max(self.margin, 0.0) + 0.0, form)
         text = format(self.margin, form)
@@ -48,7 +44,7 @@ class RuleResult:
 
 @dataclass(frozen=True, repr=False)
 class Evaluation:
-    """What a policy does on a problem; amounts in raw units, return raw."""
+    """The result of a policy on a problem, in raw units of resource and raw return."""
 
     problem: str
     policy: str
@@ -65,13 +61,13 @@ class Evaluation:
     """Episodes that the horizon cut off before the end of the path."""
     steps: float
     is_horizon_an_end: bool = False
-    """Whether episodes may well end with the horizon: there is no path that they must finish."""
+    """Whether an episode may end at the horizon, without a path to finish."""
     given_out: float | None = None
-    """Units given out in all, summed as the densities are; none where there is no map."""
+    """Units given out in all, summed like the densities; None without a map."""
     outside: float | None = None
-    """Units of these that fell in cells of no region."""
+    """Units given out in cells of no region."""
     units: Mapping[str, str] = field(default_factory=dict)
-    """What each region counts, where that is not one word for all."""
+    """The unit of each region, where these differ."""
 
     @property
     def summary(self) -> str:
@@ -88,7 +84,7 @@ class Evaluation:
 
     @property
     def total(self) -> str | None:
-        """What was given out in all and what of it outside; none where there is no map."""
+        """What was given out in all and outside of all regions, as text; None without a map."""
         if self.given_out is None or self.outside is None:
             return None
         share = 100.0 * self.outside / self.given_out if self.given_out else 0.0
@@ -129,7 +125,7 @@ class Evaluation:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Evaluation:
-        """The same again from what `to_json` wrote."""
+        """The evaluation that `to_json` wrote."""
         rules = tuple(
             RuleResult(rule["name"], rule["text"], rule["satisfied"], rule["margin"])
             for rule in document["rules"]
@@ -156,7 +152,7 @@ class Evaluation:
         return f"<Evaluation {self.headline}>"
 
     def _repr_html_(self) -> str:
-        """What was received and which rules hold as tables, for notebooks."""
+        """Amounts and rules as tables, for notebooks."""
         amounts = [(name, f"{amount:,.1f}") for name, amount in self.density.items()]
         rules = [
             (rule.name, "holds" if rule.is_satisfied else "broken", rule.margin_text(), rule.text)
@@ -180,7 +176,7 @@ class Evaluation:
         return "\n".join([*lines, *self.warnings()])
 
     def warnings(self) -> list[str]:
-        """What makes these numbers other than they look."""
+        """Warnings about these numbers, such as truncated episodes."""
         if self.episodes_truncated == 0 or self.is_horizon_an_end:
             return []
         return [
@@ -190,7 +186,7 @@ class Evaluation:
 
 
 class Evaluated(Protocol):
-    """A problem that runs its own episodes."""
+    """A problem that evaluates policies itself, such as an external environment."""
 
     def evaluate(
         self, policy: Any, *, episodes: int | None, seed: int, name: str | None
@@ -205,10 +201,10 @@ def evaluate(
     seed: int = 0,
     name: str | None = None,
 ) -> Evaluation:
-    """Run whole episodes and hold their densities against the rules.
+    """Run whole episodes and judge their densities by the rules.
 
-    A policy is a name (`full-speed`, `constant:V`) or a function of an observation and a key; in
-    somebody's environment (`scrl.environment`) a function of an observation.
+    A policy is a name (`full-speed`, `constant:V`) or a function of an observation and a key; for
+    an external environment (`scrl.environment`) a function of an observation.
     """
     if not isinstance(problem, Problem):
         return problem.evaluate(policy, episodes=episodes, seed=seed, name=name)
@@ -228,7 +224,7 @@ def evaluate(
             f"has {there}"
         )
     if episodes is None:
-        # A function that does not say whether it is random is taken to be.
+        # A function without `is_random` is taken to be random.
         is_random = problem.world_spec.is_random or getattr(policy, "is_random", True)
         episodes = DEFAULT_EPISODES if is_random else 1
     keys = jax.random.split(jax.random.key(seed), checked_episodes(episodes))
@@ -256,7 +252,7 @@ def evaluate_mixture(
     seed: int = 0,
     name: str,
 ) -> Evaluation:
-    """One policy is drawn by its weight for each episode; densities and return in expectation."""
+    """Evaluate a mixture, which draws one policy by its weight for each episode, in expectation."""
     keys = jax.random.split(jax.random.key(seed), checked_episodes(episodes))
     ran = [
         run_episodes(problem.world, policy, keys=keys, discount=problem.discount)
@@ -268,7 +264,7 @@ def evaluate_mixture(
     def expected(values: Iterable[Any]) -> Any:
         return sum(weight * value for weight, value in zip(weights, values, strict=True))
 
-    # All are driven in the same episodes, so chance is that of their weighted sum in each.
+    # All policies run with the same keys, so the error is that of the weighted sum per episode.
     density = densities.from_episodes(expected(amounts))
     judged = [verdict(problem, density, each, problem.tolerance) for each in amounts]
     alone = expected(each["episodes_satisfied"] for each in judged)
@@ -281,39 +277,13 @@ def evaluate_mixture(
         episodes_truncated=math.ceil(expected((~each.is_terminated).sum() for each in ran) - 1e-9),
         steps=float(expected(np.asarray(each.steps, float).mean() for each in ran)),
         **given_out(problem, expected(np.asarray(each.given, float).mean(axis=0) for each in ran)),
-        # Rounded to the safe side: of one episode, 60 % is not one.
+        # Rounded down: 60 % of one episode is none.
         **{**judged[0], "episodes_satisfied": math.floor(alone + 1e-9)},
     )
 
 
-def evaluate_mdp(
-    mdp: FiniteMDP,
-    policy: Float[np.ndarray, "state action"],
-    rules: RuleSet | Source,
-    *,
-    episodes: int = 1000,
-    seed: int = 0,
-    tolerance: float = 1e-6,
-) -> Evaluation:
-    """The same for a policy of a finite MDP: exact in expectation, sampled for single episodes."""
-    rule_set = rules if isinstance(rules, RuleSet) else RuleSet.of(rules, mdp.regions)
-    exact = mdp.values(policy)
-    sampled = mdp.sample(policy, checked_episodes(episodes), seed)
-    density = densities.Density(exact.density, np.zeros_like(exact.density), episodes)
-    return Evaluation(
-        problem="finite MDP",
-        policy="policy",
-        unit="units",
-        return_=exact.return_,
-        episodes=episodes,
-        episodes_truncated=0,
-        steps=float(sampled.steps.mean()),
-        **verdict(rule_set, density, sampled.amounts, tolerance),
-    )
-
-
 def given_out(problem: Problem, given: Float[np.ndarray, " 2"]) -> dict[str, float]:
-    """Units given out in all and to no region, from steps of service: a part of an evaluation."""
+    """The fields `given_out` and `outside` of an evaluation, from steps of service."""
     total, outside = (problem.world_spec.vehicle.rate * given).tolist()
     return {"given_out": total, "outside": outside}
 
@@ -330,7 +300,7 @@ def verdict(
     amounts: Float[np.ndarray, "episode region"],
     tolerance: float,
 ) -> dict[str, Any]:
-    """What the rules say of densities and of single episodes: half of an evaluation."""
+    """The fields of an evaluation that judge densities and single episodes by the rules."""
     rule_set, table = (
         (judged, AtomTable.of(judged))
         if isinstance(judged, RuleSet)

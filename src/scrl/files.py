@@ -1,4 +1,4 @@
-"""Writing files: each is whole or not there at all, and none is written through a link."""
+"""Atomic writing of files, never through a symbolic link."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scrl.errors import ScrlError
 
 
 class LinkError(ScrlError):
-    """A symbolic link stands where a file is to be written: it may lead anywhere."""
+    """A symbolic link lies where a file is to be written."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
@@ -25,9 +25,9 @@ class LinkError(ScrlError):
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` once it is whole and on the disk.
+    """A temporary file that replaces `path` after it was written and synchronised to disk.
 
-    It is written under a name that nobody can foresee, and a link at `path` is itself replaced.
+    Its name is random, and a symbolic link at `path` is replaced, not followed.
     """
     fresh = path.with_name(f"scrl-{secrets.token_hex(8)}.tmp")
     with _errors_name(path):
@@ -40,7 +40,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         except BaseException:
             fresh.unlink(missing_ok=True)
             raise
-    if os.name == "posix":  # elsewhere a folder cannot be opened
+    if os.name == "posix":  # other systems cannot open a folder
         handle = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -50,7 +50,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_in_place(path: Path, mode: str) -> Iterator[BinaryIO]:
-    """A file that is to be changed where it lies; a link is refused."""
+    """Open an existing file for changes in place; raises if it is a symbolic link."""
     refuse_link(path)
     with _errors_name(path), open(path, mode, opener=_without_links) as file:
         yield cast(BinaryIO, file)
@@ -58,26 +58,26 @@ def open_in_place(path: Path, mode: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _errors_name(path: Path) -> Iterator[None]:
-    """Errors of the system name the file that is written here: that of a full disk does not."""
+    """Add the file name to operating-system errors that lack it, such as a full disk."""
     try:
         yield
     except OSError as error:
-        if error.errno is None:  # NumPy's own words for a file that was not written whole
-            reason = f"not written whole, perhaps because the disk is full ({error})"
+        if error.errno is None:  # NumPy raises this for a file that was not written completely
+            reason = f"not written completely, perhaps because the disk is full ({error})"
             raise OSError(errno.EIO, reason, str(path)) from error
         error.filename = str(path)
         raise
 
 
 def make_folder(path: Path) -> Path:
-    """The folder, made if it is missing; a link is refused."""
+    """The folder, created if it is missing; raises if it is a symbolic link."""
     refuse_link(path)
     path.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def refuse_link(path: Path) -> None:
-    """Raise where a path is a link."""
+    """Raise if a path is a symbolic link."""
     if path.is_symlink():
         raise LinkError(path)
 

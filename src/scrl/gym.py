@@ -1,4 +1,4 @@
-"""Our problems as Gymnasium environments: `scrl.gym.make(problem)`, `scrl/agri-joint-v0`, ..."""
+"""Problems as Gymnasium environments: `scrl.gym.make(problem)`, `scrl/agri-joint-v0`, ..."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ __all__ = ["SweepEnv", "make"]
 
 
 def make(problem: Problem | str | Path, **options: Any) -> SweepEnv:
-    """The environment of a problem, given itself, by its name, or by the path of its file."""
+    """The environment of a problem, given as an object, by name, or by the path of its file."""
     loaded = problem if isinstance(problem, Problem) else load(problem)
     return SweepEnv(loaded.world_spec, **options)

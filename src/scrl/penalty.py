@@ -1,4 +1,4 @@
-"""The penalty of Sec. 4: from violations to what each step is charged.
+"""The penalty of Sec. 4: turns violations into the charge of each step.
 
     kappa(phi) <- max(0, kappa(phi) + beta Vio(phi))           the penalty factor of an atom
     w(phi, s)   = sum_i a_i 1{i in L(s)} / sum_i |a_i|         how much a step in s bears on it
@@ -8,9 +8,9 @@ A clause (a disjunction) charges for one of its atoms, and only while every kapp
 for an atom drawn with probability proportional to 1 / kappa (SCRL, Algorithm 3), or for the one
 that charges least (SCRL-min). A rule set charges for all its clauses: r' = r - sigma(Psi, s).
 
-In expectation the draw charges every atom of a clause alike, kappa_j p_j = 1 / sum(1 / kappa), also
-those that will never hold. A sharpness s above 1 draws with p_j proportional to kappa_j^-s: the
-larger kappa has grown, the less its atom is still pushed.
+In expectation the draw charges every atom of a clause equally, kappa_j p_j = 1 / sum(1 / kappa),
+including atoms that will never hold. A sharpness s above 1 draws with p_j proportional to
+kappa_j^-s, so that an atom with a large kappa is charged less.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from scrl.rules import AtomTable
 from scrl.violation import signed_violation
 
 OUT_OF_REACH = 1e30
-"""A bound that nothing ever comes near; finite, so that 0 times it is 0."""
+"""A bound that is never reached; finite, so that 0 times it is 0."""
 
 
 class Atoms(eqx.Module):
@@ -37,9 +37,9 @@ class Atoms(eqx.Module):
     coefficients: Float[Array, "atom region"]
     bounds: Float[Array, " atom"]
     listed: Int[Array, "clause place"]
-    """The atoms of each clause; -1 in a place that is empty."""
+    """The atoms of each clause, padded with -1."""
     opposite: Int[Array, " atom"]
-    """The atom that bounds the same sum from the other side; itself where there is none."""
+    """The atom that bounds the same sum from the other side, else the atom itself."""
 
     @classmethod
     def of(cls, table: AtomTable) -> Atoms:
@@ -57,14 +57,14 @@ class Atoms(eqx.Module):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """How many atoms there are, how many clauses, and how many atoms in the longest."""
+        """Number of atoms, number of clauses, and number of atoms in the longest clause."""
         clauses, places = self.listed.shape
         return len(self.bounds), clauses, places
 
     def padded(self, atoms: int, clauses: int, places: int) -> Atoms:
-        """With atoms and clauses added that always hold, so that several tasks have one shape.
+        """Padded with atoms and clauses that always hold, so that several tasks share one shape.
 
-        Their bound is out of reach: their kappa stays 0, and no clause with them ever charges.
+        The bound of a padding atom is never reached, so its kappa stays 0.
         """
         more, rows, wider = np.subtract((atoms, clauses, places), self.shape)
         listed = jnp.pad(self.listed, ((0, rows), (0, wider)), constant_values=-1)
@@ -76,13 +76,13 @@ class Atoms(eqx.Module):
         )
 
     def in_clauses(self, values: Shaped[Array, "atom ..."]) -> Shaped[Array, "clause place ..."]:
-        """A row per atom, laid out by clause; what stands in empty places means nothing."""
+        """Values per atom, arranged by clause; padded places hold arbitrary values."""
         if not self.listed.size or not len(self.bounds):
             return jnp.zeros((*self.listed.shape, *values.shape[1:]), values.dtype)
         return values[self.listed]
 
     def kappa_in_clauses(self, kappa: Float[Array, " atom"]) -> Float[Array, "clause place"]:
-        """Infinite in empty places: those are never drawn, and no clause waits for them."""
+        """Kappa arranged by clause, infinite in padded places, so that these are never drawn."""
         return jnp.where(self.listed >= 0, self.in_clauses(kappa), jnp.inf)
 
 
@@ -96,34 +96,34 @@ def next_kappa(
 
 
 def netted(kappa: Float[Array, " atom"], opposite: Int[Array, " atom"]) -> Float[Array, " atom"]:
-    """What two opposite atoms both have is taken off both: at most one of them can be broken."""
+    """Kappa with the common part of opposite atoms subtracted: at most one of them is violated."""
     is_pair = opposite != jnp.arange(len(kappa))
     return jnp.where(is_pair, kappa - jnp.minimum(kappa, kappa[opposite]), kappa)
 
 
 def weights(atoms: Atoms) -> Float[Array, "atom region"]:
-    """w(phi, s) = a . labels / sum |a|, of a step that serves one region alone."""
+    """w(phi, s) = a . labels / sum |a| for a step that serves a single region."""
     return atoms.coefficients / atoms.size[:, None]
 
 
 def sigmas(
     atoms: Atoms, kappa: Float[Array, "clause place"], labels: Float[Array, " region"]
 ) -> Float[Array, "clause place"]:
-    """sigma(phi, s) = kappa(phi) w(phi, s); infinite in empty places."""
-    # Weights are laid out by clause before they meet the labels: that is done once for all steps.
+    """sigma(phi, s) = kappa(phi) w(phi, s); infinite in padded places."""
+    # Weights are arranged by clause before the product with the labels: once for all steps.
     weighed = atoms.in_clauses(weights(atoms)) @ labels
     return jnp.where(jnp.isinf(kappa), jnp.inf, kappa * weighed)
 
 
 def is_charged(kappa: Float[Array, "clause place"]) -> Bool[Array, " clause"]:
-    """A clause charges only while every kappa in it is above 0: else a disjunct holds already."""
+    """A clause charges only while every kappa in it is above 0; otherwise a disjunct holds."""
     return jnp.all(kappa > 0, axis=1)
 
 
 def draw_shares(
     kappa: Float[Array, "clause place"], sharpness: float = 1.0
 ) -> Float[Array, "clause place"]:
-    """p_j = kappa_j^-s / sum; all 0 in a clause that charges nothing."""
+    """p_j = kappa_j^-s / sum_i kappa_i^-s; all 0 in a clause that charges nothing."""
     is_live = is_charged(kappa)[:, None]
     log_odds = jnp.where(jnp.isinf(kappa), -jnp.inf, -sharpness * jnp.log(kappa))
     return jnp.where(is_live, jax.nn.softmax(jnp.where(is_live, log_odds, 0.0), axis=1), 0.0)
@@ -136,8 +136,8 @@ def drawn_sigma(
 ) -> Float[Array, ""]:
     """Algorithm 3, summed over clauses: sigma of the atom drawn with these shares.
 
-    `uniform` is a number from [0, 1) for each clause: the shares cut [0, 1) into pieces, and the
-    one in which it falls is drawn.
+    `uniform` is a number from [0, 1) for each clause; the atom is drawn by inverting the
+    cumulative shares.
     """
     above = jnp.cumsum(shares, axis=1)
     place = (uniform * above[:, -1])[:, None]
@@ -148,19 +148,19 @@ def drawn_sigma(
 def smallest_sigma(
     kappa: Float[Array, "clause place"], sigma: Float[Array, "clause place"]
 ) -> Float[Array, ""]:
-    """SCRL-min, summed over clauses: the smallest sigma, under the same guard."""
+    """SCRL-min, summed over clauses: the smallest sigma of each clause that charges."""
     return jnp.sum(jnp.where(is_charged(kappa), jnp.min(sigma, axis=1), 0.0))
 
 
 class Penalty(NamedTuple):
-    """How violations become charges: what is kept per atom, how it moves, what a step pays."""
+    """A penalty as three functions: the update of kappa, the charge of a step, and the prices."""
 
     update: Callable[..., Float[Array, " atom"]]
     """(atoms, kappa, density, rate) -> kappa."""
     charge: Callable[..., Float[Array, ""]]
     """(atoms, kappa, labels, uniform) -> sigma(Psi, s); uniform: from [0, 1), one a clause."""
     price: Callable[..., Float[Array, " region"]]
-    """(atoms, kappa) -> what a step that serves one region alone earns in expectation: -E sigma."""
+    """(atoms, kappa) -> -E sigma: the expected gain of a step that serves a single region."""
 
 
 def scrl(sharpness: float = 1.0) -> Penalty:
@@ -204,9 +204,9 @@ def scrl_min() -> Penalty:
 
 
 def lagrangian() -> Penalty:
-    """sum_j lambda_j a_j . labels: every atom charges, disjunctions unheeded.
+    """sum_j lambda_j a_j . labels: every atom charges; disjunctions are ignored.
 
-    Its rate is beta / d, so that for one atom it and SCRL take the same steps.
+    The rate of lambda is beta / d, so that for a single atom the charges equal those of SCRL.
     """
 
     def update(
@@ -228,7 +228,7 @@ def lagrangian() -> Penalty:
 
 
 def no_penalty() -> Penalty:
-    """Nothing is charged: the learner on its own."""
+    """No step is charged: the unconstrained learner."""
 
     def update(
         atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"], rate: float
@@ -256,7 +256,7 @@ def _kappa_by_violation(
 
 
 def netting(penalty: Penalty) -> Penalty:
-    """The same, but the kappas of opposite atoms are netted after every move."""
+    """The penalty with the kappas of opposite atoms netted after every update."""
 
     def update(
         atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"], rate: float

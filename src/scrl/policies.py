@@ -1,4 +1,4 @@
-"""Policies that need no learning: full speed, or one constant speed."""
+"""The policy protocol, and policies without learning: full speed, constant speed, schedules."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from scrl.errors import PolicyError, did_you_mean
 from scrl.problems import Problem
 from scrl.worlds.sweep.world import SweepState, SweepWorld
 
-NAMES = ("full-speed", "constant:V")
-
 
 class Policy(Protocol):
-    """Chooses a throttle in [0, 1] from what it sees."""
+    """Chooses a throttle in [0, 1] from an observation."""
 
     @property
     def is_random(self) -> bool:
@@ -36,7 +34,7 @@ Action = Callable[..., Float[Array, ""]]
 
 @runtime_checkable
 class PlacedPolicy(Protocol):
-    """Chooses a throttle from where the vehicle is: it knows the path, and needs no observation."""
+    """Chooses a throttle from the state of the vehicle instead of an observation."""
 
     def at(self, world: SweepWorld, state: SweepState) -> Float[Array, ""]: ...
 
@@ -58,15 +56,15 @@ class Constant(eqx.Module):
 
 
 class Schedule(eqx.Module):
-    """A throttle for every step, whatever happens; after the last one, the last one."""
+    """An open-loop throttle for every step; the last one is repeated."""
 
     throttles: Float[Array, " step"]
 
     @classmethod
     def of(cls, throttles: Float[np.ndarray, " step"]) -> Schedule:
-        """Filled up with the last one to a power of two: what drives it is compiled once."""
-        room = 2 ** (len(throttles) - 1).bit_length()
-        padded = np.pad(throttles, (0, room - len(throttles)), mode="edge")
+        """A schedule padded to a power of two, so that few lengths are compiled."""
+        length = 2 ** (len(throttles) - 1).bit_length()
+        padded = np.pad(throttles, (0, length - len(throttles)), mode="edge")
         return cls(jnp.asarray(padded, jnp.float32))
 
     @property

@@ -1,4 +1,4 @@
-"""Policy + world + key -> what happened. Worlds of ours are reset here, and nowhere else."""
+"""Rollouts of a policy in a compiled world; only this module resets such worlds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ActInLane = Callable[..., tuple[Float[Array, ""], Float[Array, ""]]]
 
 
 class Transition(NamedTuple):
-    """One step: the state it led to, what was served there, what it cost, and how it ended."""
+    """One step: next state, labels, reward, and whether it terminated or truncated the episode."""
 
     state: SweepState
     action: Float[Array, "*batch"]
@@ -31,7 +31,7 @@ class Transition(NamedTuple):
 
 
 class Trajectory(NamedTuple):
-    """Steps in a row; those with `is_active` false lie after the episode's end and are empty."""
+    """Consecutive steps; `is_active` is false after the end of the episode, where values are 0."""
 
     transition: Transition
     is_active: Bool[Array, "*time"]
@@ -45,13 +45,13 @@ class Episode(NamedTuple):
     steps: Int[Array, "*batch"]
     is_terminated: Bool[Array, "*batch"]
     given: Float[Array, "*batch 2"] | None
-    """What was given out in all, and what of it to no region; none where there is no map."""
+    """What was given out in all and to no region; None without a map."""
 
 
 def take_step(
     world: SweepWorld, policy: Action | PlacedPolicy, state: SweepState, *, key: PRNGKeyArray
 ) -> Transition:
-    """Observe, act, move on."""
+    """One step: observe, choose an action, apply it."""
     act_key, world_key = jax.random.split(key)
     action = _action(world, policy, state, key=act_key)
     after, reward, labels, is_terminated, is_truncated = world.step(state, action, key=world_key)
@@ -61,14 +61,14 @@ def take_step(
 def _action(
     world: SweepWorld, policy: Action | PlacedPolicy, state: SweepState, *, key: PRNGKeyArray
 ) -> Float[Array, ""]:
-    """What a policy does, whether it sees observations or knows where it is."""
+    """The action of a policy, from an observation or from the state."""
     if isinstance(policy, PlacedPolicy):
         return policy.at(world, state)
     return policy(world.observe(state), key=key)
 
 
 class RunningEpisode(NamedTuple):
-    """An episode under way: where it is, its sums so far, and gamma^t."""
+    """An unfinished episode: its state, its sums so far, and gamma^t."""
 
     state: SweepState
     sums: Episode
@@ -77,7 +77,7 @@ class RunningEpisode(NamedTuple):
 
 
 def begin_episode(world: SweepWorld, *, key: PRNGKeyArray) -> RunningEpisode:
-    """The first moment of an episode: nothing has happened yet."""
+    """The start of an episode, with all sums 0."""
     start_key, loop_key = jax.random.split(key)
     regions = world.kinds.shape[1]
     nothing = Episode(
@@ -94,7 +94,7 @@ def continue_episode(
     until_step: int | Int[Array, ""],
     discount: float | Float[Array, ""] = 1.0,
 ) -> RunningEpisode:
-    """Go on to the end, or to a step; keeps sums only, so any length fits in memory."""
+    """Continue to the end or to a given step; memory does not grow with the length."""
     last_step = jnp.minimum(until_step, world.horizon_steps)
 
     def is_running(now: RunningEpisode) -> Bool[Array, ""]:
@@ -137,7 +137,7 @@ def run_episode(
 
 CHUNK_STEPS = 5_000
 CHUNK_EPISODES = 250
-"""Few enough to fill all cores by threads; the same on every machine, so that results are."""
+"""Episodes per batch; fixed, so that results do not depend on the machine."""
 
 
 def run_episodes(
@@ -147,7 +147,7 @@ def run_episodes(
     keys: Key[Array, " episode"],
     discount: float = 1.0,
 ) -> Episode:
-    """Many episodes side by side, one per key; in chunks, so that Ctrl-C is heard soon."""
+    """Many episodes in parallel, one per key; in chunks, so that Ctrl-C takes effect soon."""
     chunks = [keys[first : first + CHUNK_EPISODES] for first in range(0, len(keys), CHUNK_EPISODES)]
 
     def run_chunk(keys: Key[Array, " episode"], is_stopped: IsStopped) -> Episode:
@@ -192,9 +192,9 @@ def _continue_all(
 
 
 def forget_compiled() -> None:
-    """Give back the memory of what was compiled for whole episodes; it is compiled again if needed.
+    """Free the memory of the compiled episode functions; they are compiled again if needed.
 
-    Equinox offers no way to do so for one function, so its own jitted function is asked.
+    Equinox cannot clear the cache of one function, so this uses its inner jitted function.
     """
     for function in (_begin_all, _continue_all):
         cast(Any, function)._cached.clear_cache()
@@ -203,7 +203,7 @@ def forget_compiled() -> None:
 def run_trajectory(
     world: SweepWorld, policy: Action | PlacedPolicy, *, key: PRNGKeyArray, steps: int
 ) -> Trajectory:
-    """The first `steps` steps of one episode, every step kept."""
+    """The first `steps` steps of one episode, with every step stored."""
     start_key, loop_key = jax.random.split(key)
 
     def body(
@@ -211,12 +211,12 @@ def run_trajectory(
     ) -> tuple[tuple[SweepState, Bool[Array, ""]], Trajectory]:
         state, is_active = carry
         moved = take_step(world, policy, state, key=step_key)
-        kept = moved._replace(
+        masked = moved._replace(
             labels=jnp.where(is_active, moved.labels, 0.0),
             reward=jnp.where(is_active, moved.reward, 0.0),
         )
         is_next_active = is_active & ~moved.is_terminated & ~moved.is_truncated
-        return (moved.state, is_next_active), Trajectory(kept, is_active)
+        return (moved.state, is_next_active), Trajectory(masked, is_active)
 
     start = (world.initial(key=start_key), jnp.ones((), bool))
     step_keys = jax.vmap(lambda step: jax.random.fold_in(loop_key, step))(jnp.arange(steps))
@@ -257,17 +257,17 @@ def collect(
     worlds = len(jax.tree.leaves(states)[0])
     lanes = jnp.arange(worlds)
     noise_key, world_key, reset_key = jax.random.split(key, 3)
-    chance = Chance(
+    draws = RandomDraws(
         jax.random.normal(noise_key, (steps, worlds)),
         jax.random.split(world_key, (steps, worlds)),
         jax.random.split(reset_key, (steps, worlds)),
     )
 
-    def one(state: State, lane: Int[Array, ""], chance: Chance) -> tuple[State, Rollout]:
+    def one(state: State, lane: Int[Array, ""], draw: RandomDraws) -> tuple[State, Rollout]:
         seen = world.observe(state)
-        action, log_probability = act(seen, lane, chance.noise)
-        after = world.step(state, action, key=chance.world)
-        fresh = world.initial(key=chance.reset)
+        action, log_probability = act(seen, lane, draw.noise)
+        after = world.step(state, action, key=draw.world)
+        fresh = world.initial(key=draw.reset)
         is_over = after.is_terminated | after.is_truncated
         going = jax.tree.map(lambda new, old: jnp.where(is_over, new, old), fresh, after.state)
         return going, Rollout(
@@ -275,14 +275,14 @@ def collect(
             after.is_terminated, after.is_truncated, world.observe(after.state),
         )  # fmt: skip
 
-    def body(states: State, chance: Chance) -> tuple[State, Rollout]:
-        return jax.vmap(one)(states, lanes, chance)
+    def body(states: State, draw: RandomDraws) -> tuple[State, Rollout]:
+        return jax.vmap(one)(states, lanes, draw)
 
-    return jax.lax.scan(body, states, chance)
+    return jax.lax.scan(body, states, draws)
 
 
-class Chance(NamedTuple):
-    """What one step leaves to chance, drawn for all at once; what nobody asks for costs nothing."""
+class RandomDraws(NamedTuple):
+    """The random draws of a step, made for all steps together; unused ones are compiled away."""
 
     noise: Float[Array, "*batch"]
     world: Key[Array, "*batch"]

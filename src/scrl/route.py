@@ -1,4 +1,4 @@
-"""What a policy drives in one episode: where, how fast, and what it gives out to whom."""
+"""The route of one episode: places, speeds, and the amounts that regions receive."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Route:
     throttle: Float[np.ndarray, " step"]
     """What the policy chose in each step, from 0 to 1."""
     is_whole: bool
-    """Whether the episode came to the end of the path; else the horizon cut it off."""
+    """Whether the episode reached the end of the path; otherwise it was truncated."""
 
     @property
     def steps(self) -> int:
@@ -48,7 +48,7 @@ class Route:
 
     @property
     def georeference(self) -> Georeference | None:
-        """Where the grid lies, if the map says so."""
+        """The georeference of the map; None if it has none."""
         return self.problem.world_spec.regions.georeference
 
     @cached_property
@@ -62,13 +62,8 @@ class Route:
         return None if self.georeference is None else self.georeference.places(self.cells)
 
     @property
-    def is_geographic(self) -> bool:
-        """Whether `coordinates` are degrees of longitude and latitude (WGS84)."""
-        return self.georeference is not None and self.georeference.kind == "geographic"
-
-    @property
     def metres_per_second(self) -> Float[np.ndarray, " step"] | None:
-        """Speed over ground in each step; none unless `cell` and `step` are known."""
+        """Speed over ground in each step; None unless `cell` and `step` are known."""
         units = self.problem.world_spec.units
         if units.cell is None or units.step is None:
             return None
@@ -76,7 +71,7 @@ class Route:
 
     @cached_property
     def amount(self) -> Float[np.ndarray, " step"]:
-        """Units given out in each step, in a region or not; the one that ends the path: none."""
+        """Units given out in each step; 0 in the step that ends the path."""
         amount = np.full(self.steps, self.problem.world_spec.vehicle.rate)
         amount[len(amount) - self.is_whole :] = 0.0
         return amount
@@ -103,33 +98,29 @@ class Route:
 
     @cached_property
     def transits(self) -> tuple[Transit, ...]:
-        """The ways between stretches of the path that were driven, in their order."""
+        """The transits between the stretches that were driven, in order."""
         spec = self.problem.world_spec
         first, last = stretch_at(spec.path, self.along[[0, -1]]).tolist()
         return spec.transits[first:last]
 
     @property
     def transit_length(self) -> float:
-        """Cells driven in transits, which `along` does not count."""
+        """Length of the transits in cells; `along` does not count it."""
         return sum(each.length for each in self.transits)
 
     @property
     def transit_steps(self) -> float:
-        """How long the transits take at top speed, in steps, which `steps` does not count."""
+        """Steps of the transits at top speed; `steps` does not count them."""
         return self.transit_length / self.problem.world_spec.vehicle.max_speed
 
     @property
     def duration(self) -> str:
-        """Driving time in words, with that of transits."""
+        """Driving time as text, with that of transits."""
         return self.problem.units.duration(self.steps, self.transit_steps)
-
-    def served(self, step: int) -> tuple[str, ...]:
-        """The regions that receive something in a step."""
-        return tuple(self.regions[index] for index in np.flatnonzero(self.received[step]))
 
 
 class _Steps(NamedTuple):
-    """What is kept of steps in a row; those after the end of an episode repeat its last state."""
+    """What is stored of consecutive steps; after the end of an episode its last state repeats."""
 
     cell: Int[Array | np.ndarray, "*steps"]
     offset: Float[Array | np.ndarray, "*steps"]
@@ -138,21 +129,21 @@ class _Steps(NamedTuple):
 
 
 def drive(problem: Problem, policy: Policy | Action | PlacedPolicy, *, seed: int = 0) -> Route:
-    """Drive one episode, and keep every step.
+    """Run one episode and store every step.
 
-    It is the first of those that `evaluate` runs with the same seed.
+    It is the first episode that `evaluate` runs with the same seed.
     """
     world = problem.world
     running = _begin(world, jax.random.split(jax.random.key(seed), 1)[0])
     start, chunks = float(running.state.cell + running.state.offset), []
-    while _is_going_on(world, running):
-        running, chunk = _go_on(world, policy, running)
+    while _is_running(world, running):
+        running, chunk = _continue(world, policy, running)
         chunks.append(jax.tree.map(np.asarray, chunk))
     count, is_whole = int(running.sums.steps), bool(running.sums.is_terminated)
     steps = _Steps(*(np.concatenate(parts)[:count] for parts in zip(*chunks, strict=True)))
     along = np.concatenate([[start], steps.cell + np.asarray(steps.offset, float)])
     if is_whole:
-        along[-1] = world.length  # the world stops counting there
+        along[-1] = world.length  # the world does not count further
     return Route(
         problem=problem,
         along=along,
@@ -162,7 +153,7 @@ def drive(problem: Problem, policy: Policy | Action | PlacedPolicy, *, seed: int
     )
 
 
-def _is_going_on(world: SweepWorld, running: RunningEpisode) -> bool:
+def _is_running(world: SweepWorld, running: RunningEpisode) -> bool:
     return bool(~running.sums.is_terminated & (running.state.step < world.horizon_steps))
 
 
@@ -172,10 +163,10 @@ def _begin(world: SweepWorld, key: PRNGKeyArray) -> RunningEpisode:
 
 
 @eqx.filter_jit
-def _go_on(
+def _continue(
     world: SweepWorld, policy: Action | PlacedPolicy, running: RunningEpisode
 ) -> tuple[RunningEpisode, _Steps]:
-    """A chunk of steps; an episode that is over stays where it is."""
+    """Run a chunk of steps; a finished episode stays in its last state."""
 
     def body(now: RunningEpisode, _: None) -> tuple[RunningEpisode, _Steps]:
         moved, throttle = one_step(world, policy, now)

@@ -1,6 +1,6 @@
-"""Settings with a unit, a sentence and a range each, checked wherever they are built.
+"""Settings with a unit, a description and a range each, checked when they are built.
 
-A frozen dataclass whose fields are made by `setting` is at once the Python API, the table of a
+A frozen dataclass whose fields are made by `setting` serves as the Python API, the table of a
 problem file, the comments that `scrl new` writes, and the reference page in the docs.
 """
 
@@ -16,7 +16,7 @@ from scrl.errors import ProblemError, ScrlError, check_text, did_you_mean
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What is known of one field: its meaning, its unit, and which values make sense."""
+    """The metadata of one field: its description, its unit, and its allowed values."""
 
     sentence: str
     unit: str = ""
@@ -29,7 +29,7 @@ class Setting:
     """Whether a text may have several lines."""
 
     def range_text(self) -> str:
-        """The allowed range in words, for messages."""
+        """The allowed range as text, for messages."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
         low = f"{'above' if self.is_low_open else 'at least'} {self.low:g}"
@@ -46,12 +46,12 @@ class Setting:
 
 
 def setting(default: Any, sentence: str, **limits: Any) -> Any:
-    """A dataclass field with its meaning and its limits."""
+    """A dataclass field with its description and its limits."""
     return dataclasses.field(default=default, metadata={"setting": Setting(sentence, **limits)})
 
 
 def settings_of(table: Any) -> list[tuple[dataclasses.Field[Any], Setting]]:
-    """The fields of a settings class with what is known of each, in order."""
+    """The fields of a settings class with their metadata, in order."""
     return [
         (field, field.metadata["setting"])
         for field in dataclasses.fields(table)

@@ -1,4 +1,4 @@
-"""Means of a few seeds, how sure they are, and whether two of them differ."""
+"""Means over a few seeds with bootstrap intervals, and tests of their differences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jaxtyping import Float
 RESAMPLES = 10_000
 CONFIDENCE = 0.95
 MOST_ARRANGEMENTS = 20_000
-"""Up to here a permutation test goes through all of them; past it, it draws `RESAMPLES`."""
+"""A permutation test enumerates up to this many arrangements; beyond, it draws `RESAMPLES`."""
 
 
 class Mean(NamedTuple):
@@ -26,34 +26,34 @@ class Mean(NamedTuple):
 
 
 def mean_of(values: Float[np.ndarray, " seed"]) -> Mean:
-    """The interval holds the means of 95 % of resamples of the seeds; the same for the same."""
+    """The mean with a 95 % bootstrap interval over the seeds; deterministic."""
     low, high = np.quantile(_resampled_means(values, key=0), _tails())
     spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
     return Mean(float(values.mean()), spread, float(low), float(high))
 
 
 def is_lower(one: Float[np.ndarray, " seed"], other: Float[np.ndarray, " seed"]) -> bool:
-    """Whether the first mean lies below the second in 97.5 % of resamples: for sure, that is."""
+    """Whether the first mean lies below the second in 97.5 % of bootstrap resamples."""
     difference = _resampled_means(one, key=0) - _resampled_means(other, key=1)
     return bool(np.quantile(difference, _tails()[1]) < 0.0)
 
 
 class Difference(NamedTuple):
-    """By how much one mean exceeds another, and whether that could be chance."""
+    """By how much one mean exceeds another, with an interval and a p-value."""
 
     mean: float
     low: float
     high: float
     p: float
-    """How often chance alone makes the means differ this much, either way."""
+    """Two-sided p-value of the permutation test."""
     p_least: float
-    """The smallest p that so few seeds can give: above 0.05 nothing can be shown with them."""
+    """The smallest p-value that this number of seeds allows; above 0.05 no test can succeed."""
 
 
 def paired_difference(
     one: Float[np.ndarray, " seed"], other: Float[np.ndarray, " seed"]
 ) -> Difference:
-    """Seed against seed: a bootstrap of the differences, and a test that flips their signs."""
+    """Paired seeds: a bootstrap of the differences and a sign-flip permutation test."""
     apart = one - other
     count = len(apart)
     if 2**count <= MOST_ARRANGEMENTS:
@@ -71,7 +71,7 @@ def paired_difference(
 def unpaired_difference(
     one: Float[np.ndarray, " seed"], other: Float[np.ndarray, " seed"]
 ) -> Difference:
-    """Seeds that have nothing to do with each other: all are shuffled between the two."""
+    """Independent seeds: a bootstrap of both samples and a permutation test between them."""
     pool, count = np.concatenate([one, other]), len(one)
     arrangements = math.comb(len(pool), count)
     if arrangements <= MOST_ARRANGEMENTS:
@@ -88,7 +88,7 @@ def unpaired_difference(
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Each p made larger, so that among several tests none looks good by chance (Holm's way)."""
+    """p-values adjusted for several tests by Holm's method."""
     found, largest = [0.0] * len(ps), 0.0
     for rank, index in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
         largest = max(largest, min(1.0, (len(ps) - rank) * ps[index]))
@@ -99,20 +99,20 @@ def holm(ps: Sequence[float]) -> list[float]:
 def _split_differences(
     pool: Float[np.ndarray, " seed"], chosen: np.ndarray
 ) -> Float[np.ndarray, " arrangement"]:
-    """The mean of the chosen less the mean of the rest, for every choice."""
+    """The mean of the chosen minus the mean of the rest, for every choice."""
     inside = pool[chosen].sum(axis=1)
     count = chosen.shape[1]
     return inside / count - (pool.sum() - inside) / (len(pool) - count)
 
 
 def _share_beyond(found: Float[np.ndarray, " arrangement"], seen: float) -> float:
-    """How many arrangements lie as far from 0 as what was seen, or farther."""
+    """The share of arrangements at least as far from 0 as the observed difference."""
     rounding = 1e-9 * float(np.abs(found).max())
     return float((np.abs(found) >= abs(seen) - rounding).mean())
 
 
 def _sampled_p(found: Float[np.ndarray, " arrangement"], seen: float) -> tuple[float, float]:
-    """The same from drawn arrangements, with the one that was seen among them."""
+    """The p-value from drawn arrangements, which include the observed one."""
     count = len(found)
     return (_share_beyond(found, seen) * count + 1.0) / (count + 1.0), 1.0 / (count + 1.0)
 

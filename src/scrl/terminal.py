@@ -1,4 +1,4 @@
-"""What is shown on a terminal: progress bars, tables, warnings."""
+"""Terminal output: progress bars, tables, warnings."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Auto = Literal["auto"]
 """Progress on standard error, where that is a terminal or a notebook."""
 STOPPING = "stopping after this round (Ctrl-C again: at once, without saving it)"
 LINE_EVERY_S = 10.0
-"""Where there is no terminal a line now and then takes the place of what moves."""
+"""Without a terminal, a line is printed this often instead of moving the bar."""
 
 
 class ProgressBar:
-    """Shows how far something has come, in words and as a share."""
+    """A progress bar with a text and a share."""
 
     def __init__(self, out: Console) -> None:
         self.out = out
@@ -52,15 +52,15 @@ class ProgressBar:
         self.bar.stop()
 
     def stopping(self) -> None:
-        """Say that Ctrl-C was heard: a round may take a while."""
+        """Show that Ctrl-C was received and the current round is being finished."""
         self.out.print(STOPPING)
 
     def say(self, text: str) -> None:
-        """A line of its own."""
+        """Print a line above the bar."""
         self.out.print(text, markup=False, soft_wrap=True)
 
     def show(self, done: float, text: str, left: str, *, is_due: bool = False) -> None:
-        """Move the bar; elsewhere print a line, if it is due or the last was long ago."""
+        """Move the bar; without a terminal, print a line if one is due."""
         self.bar.update(self.task, completed=done, description=text, left=left)
         if not self.out.is_terminal and (
             is_due or time.monotonic() - self.last_line_s > LINE_EVERY_S
@@ -71,7 +71,7 @@ class ProgressBar:
 
 @contextmanager
 def watching(watch: Any, bar: Callable[[Console], AbstractContextManager[Any]]) -> Iterator[Any]:
-    """The watcher as given; for "auto" a progress bar, if standard error is shown to somebody."""
+    """The given watcher; for "auto" a progress bar if standard error is a terminal or notebook."""
     if watch != "auto":
         yield watch
     elif not _is_looked_at():
@@ -83,7 +83,7 @@ def watching(watch: Any, bar: Callable[[Console], AbstractContextManager[Any]]) 
 
 
 def _is_looked_at() -> bool:
-    """Whether standard error is a terminal, or shown below the cell of a notebook."""
+    """Whether standard error is a terminal or the output of a notebook cell."""
     if sys.stderr is not None and sys.stderr.isatty():
         return True
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
@@ -91,13 +91,13 @@ def _is_looked_at() -> bool:
 
 
 def tell(watch: Any, what: str, *details: Any) -> None:
-    """Call a method of whoever watches, where there is one."""
+    """Call a method of the watcher if it has one."""
     if (method := getattr(watch, what, None)) is not None:
         method(*details)
 
 
 def warn(watch: Any, text: str | None) -> None:
-    """Say something aloud: to whoever watches, or as a warning of Python."""
+    """Pass a warning to the watcher, or issue it as a Python warning."""
     if text is not None and hasattr(watch, "say"):
         watch.say(f"warning: {text}")
     elif text is not None:
@@ -105,7 +105,7 @@ def warn(watch: Any, text: str | None) -> None:
 
 
 class _Ragged(Table):
-    """A table whose lines end where their text ends."""
+    """A table without trailing spaces."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         drawn = super().__rich_console__(console, options)
@@ -119,10 +119,10 @@ class _Ragged(Table):
 
 
 def table(*columns: str, title: str | None = None) -> Table:
-    """A table in the house style, in which nothing is ever cut off.
+    """A table in which no cell is cut off.
 
-    Columns whose name starts with '>' are set right. What is in those that start with '!' is to
-    be typed again, and stays in one piece; the other columns are wrapped first.
+    Columns whose name starts with '>' are right-aligned. Those that start with '!' hold text to
+    copy and are not wrapped; the other columns are wrapped first.
     """
     made = _Ragged(
         title=title,

@@ -1,4 +1,4 @@
-"""Work in threads, one for each core, which ends soon after Ctrl-C."""
+"""Parallel work in threads, one for each core, that stops soon after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ IsStopped = Callable[[], bool]
 
 
 def in_threads(work: Callable[[Part, IsStopped], Done], parts: Iterable[Part]) -> list[Done]:
-    """What `work(part, is_stopped)` makes of each part, in their order.
+    """The results of `work(part, is_stopped)` for all parts, in order.
 
-    After Ctrl-C, or where one fails, the rest is not begun, and those under way are to ask
-    `is_stopped` now and then: nobody waits for what they make.
+    After Ctrl-C or an error the remaining parts are not started. Running ones should poll
+    `is_stopped`; their results are discarded.
     """
     stopped = Event()
     with ThreadPoolExecutor(os.cpu_count()) as threads:

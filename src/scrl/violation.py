@@ -1,7 +1,6 @@
 """How far densities are from the rules: violations of atoms, clauses and the whole rule set.
 
-Written for numpy and for JAX alike: the arrays bring their namespace with them. What a learner is
-made to pay for violations is the business of `punish`.
+The functions accept NumPy and JAX arrays. `scrl.penalty` turns violations into charges.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import numpy as np
 from scrl.rules import AtomTable
 
 AUTOMATIC_KAPPA_RATE = 9.0
-"""Beta without a setting: this many times (mean reward of a step) / (all that was given out)."""
+"""Default beta is this many times (mean reward of a step) / (all that was given out)."""
 
 
 def signed_violation(coefficients: Any, bounds: Any, density: Any) -> Any:
@@ -22,7 +21,7 @@ def signed_violation(coefficients: Any, bounds: Any, density: Any) -> Any:
 
 
 def largest_step(coefficients: Any, rate: Any) -> Any:
-    """What one step of service can do to a . rho of every atom."""
+    """The largest change that one step of service makes to a . rho of every atom."""
     xp = coefficients.__array_namespace__()
     return rate * xp.max(xp.abs(coefficients), axis=1, initial=0.0)
 
@@ -30,12 +29,12 @@ def largest_step(coefficients: Any, rate: Any) -> Any:
 def automatic_kappa_rate(price_unit: Any, given_out: Any, bounds: Any) -> Any:
     """Beta of every atom: beta = 9 price_unit / max(given_out, |b|).
 
-    `given_out` is what an episode of the present policy could give if every step gave something, so
-    beta times a violation is 9 price units times a share of that. Episodes of random actions would
-    not do: in CartPole they have 22 steps and trained ones 500, a violation of 150 would count as
-    7 episodes, and ending the episode would soon pay better than keeping the rule. |b| bounds the
-    share where episodes are still too short to give what a rule asks for. So one move is about 9
-    price units at most, whatever the rule.
+    `given_out` is what an episode of the current policy could give if every step gave something, so
+    beta times a violation is 9 price units times a share of it. Episodes of random actions would be
+    too short: in CartPole they have 22 steps and trained ones 500, so that a violation of 150 would
+    count as 7 episodes, and ending the episode would pay better than keeping the rule. |b| bounds
+    the share while episodes are too short to give what a rule asks for. So one update of kappa is
+    at most about 9 price units.
     """
     xp = bounds.__array_namespace__()
     return AUTOMATIC_KAPPA_RATE * price_unit / xp.maximum(given_out, xp.abs(bounds))
@@ -57,7 +56,7 @@ def cons_vio(table: AtomTable, density: Any) -> Any:
 
 
 def rule_margins(table: AtomTable, density: Any, rules: int) -> np.ndarray:
-    """How far inside each rule the densities lie, in units; negative: by how much it is broken.
+    """How far inside each rule the densities lie, in units; negative if the rule is violated.
 
     The margin of an atom is b - a . rho; of a clause the largest, of a rule the smallest.
     """

@@ -140,7 +140,7 @@ def test_a_full_disk_is_named_with_its_file(
         )  # fmt: skip
     assert done.returncode == 1
     (message,) = done.stderr.splitlines()
-    assert message.startswith(f"scrl: {path}: File too large. It is not written")
+    assert message.startswith(f"scrl: {path}: File too large. The file was not written")
     assert not (tmp_path / "my field").exists()
 
 

@@ -77,9 +77,9 @@ def test_no_time_is_an_error():
         best_point(model, random.random((300, 400)), np.full(300, 10.0), time_limit_s=1e-6)
 
 
-def test_more_rows():
-    model = box([1, 1], [10, 10]).with_rows(sparse.csr_array([[1.0, 0]]), np.array([2.0]))
-    model = model.with_rows(sparse.csr_array([[0, 1.0]]), np.array([3.0]))
+def test_inequalities_of_the_model():
+    rows = sparse.csr_array([[1.0, 0], [0, 1.0]])
+    model = box([1, 1], [10, 10], below=rows, below_at=np.array([2.0, 3.0]))
     optimum = best_point(model, np.zeros((0, 2)), np.zeros(0))
     assert optimum is not None
     assert optimum.return_ == pytest.approx(5)

@@ -28,11 +28,14 @@ def test_a_mixture_by_hand():
     atoms = atoms_of(HALL, AtomTable.of(RuleSet.of("hall >= 1.5", ["hall"])), is_ranged=False)
     solution = solve_columns(HALL, atoms)
     assert solution.choice.status is Status.OPTIMAL
-    assert solution.choice.optimum.return_ == pytest.approx(-1.5)
-    assert solution.choice.optimum.point == pytest.approx([0.5, 1])
+    optimum = solution.choice.optimum
+    assert optimum is not None
+    assert optimum.return_ == pytest.approx(-1.5)
+    assert optimum.point == pytest.approx([0.5, 1])
+    assert solution.mixture is not None
     assert sorted(solution.mixture.policies[:, 0]) == [0, 1]
     assert solution.mixture.weights == pytest.approx([0.5, 0.5])
-    assert solution.choice.optimum.of_atom == pytest.approx([1])
+    assert optimum.of_atom == pytest.approx([1])
 
 
 @pytest.mark.parametrize("bound", [2 + 1e-6, 3, 1e6])
@@ -85,6 +88,9 @@ def test_columns_agree_with_brute_force(force, seed, discount):
         return
     assert solution.return_ == pytest.approx(best, rel=1e-6, abs=1e-6)
     assert solution.bound >= best - 1e-9 * (1 + abs(best))
+    assert solution.policy is not None
+    assert solution.density is not None
+    assert solution.mixture is not None
     values = small.mdp.values(solution.policy)
     assert values.return_ == pytest.approx(solution.return_, abs=1e-6)
     assert values.density == pytest.approx(list(solution.density.values()), abs=1e-6)
@@ -98,6 +104,7 @@ def test_a_corrupted_solution_is_found_out(force, seed, discount):
     atoms = atoms_of(small.mdp, AtomTable.of(RuleSet.of(list(small.rules), ("X", "Y"))))
     choice = solve_columns(small.mdp, atoms).choice
     assume(choice.optimum is not None)
+    assert choice.optimum is not None
     rows = atoms.coefficients[choice.in_force], atoms.bounds[choice.in_force]
     model = occupancy_of(small.mdp).model
     require(certify(model, *rows, choice.optimum))

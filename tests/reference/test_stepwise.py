@@ -115,6 +115,7 @@ def test_sluggish_vehicles_are_driven_too(inertia: float, return_: float) -> Non
     assert drive.violation == pytest.approx(0.0, abs=1e-6)
     assert drive.return_ == pytest.approx(return_, rel=0.005)
     if inertia == 0.0:
+        assert drive.estimate_above is not None
         assert drive.return_ <= drive.estimate_above <= 0.999 * drive.return_
     else:  # the lattice is too coarse for it: its estimate was beaten, and is none
         assert drive.estimate_above is None

@@ -123,7 +123,6 @@ def test_a_route_at_one_speed_is_one_line_through_the_middles() -> None:
         "M45.0 45.0L315.0 45.0L315.0 135.0L45.0 135.0L45.0 225.0L315.0 225.0L315.0 315.0L45.0 315.0"
     )
     assert (drawn.start, drawn.end) == ((45.0, 45.0), (45.0, 315.0))
-    assert not drawn.is_cut_off
 
 
 def test_slow_is_the_first_colour() -> None:
@@ -133,7 +132,6 @@ def test_slow_is_the_first_colour() -> None:
 
 def test_a_route_that_is_cut_off_ends_where_it_was() -> None:
     drawn = draw_route(driven(np.ones((4, 4), int), 1.0, horizon_steps=2))
-    assert drawn.is_cut_off
     assert drawn.lines[0].d == "M45.0 45.0L315.0 45.0"
 
 

@@ -20,7 +20,7 @@ from scrl.report.page import page_text, write_page
 from scrl.report.page.charts import learning_charts
 from scrl.report.page.origin import origin_of
 from scrl.report.page.spread import spread_of
-from scrl.report.page.story import LARGEST_PAGE_BYTES, stories_of
+from scrl.report.page.story import stories_of
 from scrl.report.reading import MOST_RUNS, read_runs
 from scrl.runs.folder import RunFolder, RunRecord
 from scrl.worlds.sweep.regions import from_labels
@@ -31,6 +31,8 @@ from ..runs.small import rewrite
 from .made import make_run, small_problem
 from .pages import page_of
 
+LARGEST_PAGE_BYTES = 1_000_000
+"""A page stays below this for each run and each problem on it."""
 EVIL = "<script>document.title='owned'</script>"
 
 

@@ -1,4 +1,4 @@
-"""Readings: what methods that cannot take rules as they are get to hear of them."""
+"""Readings: the rules as methods receive them that cannot take all of them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_rules_without_a_choice_are_heard_whole() -> None:
         ("some", "A <= 1", "unknown reading 'some'"),
     ],
 )
-def test_what_cannot_be_heard(reading: str, rule: str, message: str) -> None:
+def test_readings_that_do_not_exist(reading: str, rule: str, message: str) -> None:
     with pytest.raises(RuleError, match=message):
         atoms_of(reading, rule)
 

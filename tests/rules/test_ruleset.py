@@ -80,7 +80,7 @@ def test_many_ways_to_give_rules():
     assert one.rules == (Rule("rule-1", text, formula),)
     assert RuleSet.of(formula, REGIONS) == one
     assert RuleSet.of([text], REGIONS) == RuleSet.of((formula,), list(REGIONS)) == one
-    assert RuleSet.from_formulas({"rule-1": formula}, REGIONS) == one
+    assert RuleSet.of({"rule-1": formula}, REGIONS) == one
     assert RuleSet.from_texts({"rule-1": text}, REGIONS) == one
 
 
@@ -169,8 +169,8 @@ MISTAKES = {
         {"a": 3},  # pyright: ignore[reportArgumentType]
         REGIONS,
     ),
-    "the region 'S1' is there twice": lambda: RuleSet((), ("S1", "S1")),
-    "the rule 'a' is there twice": lambda: RuleSet(
+    "the region 'S1' occurs twice": lambda: RuleSet((), ("S1", "S1")),
+    "the rule 'a' occurs twice": lambda: RuleSet(
         (Rule("a", "S1 <= 1", parse("S1 <= 1")),) * 2, REGIONS
     ),
     "a region's name is empty": lambda: RuleSet((), ("",)),

@@ -1,4 +1,4 @@
-"""The paper's tables: every method on every task, in one loop."""
+"""The tables of the paper: every method on every task."""
 
 from scrl.bench.bench import BenchResult, run_bench
 from scrl.bench.engines import ENGINES, Workers

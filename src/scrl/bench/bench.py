@@ -1,7 +1,7 @@
-"""Run the cells of a table, each in a folder of its own, and write the table.
+"""Run the cells of a table, each in its own run folder, and write the table.
 
-A bench that was stopped goes on where it was: finished runs are read, those under way are resumed.
-Cells that fit into one compiled call run side by side where the device gains by it.
+A bench is resumable: finished runs are read, unfinished ones are resumed. Cells that fit into one
+compiled call run in parallel where that is faster on the device.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from scrl.training.result import TrainingResult, read_result
 QUICK: Mapping[str, Any] = MappingProxyType(
     {"iterations": 4, "settle": 4, "worlds": 4, "rollout_steps": 256, "updates": 16}
 )
-"""Settings that show that everything runs; nothing is learned in so few rounds."""
+"""Settings of a smoke test with a few rounds, in which nothing is learned."""
 QUICK_NOTE = (
     "Made by a quick run (--quick) of a few rounds: it shows that everything runs, no more."
 )
@@ -42,7 +42,7 @@ class BenchResult:
     rows: tuple[Row, ...]
     out: Path
     note: str | None = None
-    """What a reader of the table must know."""
+    """A note that is printed with the table."""
 
 
 def run_bench(  # noqa: PLR0913 (one for each thing that a user may want to say)
@@ -60,10 +60,10 @@ def run_bench(  # noqa: PLR0913 (one for each thing that a user may want to say)
 ) -> BenchResult:
     """Every cell's run below `out`, then the table beside them as .md, .csv and .tex.
 
-    `at_once` is how many cells run side by side where they can (none: what suits the device);
-    `engine` says who trains them, and `workers` how many do where it is not this process. `watch`
-    is called now and then; without it progress is shown on standard error, if that is a terminal or
-    a notebook, and with None nothing is.
+    `at_once` is how many cells run in one compiled call (None: chosen for the device); `engine`
+    selects where they are trained, and `workers` how many workers another engine uses. `watch` is
+    called with the progress; the default is a progress bar on standard error if that is a terminal
+    or a notebook, and None shows nothing.
     """
     train_jobs = find_engine(engine)
     problems = {name: _problem(name, table.variant) for name in {cell.problem for cell in cells}}
@@ -90,7 +90,7 @@ def run_bench(  # noqa: PLR0913 (one for each thing that a user may want to say)
 
 
 def _finished(job: Job) -> TrainingResult | None:
-    """What is there already; a run of something else in its place is an error."""
+    """The result of a finished run; a different run in its folder is an error."""
     if not (job.path / "run.json").exists():
         return None
     folder = RunFolder.open(job.path)
@@ -112,7 +112,7 @@ def _problem(name: str, variant: str) -> Problem:
 
 
 def _configure(cell: Cell, settings: Mapping[str, Any] | None, *, is_quick: bool) -> TrainingConfig:
-    """What was asked for, then what is swept, over the quick settings that the learner knows."""
+    """The settings of a cell: quick settings, overridden by the given and the swept ones."""
     preset = VARIANTS[cell.variant].preset
     known = configure(cell.method, preset=preset).to_json()["settings"]
     quick = {key: value for key, value in QUICK.items() if key in known} if is_quick else {}

@@ -1,4 +1,4 @@
-"""Which runs share one compiled call: those that differ only in rules and numbers, as fit."""
+"""Groups runs into one compiled call: those that differ only in rules and numbers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from scrl.training.maps import create_run, training_run
 from scrl.training.run import TrainingRun
 
 MEMORY_SHARE = 0.5
-"""Of a device's memory, for what one call needs."""
+"""Share of a device's memory that one call may use."""
 COPIES = 3
-"""How often what is driven in a round is there at once: as driven, priced, and in a new order."""
+"""Copies of a rollout in memory: as collected, with penalties, and shuffled."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A cell that is to be trained."""
+    """A cell of the table to train."""
 
     cell: Cell
     problem: Problem
@@ -35,17 +35,16 @@ class Job:
     path: Path
 
     def run(self) -> TrainingRun:
-        """The run in its folder: begun now, or gone on with."""
+        """The run in its folder, started or resumed."""
         if (self.path / "run.json").exists():
             return training_run(RunFolder.open(self.path))
         return create_run(self.problem, self.config, self.seeds, self.path)
 
 
 def packs(jobs: Sequence[Job], *, at_once: int | None = None) -> list[list[Job]]:
-    """The jobs, those together that can run side by side; at most `at_once` of them.
+    """The jobs grouped by what can run in one call, at most `at_once` in a group.
 
-    Without a number: on a CPU one after the other, since it is busy with one; on other devices as
-    many as fit into memory.
+    Without a number, a CPU runs one at a time and other devices as many as fit into memory.
     """
     if at_once == 1:
         return [[job] for job in jobs]
@@ -60,7 +59,7 @@ def packs(jobs: Sequence[Job], *, at_once: int | None = None) -> list[list[Job]]
 
 
 def rounds_of(pack: Sequence[Job]) -> DeviceRounds:
-    """What will be compiled for some jobs side by side."""
+    """The compiled functions for a group of jobs."""
     return DeviceRounds(pack[0].config.plan, [_task(job) for job in pack], pack[0].seeds)
 
 
@@ -74,13 +73,13 @@ def runs_at_once(job: Job) -> int:
 
 
 def seed_bytes(job: Job) -> int:
-    """Memory that one seed needs: its state, and what it drives in a round."""
+    """Memory of one seed: its state and its rollout of a round."""
     rounds = DeviceRounds(job.config.plan, [_task(job)], job.seeds[:1])
     state = jax.eval_shape(rounds.begin)
-    kept = sum(prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
+    state_bytes = sum(prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
     loop, world = job.config.loop, job.problem.world
-    row = 2 * world.observation_size + world.kinds.shape[1] + 8  # a row of `Stretch`
-    return kept + COPIES * 4 * loop.worlds * loop.rollout_steps * row
+    row = 2 * world.observation_size + world.kinds.shape[1] + 8  # a row of `Rollout`
+    return state_bytes + COPIES * 4 * loop.worlds * loop.rollout_steps * row
 
 
 def _task(job: Job) -> Any:

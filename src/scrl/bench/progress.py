@@ -1,4 +1,4 @@
-"""How far a bench has come, for whoever watches it."""
+"""The progress of a bench."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from scrl.training.result import TrainingResult
 
 @dataclass(frozen=True)
 class BenchProgress:
-    """Where a bench is."""
+    """The progress of a bench, as passed to the watcher."""
 
     cells: tuple[Cell, ...]
-    """Those under way, or just finished."""
+    """The cells that are running or have just finished."""
     done: int
-    """Cells that are finished."""
+    """Number of finished cells."""
     in_all: int
     share: float
-    """How much of everything is done, from 0 to 1."""
+    """Share of the whole bench that is done, from 0 to 1."""
     run: TrainingProgress | None
-    """A run under way; none where runs have just been finished or read."""
+    """The progress of a running run; None if runs have just finished or were read."""
     left_s: float | None
-    """Seconds left, as far as can be told."""
+    """Estimated seconds left; None while unknown."""
 
 
 BenchWatcher = Callable[[BenchProgress], None]
 
 
 class ProgressCounter:
-    """Keeps the results, and counts what is under way, be it one pack or many at once."""
+    """Collects results and counts running runs, in one group or several."""
 
     def __init__(self, cells: int, watch: BenchWatcher | None) -> None:
         self.cells, self.watch = cells, watch
@@ -45,43 +45,43 @@ class ProgressCounter:
         self._started = time.monotonic()
         self._cells: dict[Path, Cell] = {}
         self._shares: dict[Path, float] = {}
-        """Of the runs under way, how much of each is done."""
+        """The finished share of each running run."""
 
     def read(self, cell: Cell, result: TrainingResult) -> None:
-        """That one was finished before."""
+        """Record a run that was finished before."""
         self.found[cell] = result
         self._read += 1
         self._tell((cell,), None)
 
     def begin(self, pack: Sequence[Job]) -> None:
-        """These are under way now: from the start, or again because they were lost."""
+        """Record runs that start, or start again because their worker was lost."""
         for job in pack:
             self._cells[job.path] = job.cell
             self._shares[job.path] = 0.0
 
     def __call__(self, now: TrainingProgress) -> None:
-        """A round of a run is done."""
+        """Record a finished round of a run."""
         self._shares[now.run] = now.rounds / now.rounds_in_all
         self._tell(tuple(self._cells[path] for path in self._shares), now)
 
     def finished(self, pack: Sequence[Job], results: Sequence[TrainingResult]) -> None:
-        """These are done."""
+        """Record finished runs."""
         cells = tuple(job.cell for job in pack)
         self.found.update(zip(cells, results, strict=True))
         self.dropped(pack)
         self._tell(cells, None)
 
     def dropped(self, pack: Sequence[Job]) -> None:
-        """These are not under way any more."""
+        """Record runs that are no longer running."""
         for job in pack:
             self._shares.pop(job.path, None)
 
     def stopping(self) -> None:
-        """Somebody pressed Ctrl-C."""
+        """Report that Ctrl-C was pressed."""
         tell(self.watch, "stopping")
 
     def say(self, text: str) -> None:
-        """Something that whoever watches should know."""
+        """Pass a message to the watcher."""
         tell(self.watch, "say", text)
 
     def _tell(self, cells: tuple[Cell, ...], run: TrainingProgress | None) -> None:
@@ -91,7 +91,7 @@ class ProgressCounter:
             self.watch(BenchProgress(cells, done, self.cells, share, run, self._left()))
 
     def _left(self) -> float | None:
-        """Seconds, at the pace of what was trained so far; none before anything can be told."""
+        """Estimated seconds left at the present pace; None while unknown."""
         done = len(self.found) + sum(self._shares.values())
         trained = done - self._read
         if trained < 0.1:
@@ -100,7 +100,7 @@ class ProgressCounter:
 
 
 class BenchProgressBar(ProgressBar):
-    """How many runs are done, and which are under way."""
+    """A progress bar with the number of finished runs and the running ones."""
 
     def __call__(self, now: BenchProgress) -> None:
         left = "" if now.left_s is None else f"{timedelta(seconds=round(now.left_s))} left"

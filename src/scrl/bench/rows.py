@@ -1,4 +1,4 @@
-"""Runs -> the rows of a table in the scale of the paper -> Markdown, CSV and LaTeX."""
+"""The rows of a table in the scale of the paper, as Markdown, CSV and LaTeX."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Row:
     split: tuple[Mean, Mean]
     """Violations of equity and of adequacy: of the equalities' atoms, and of all others."""
     reference: float | None
-    """The best possible return, in the same scale."""
+    """The reference return, in the same scale."""
     published: Published | None
     published_split: tuple[float, float] | None
     is_least_violation: bool
-    """Violates less than every other method of the problem, beyond chance."""
+    """Whether it violates significantly less than every other method of the problem."""
     is_best_return: bool
-    """Among the methods that violate no more than any other: more return, beyond chance."""
+    """Whether its return is significantly the best among the methods with the least violation."""
 
 
 def rows_of(
@@ -52,7 +52,7 @@ def rows_of(
 
 @dataclass(frozen=True)
 class _Figures:
-    """What each seed did, in the paper's scale."""
+    """The results of each seed, in the paper's scale."""
 
     violation: Float[np.ndarray, " seed"]
     return_: Float[np.ndarray, " seed"]
@@ -115,7 +115,7 @@ Bold = Callable[[str], str]
 
 
 def markdown(table: Table, rows: Sequence[Row], note: str | None = None) -> str:
-    """A table for the manual, under a note where there is one."""
+    """The table as Markdown, after the note if there is one."""
     head = _header(table)
     lines = [head, ["---"] * len(head)]
     lines += [_cells(table, row, bold=lambda text: f"**{text}**") for row in rows]
@@ -124,7 +124,7 @@ def markdown(table: Table, rows: Sequence[Row], note: str | None = None) -> str:
 
 
 def latex(table: Table, rows: Sequence[Row], note: str | None = None) -> str:
-    """A table for a paper (needs booktabs), after a note where there is one."""
+    """The table as LaTeX (needs booktabs), after the note if there is one."""
     head = _header(table)
     lines = [
         *([f"% {note}", r"\textbf{" + note + r"}\par"] if note else []),
@@ -143,7 +143,7 @@ def latex(table: Table, rows: Sequence[Row], note: str | None = None) -> str:
 
 
 def as_csv(rows: Sequence[Row], note: str | None = None) -> str:
-    """Every number, unrounded; a note is a column of its own."""
+    """All numbers, unrounded, as CSV; the note is a column."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     means = ("violation", "return", "steps", "equity", "adequacy")

@@ -1,4 +1,4 @@
-"""What the tables hold: which methods on which problems, and the figures that the paper prints."""
+"""The tables: their methods and problems, and the numbers printed in the paper."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ PUBLISHED: dict[tuple[str, str], Published] = {
     ("agri-multi", "dcrl-4"): Published(0.0, None, -48.3, None),
     ("agri-multi", "scrl"): Published(0.0, None, -11.8, None),
 }
-"""By problem and method. The joint tasks' DCRL is `dcrl-1` here: there is only one way."""
+"""Published numbers by problem and method; DCRL on joint tasks, which have one disjunct, is
+`dcrl-1`."""
 
 PUBLISHED_SPLIT: dict[tuple[str, str], tuple[float, float]] = {
     ("med-priority", "ddpg"): (7.0, 125.1),
@@ -93,10 +94,10 @@ EVERY_DISJUNCT = "dcrl"
 
 @dataclass(frozen=True)
 class Variant:
-    """What is changed in every run of a table."""
+    """Changes that apply to every run of a table."""
 
     gusts: float | None = None
-    """Strength of the wind; none: as the problem has it."""
+    """Strength of the wind; None leaves that of the problem."""
     preset: str | None = None
 
 
@@ -116,9 +117,9 @@ class Table:
     problems: tuple[str, ...]
     methods: tuple[str, ...]
     is_split: bool = False
-    """Whether violations are told apart: equity and adequacy."""
+    """Whether violations of equity and of adequacy are separate columns."""
     variant: str = ""
-    """A name out of `VARIANTS`."""
+    """The name of a variant in `VARIANTS`."""
 
 
 _SIX = ("med-situational", "med-priority", "med-joint",
@@ -186,11 +187,11 @@ class Cell:
     method: str
     variant: str = ""
     swept: tuple[tuple[str, Any], ...] = ()
-    """Settings of its own: names and values."""
+    """The swept settings of this cell: names and values."""
 
     @property
     def label(self) -> str:
-        """The method, and what is swept."""
+        """The method and the swept settings, as text."""
         return " ".join([self.method, *(f"{key}={value}" for key, value in self.swept)])
 
     @property
@@ -211,7 +212,7 @@ def cells_of(
     problems: Sequence[str] | None = None,
     sweep: Mapping[str, Sequence[Any]] = MappingProxyType({}),
 ) -> list[Cell]:
-    """The runs behind a table, or behind the part of it that was asked for.
+    """The cells of a table, or of the requested part of it.
 
     `sweep` names settings and their values: every method gets a run for each combination.
     """

@@ -1,8 +1,8 @@
-"""The command line: one small file per command."""
+"""The command line, with one module per command."""
 
 
 def main() -> None:
-    """Run a command. Nothing is imported before Ctrl-C ends with one line instead of a trace."""
+    """Run a command; the handler of Ctrl-C is installed before anything is imported."""
     try:
         from scrl.cli.interrupts import leave_on_interrupt
 

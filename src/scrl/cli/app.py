@@ -1,4 +1,4 @@
-"""The `scrl` command: its subcommands, exit codes, and how errors and interrupts end."""
+"""The `scrl` command: its subcommands, exit codes, and the handling of errors and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _ends_cleanly(command: Callable[..., None]) -> Callable[..., None]:
         except ScrlError as error:
             _end(str(error), EXIT_WRONG_INPUT)
         except OSError as error:
-            _end(*_told(error))
+            _end(*_system_error(error))
         except KeyboardInterrupt:
             leave()
 
@@ -71,15 +71,15 @@ def _end(message: str, code: int) -> NoReturn:
     raise typer.Exit(code) from None
 
 
-def _told(error: OSError) -> tuple[str, int]:
-    """What the system complains of, and the exit code: a path may be wrong, or a disk full."""
+def _system_error(error: OSError) -> tuple[str, int]:
+    """The message and exit code of an operating-system error: a wrong path, or a full disk."""
     path = error.filename2 or error.filename or "standard output"
     message = f"{path}: {error.strerror or error}"
     if error.errno not in STORAGE_TROUBLES:
         return message, EXIT_WRONG_INPUT
     return (
-        f"{message}. It is not written, and what was there before is as it was: "
-        "make room, or choose another folder, and give the same command again"
+        f"{message}. The file was not written, and an earlier one is unchanged: "
+        "free some space or choose another folder, and run the same command again"
     ), EXIT_UNFINISHED
 
 
@@ -118,11 +118,11 @@ def _common(
 
 
 def _prepare_jax() -> None:
-    """Keep compiled code on disk, so that the next command starts at once; use every core."""
+    """Cache compiled code on disk for later commands, and use every core."""
     home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(home) / "scrl" / "compiled"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
-    # Each core as a device of its own: seeds are shared out among them.
+    # Each core is a device, over which the seeds are distributed.
     os.environ.setdefault("JAX_NUM_CPU_DEVICES", str(os.cpu_count() or 1))
 
 

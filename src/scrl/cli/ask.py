@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 MOST_RULE_SETS = 10_000
 LEAST_PRICE = 0.000_005
-"""A smaller one would be shown as 0."""
+"""Smaller prices would be shown as 0."""
 
 
 def ask(
@@ -64,14 +64,14 @@ def ask(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
     out: Annotated[
         Path | None,
-        typer.Option(help="Keep the plan as a run folder (of several, a folder each inside)."),
+        typer.Option(help="Save the plan as a run folder (of several, one inside it for each)."),
     ] = None,
     strict: StrictFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Find plans that keep rules, without training.
 
-    Exit 1: some rules cannot be, or are not, kept.
+    Exit code 1: some rules cannot be kept, or are not kept.
     """
     from scrl.problems import find_world
     from scrl.runs.folder import check_free
@@ -143,7 +143,7 @@ def rule_sets(texts: list[str], file: Path | None) -> list[list[str]]:
 
 
 def _with_own(problem: Problem, rules: list[str]) -> dict[str, str]:
-    """The problem's own rules, then these, under names that are free."""
+    """The problem's own rules, then these under unused names."""
     found = {rule.name: rule.text for rule in problem.rules.rules}
     names = (f"rule-{number}" for number in itertools.count(1))
     free = (name for name in names if name not in found)
@@ -151,7 +151,7 @@ def _with_own(problem: Problem, rules: list[str]) -> dict[str, str]:
 
 
 def print_plan(answer: Answer, out: Console) -> None:
-    """What is received, which rules hold, the disjuncts, the prices, and how near the best."""
+    """Print amounts, rules, disjuncts, prices and the gap."""
     is_impossible = answer.status == "impossible"
     if is_impossible:
         print_conflict(answer.reference, out)
@@ -168,7 +168,7 @@ def print_plan(answer: Answer, out: Console) -> None:
 
 
 def _print_ways(answer: Answer, out: Console) -> None:
-    """The rules that leave a choice: which ways the plan keeps, in the words of the page."""
+    """Print the disjuncts of rules that have several, and which ones the plan keeps."""
     from scrl.report.words import RuleDescriber
 
     if not answer.disjuncts:
@@ -189,7 +189,7 @@ def _print_ways(answer: Answer, out: Console) -> None:
 
 
 def _print_prices(plans: Sequence[Plan], out: Console) -> None:
-    """Of the regions that have one: a large map has many that do not."""
+    """Print the prices of the regions whose price is not 0."""
     titles = [f">plan {number}" for number in range(1, len(plans) + 1)]
     prices = table("region", *titles, title="Prices per step, on average along the path")
     everything = list(plans[0].prices)

@@ -1,4 +1,4 @@
-"""`scrl bench`: the paper's tables, regenerated."""
+"""`scrl bench`: regenerates the tables of the paper."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def bench(
 ) -> None:
     """Run a table's methods on its tasks.
 
-    The same command again goes on where it stopped.
+    The same command resumes an interrupted bench.
     """
     from scrl.bench import Workers, cells_of, find_table, run_bench
     from scrl.bench.progress import BenchProgressBar
@@ -132,7 +132,7 @@ def document(result: BenchResult) -> dict[str, Any]:
 
 
 def print_table(result: BenchResult) -> None:
-    """The rows, with the paper's figures beside ours."""
+    """Print the rows with the paper's numbers beside them."""
     shown = table(
         "task", "method", ">satisfied", ">Cons.Vio", ">return", ">best possible", ">steps",
         ">paper: vio", ">return", title=f"{result.table.title} (amounts divided by ten)",

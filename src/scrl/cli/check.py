@@ -1,4 +1,4 @@
-"""`scrl check`: read a problem, say what was understood."""
+"""`scrl check`: reads and validates a problem, and prints it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check(problem: ProblemArgument, strict: StrictFlag = False, as_json: JsonFla
 
 
 def _impossible(problem: Problem) -> list[str]:
-    """A warning where no policy can keep the rules; nothing where the reference cannot tell."""
+    """A warning if no policy can keep the rules; None if the reference does not decide it."""
     from scrl.reference.answer import Question
 
     try:
@@ -42,7 +42,7 @@ def _impossible(problem: Problem) -> list[str]:
     if is_possible:
         return []
     if len(problem.rules.rules) == 1:
-        return ["no policy can keep this rule: `scrl solve` says what would have to give"]
+        return ["no policy can keep this rule: `scrl solve` says what would have to change"]
     return ["no policy can keep these rules: `scrl solve` says which of them cannot hold"]
 
 
@@ -77,7 +77,7 @@ def _document(problem: Problem) -> dict[str, Any]:
 
 
 def _place(regions: RegionMap) -> dict[str, Any] | None:
-    """Where the map lies and how large it is, so that wrong coordinates are seen."""
+    """Position and size of the map, to reveal wrong coordinates."""
     georeference = regions.georeference
     if georeference is None:
         return None
@@ -113,12 +113,12 @@ def _place_text(problem: Problem) -> str:
 
 
 def _at_full_speed(spec: SweepSpec) -> float:
-    """About what a drive gives out at least: as if it were at top speed from the start."""
+    """The amount given out at top speed, about the least possible."""
     return len(spec.path.cells) / spec.vehicle.max_speed * spec.vehicle.rate
 
 
 def heading(problem: Problem) -> str:
-    """The name, and what the problem is about where that is known."""
+    """The name of the problem, with its description if it has one."""
     about = problem.options.description
     return f"[bold]{escape(problem.name)}[/bold]" + (f": {escape(about)}" if about else "")
 

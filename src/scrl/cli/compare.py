@@ -1,4 +1,4 @@
-"""`scrl compare`: is the difference between runs real?"""
+"""`scrl compare`: whether the difference between runs is significant."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 
 def compare(
     runs: Annotated[
-        list[Path], typer.Argument(help="Finished runs of one problem; the first is the measure.")
+        list[Path],
+        typer.Argument(
+            help="Finished runs of one problem; the others are compared with the first."
+        ),
     ],
     out: Annotated[Path | None, typer.Option(help="Draw it, as .png, .svg or .pdf.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Hold the first run against each of the others."""
+    """Compare the first run with each of the others."""
     from scrl.report.compare import compare as compare_runs
     from scrl.report.reading import read_runs
 
@@ -62,7 +65,7 @@ def _print(found: Comparison) -> None:
         for each in pair.contrasts:
             out.print(each.sentence, markup=False, soft_wrap=True)
         if not pair.is_paired:
-            out.print("(other seeds were used, so the seeds are not held against each other)")
+            out.print("(the runs have different seeds, so the seeds are not paired)")
         if pair.too_few:
             out.print(pair.too_few, style="yellow", markup=False, soft_wrap=True)
     if len(found.pairs) > 1:

@@ -1,4 +1,4 @@
-"""`scrl demo`: the whole story on a built-in problem."""
+"""`scrl demo`: check, solve, ask, train and report on a built-in problem."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def demo(
     from scrl.problems import load
 
     loaded = load(problem)
-    if out_dir is not None:  # a story that cannot be kept is not begun
+    if out_dir is not None:  # fail before the work if the folder cannot be used
         from scrl.runs.folder import check_free
 
         check_free(out_dir)
@@ -91,7 +91,7 @@ def _train(problem: Problem, steps: int | None, out_dir: Path | None) -> Trainin
 
 
 def ask_untrained(problem: Problem) -> tuple[list[Answer], list[str]]:
-    """Plans without training, for the rules as they are and with one more; and what went wrong."""
+    """Plans without training for the rules and for one rule more, and error messages."""
     from scrl.planning import planner
     from scrl.rules.show import show_name
 
@@ -111,7 +111,7 @@ def ask_untrained(problem: Problem) -> tuple[list[Answer], list[str]]:
 
 
 def _tell_asked(answers: Sequence[Answer]) -> None:
-    """What was answered, a line each."""
+    """Print one line for each answer."""
     if not answers:
         return
     out = console()
@@ -129,7 +129,7 @@ def _tell_asked(answers: Sequence[Answer]) -> None:
 
 
 def _draw(problem: Problem, result: TrainingResult) -> tuple[Path, Path]:
-    """A picture, and the page."""
+    """Write the pictures and the page."""
     from scrl.cli.report import PAGE
     from scrl.report.figures import overview, plot, save_figure
     from scrl.report.page import write_page

@@ -1,4 +1,4 @@
-"""`scrl eval`: what a policy does to the rules."""
+"""`scrl eval`: evaluates a policy by the rules."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MEASURED = "when the run ended"
 
 
 WORLD = ("map", "vehicle", "wind", "route")
-"""What a policy is made for, besides rules."""
+"""The parts of a problem that a policy depends on, besides rules."""
 
 
 def evaluate(
@@ -62,9 +62,9 @@ def evaluate(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run a policy; hold what is received against the rules.
+    """Run a policy and judge its densities by the rules.
 
-    Exit 1: a rule is broken.
+    Exit code 1: a rule is violated.
     """
     from scrl.opening import on_map
 
@@ -128,7 +128,7 @@ def _drive(
     seed: int,
     policy_seed: int | None,
 ) -> tuple[Problem, Evaluation]:
-    """Whole episodes on a map."""
+    """Evaluate a policy on a map."""
     from scrl.problems import load
 
     loaded = load(problem)
@@ -158,7 +158,7 @@ def _drive(
 
 
 def _foreign(run: str, own: BaseProblem, problem: Problem) -> list[str]:
-    """A warning where a run was made for another world; other rules are what `eval` is for."""
+    """A warning if a run was made for another world; other rules need no warning."""
     from scrl.problems import difference_between
 
     parts = [each for each in difference_between(own, problem) if each in WORLD]
@@ -170,9 +170,9 @@ def _foreign(run: str, own: BaseProblem, problem: Problem) -> list[str]:
 def print_evaluation(
     problem: BaseProblem, result: Evaluation, out: Console, *, is_impossible: bool = False
 ) -> None:
-    """Tables of what was received and which rules hold.
+    """Print tables of amounts and rules.
 
-    Where rules are impossible, none of them holds: a plan keeps some and breaks others.
+    If the rules are impossible, a rule is `kept` by the plan or `broken`, instead of `holds`.
     """
     out.print(_received(problem, result))
     if result.total is not None:
@@ -192,7 +192,7 @@ def print_evaluation(
 
 
 def _received(problem: BaseProblem, result: Evaluation) -> Table:
-    """With the size of each region, where there is a map."""
+    """The table of amounts, with the size of each region on a map."""
     from scrl.problems import Problem
 
     sizes = problem.world_spec.regions.sizes if isinstance(problem, Problem) else None

@@ -37,7 +37,7 @@ def export(
     ] = 30.0,
     as_json: JsonFlag = False,
 ) -> None:  # fmt: skip
-    """Write a route, or a policy, for other programs."""
+    """Write a route or a policy for other programs."""
     with working("driving ..."):
         from scrl.export import ExportOptions, find_format
         from scrl.export import export as write

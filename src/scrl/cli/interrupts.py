@@ -1,4 +1,4 @@
-"""Ctrl-C is heard wherever it finds the program, and ends it with one line."""
+"""Handling of Ctrl-C: it ends the program with one line, wherever it arrives."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any, NoReturn
 
 EXIT_INTERRUPTED = 130
 SOON_S = 0.05
-"""Long enough for the callback that swallowed the first one to be over."""
+"""Seconds after which the callback that swallowed the first signal has ended."""
 
 
 def leave(text: str = "interrupted") -> NoReturn:
-    """End the program at once, with this line.
+    """End the program immediately with this line.
 
-    Compiled code may still be running in other threads: what it works on is not torn down.
+    Memory is not freed, since compiled code may still be running in other threads.
     """
-    with suppress(OSError, RuntimeError, ValueError):  # it may be closed, or just being written
+    with suppress(OSError, RuntimeError, ValueError):  # the stream may be closed or in use
         sys.stdout.flush()
     with suppress(OSError):
         os.write(2, f"\nscrl: {text}\n".encode())
@@ -27,10 +27,10 @@ def leave(text: str = "interrupted") -> NoReturn:
 
 
 def leave_on_interrupt() -> None:
-    """Have Ctrl-C end the program where it stands: nothing has begun that must be ended well.
+    """Have Ctrl-C end the program immediately, before any work has begun.
 
-    A KeyboardInterrupt would come up in the middle of imports, some of which swallow it. A shell
-    has what it runs in the background ignore Ctrl-C, and that stays so.
+    A KeyboardInterrupt would be raised during imports, some of which swallow it. A process that
+    ignores Ctrl-C, as in the background of a shell, keeps ignoring it.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, lambda *_: leave())
@@ -38,7 +38,7 @@ def leave_on_interrupt() -> None:
 
 @contextmanager
 def interrupts_raised() -> Iterator[None]:
-    """Have Ctrl-C raise KeyboardInterrupt for a while, so that a command can end well."""
+    """Have Ctrl-C raise KeyboardInterrupt for a while, so that a command can clean up."""
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -49,10 +49,10 @@ def interrupts_raised() -> Iterator[None]:
 
 
 def hear_every_interrupt() -> None:
-    """Repeat an interrupt that came up where nothing can be raised.
+    """Repeat an interrupt that arrived where no exception can be raised.
 
-    Python reports what is raised in a callback of its garbage collector, and goes on. JAX has such
-    a callback, which runs all the while it traces: one Ctrl-C in eight was lost there.
+    Python only reports an exception in a callback of its garbage collector. JAX has such a
+    callback, which often runs while it traces: one Ctrl-C in eight was lost there.
     """
     import threading
 

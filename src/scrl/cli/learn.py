@@ -30,7 +30,7 @@ def learn(
     out: Annotated[
         Path | None, typer.Option(help="Folder of the run (default: a new one in runs/).")
     ] = None,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Resume the run in this folder.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Train a price policy for `scrl ask --policy`.

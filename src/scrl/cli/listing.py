@@ -1,4 +1,4 @@
-"""`scrl list`: what is built in."""
+"""`scrl list`: built-in problems, policies, methods and learners."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def list_all(as_json: JsonFlag = False) -> None:
     policies.add_row("[bold]full-speed[/bold]", "drives as fast as it can")
     policies.add_row("[bold]constant:V[/bold]", "keeps the target speed V, in cells per step")
     methods = table(
-        "!method", "!learner", "!penalty", "is told", "what it is", title="Methods to train with"
+        "!method", "!learner", "!penalty", "reading", "what it is", title="Methods to train with"
     )
     for name, method in METHODS.items():
         methods.add_row(

@@ -1,4 +1,4 @@
-"""`scrl new`: a problem to start from."""
+"""`scrl new`: writes a commented problem file."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class GridCommand(TyperCommand):
     """Takes the two words of `--grid 67 92` as one, as in `--grid 67x92`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As ever, once they are one."""
+        """Join the two words, then parse as usual."""
         for place, word in enumerate(args[:-2]):
             if word == "--grid" and all(each.isdigit() for each in args[place + 1 : place + 3]):
                 args = [
@@ -96,14 +96,14 @@ def _rows_and_columns(text: str) -> tuple[int, int]:
 
 
 def _cell_lines(regions: RegionMap) -> list[str]:
-    """How large a cell is on the ground, and a grid of square ones, if they are not nearly so."""
+    """The size of a cell on the ground, and a grid of square cells if these are not square."""
     sizes = regions.georeference.cell_size_metres() if regions.georeference else None
     if sizes is None:
         return []
     (east, north), (rows, columns) = sizes, regions.shape
     lines = [f"a cell is {east:,.1f} m wide and {north:,.1f} m high"]
     if max(east / north, north / east) > NEARLY_SQUARE:
-        # A coarser side would lose regions, so the longer side of the cells is cut.
+        # A coarser grid could lose regions, so the longer side of the cells is divided.
         square = (rows, round(columns * east / north))
         if north > east:
             square = (round(rows * north / east), columns)

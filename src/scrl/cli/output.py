@@ -1,4 +1,4 @@
-"""What commands print: tables on a terminal, plain text in a pipe, one JSON document on demand."""
+"""Output of commands: tables on a terminal, plain text in a pipe, JSON with `--json`."""
 
 from __future__ import annotations
 
@@ -46,31 +46,31 @@ def messages() -> Console:
 
 @contextmanager
 def working(text: str) -> Iterator[Callable[[str], None]]:
-    """A moving sign on the terminal while something takes long; its text may be changed."""
+    """A spinner on the terminal during long work; its text may be changed."""
     with messages().status(text) as status:
         yield status.update
 
 
 def warn(texts: Sequence[str]) -> None:
-    """Warnings on standard error."""
+    """Print warnings on standard error."""
     for text in texts:
         messages().print("warning: " + text, style="yellow", markup=False, soft_wrap=True)
 
 
 def distance_from_best(gap: float, digits: int = 2) -> str:
-    """A drive in steps can be a little better than the fluid, which knows none."""
+    """The gap as text; a drive in whole steps can be slightly better than the fluid."""
     if gap >= -0.5 * 10.0 ** -(digits + 2):
         return f"{abs(gap):.{digits}%} from the best possible"
     return f"{-gap:.{digits}%} better than the fluid reference"
 
 
 def command_line(*words: str | Path) -> str:
-    """A command as one would type it: names with spaces are quoted."""
+    """A command as typed in a shell, with quoted names."""
     return shlex.join(["scrl", *map(str, words)])
 
 
 def explain_return(problem: BaseProblem, out: Console) -> None:
-    """Say what the returns above are made of: once in the output of a command."""
+    """Print what the return sums up, once per command."""
     out.print(f"return: {problem.return_text}", markup=False, soft_wrap=True)
 
 
@@ -80,7 +80,7 @@ def print_json(document: Any) -> None:
 
 
 def file_stem(text: str) -> str:
-    """A name as part of a file name: it cannot lead to another folder."""
+    """A name as a safe part of a file name, without separators."""
     return re.sub(r"[^\w-]+", "-", text).strip("-") or "problem"
 
 

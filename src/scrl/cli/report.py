@@ -21,7 +21,7 @@ def report(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write a page of map, plan, rules and learning curves."""
+    """Write a page with map, plan, rules and learning curves."""
     from scrl.report.reading import read_runs
 
     views = read_runs(runs)

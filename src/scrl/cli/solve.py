@@ -1,4 +1,4 @@
-"""`scrl solve`: the best possible, or which rules conflict."""
+"""`scrl solve`: the reference optimum, or which rules conflict."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def solve(
     ] = "search",
     as_json: JsonFlag = False,
 ) -> None:
-    """Find the best possible return, or why there is none.
+    """Find the best possible return without learning, or the rules in conflict.
 
-    Nothing is learned. Exit 1: impossible.
+    Exit code 1: infeasible or unknown.
     """
     from scrl.problems import load
     from scrl.reference import solve as find
@@ -84,7 +84,7 @@ def _method(name: str) -> Method:
 
 
 def print_answer(problem: Problem, found: Reference, out: Console) -> None:
-    """The best possible, or why there is none."""
+    """Print the optimum or the conflict."""
     if found.status.value == "infeasible":
         print_conflict(found, out)
     else:
@@ -92,7 +92,7 @@ def print_answer(problem: Problem, found: Reference, out: Console) -> None:
 
 
 def print_reference(problem: Problem, found: Reference, out: Console) -> None:
-    """What each region receives at best, the disjuncts taken, and the price list."""
+    """Print the optimal amounts, the disjuncts taken, and the price list."""
     units = problem.world_spec.units
     if found.return_ is None:
         out.print(f"nothing found within the time limit; no return is above {found.bound:.3f}")
@@ -132,7 +132,7 @@ def _number(value: float | None) -> str:
 
 
 def print_conflict(found: Reference, out: Console) -> None:
-    """Which rules cannot hold, and what would mend it."""
+    """Print the rules in conflict and the least loosening."""
     one = "this rule cannot hold"
     which = one if len(found.conflict) == 1 else "these rules cannot hold together"
     out.print(f"[bold red]impossible[/bold red]: {which}")
@@ -174,7 +174,7 @@ def _sweep(
 
 
 def print_trade(trade: Trade, out: Console) -> None:
-    """The trade-off as a table."""
+    """Print the trade-off as a table."""
     bounds = trade.bounds
     shown = table(
         f">loosened by, {trade.unit}",

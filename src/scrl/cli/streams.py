@@ -1,4 +1,4 @@
-"""Standard output and standard error whose reader may go away, as in `scrl train | head -1`."""
+"""Standard streams that survive a closed pipe, as in `scrl train | head -1`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 
 class _Patient(io.FileIO):
-    """A file in which whatever can no longer be written is dropped."""
+    """A file that drops what can no longer be written."""
 
     forgiven: type[OSError] = BrokenPipeError
 
@@ -18,7 +18,7 @@ class _Patient(io.FileIO):
             return super().write(data)
         except OSError as error:
             nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self.fileno())  # what is still buffered must not fail once more
+            os.dup2(nowhere, self.fileno())  # buffered output must not fail again
             os.close(nowhere)
             if not isinstance(error, self.forgiven):
                 raise
@@ -26,19 +26,19 @@ class _Patient(io.FileIO):
 
 
 class _PatientMessages(_Patient):
-    """Messages are not worth a run: they may also fail on a full disk."""
+    """A file for messages, which also ignores a full disk."""
 
     forgiven = OSError
 
 
 def outlive_readers() -> None:
-    """Have commands go on, to the end that they would have come to, when nobody reads any more."""
+    """Let commands run to their end when the reader of their output is gone."""
     sys.stdout = _patient(sys.stdout, _Patient)
     sys.stderr = _patient(sys.stderr, _PatientMessages)
 
 
 def _patient(stream: TextIO, kind: type[_Patient]) -> TextIO:
-    """The same stream over such a file; terminals, and what is no file at all, are left alone."""
+    """The stream over such a file; terminals and streams without a file are not changed."""
     try:
         if stream.isatty():
             return stream

@@ -1,4 +1,4 @@
-"""`scrl train`: learn to keep the rules, and say how good the result is."""
+"""`scrl train`: trains a policy and prints its result."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def train(
     seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Seeds, trained together.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     out: Annotated[Path | None, typer.Option(help="The run folder (default: a new one).")] = None,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Resume the run in this folder.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Train a policy that keeps the rules.
 
-    Exit 1: some seed does not keep every rule.
+    Exit code 1: some seed does not keep every rule.
     """
     if (problem is None) == (resume is None):
         raise ScrlError("say which problem to train, or which run to `--resume`, and not both")
@@ -102,7 +102,7 @@ def train(
 
 @contextmanager
 def ending_well(how: str = "scrl train --resume {run}") -> Iterator[None]:
-    """Say what is saved of training that was interrupted, and how to resume it."""
+    """On an interrupt, print what was saved and how to resume."""
     from scrl.training.loop import InterruptedTrainingError, StoppedTrainingError
 
     def resuming(run: Path) -> str:
@@ -126,7 +126,7 @@ def ending_well(how: str = "scrl train --resume {run}") -> Iterator[None]:
 
 
 def print_result(result: RunResult, out: Console) -> None:
-    """A row per seed, then all of them in a sentence."""
+    """Print a row per seed and a summary."""
     seeds = table(">seed", ">return", ">gap", "rules", ">violated by", ">steps", title="Result")
     for each in result.seeds:
         found = each.evaluation

@@ -1,4 +1,4 @@
-"""Routes and policies as files that other programs read: one file per format, one table."""
+"""Export of routes and policies to files of other programs, one module per format."""
 
 from __future__ import annotations
 

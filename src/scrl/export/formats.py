@@ -1,4 +1,4 @@
-"""The table of formats: a new one is a file and a line here."""
+"""The table of formats. A new one is a module and an entry here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scrl.route import Route
 
 
 class WriteRoute(Protocol):
-    """The contents of a file, with the warnings inside it."""
+    """Returns the contents of a file, which include the warnings."""
 
     def __call__(
         self, route: Route, options: ExportOptions, warnings: Sequence[str] = ()
@@ -26,13 +26,13 @@ class WriteRoute(Protocol):
 
 
 class WritePolicy(Protocol):
-    """The contents of a file and of its description, with the warnings inside."""
+    """Returns the contents of a file and of its description, which include the warnings."""
 
     def __call__(self, policy: Portable, warnings: Sequence[str] = ()) -> tuple[bytes, bytes]: ...
 
 
 class RouteFormat(NamedTuple):
-    """Writes what one episode drives."""
+    """A format for the route of one episode."""
 
     file_name: str
     sentence: str
@@ -40,7 +40,7 @@ class RouteFormat(NamedTuple):
 
 
 class PolicyFormat(NamedTuple):
-    """Writes the policy itself, and a description of it in a second file."""
+    """A format for the policy, with a description in a second file."""
 
     file_name: str
     sentence: str

@@ -1,4 +1,4 @@
-"""The coordinates of an exported route, in degrees if the map has them; and rounded numbers."""
+"""The coordinates of an exported route, in degrees if the map has them, and rounding."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ DECIMALS, DIGITS, SMALL = 6, 4, 1e-3
 
 
 def neat(value: float) -> float:
-    """Without the noise of the arithmetic: 6 decimals, and of a small number 4 digits."""
+    """A number rounded to 6 decimals, or a small one to 4 significant digits."""
     return round(value, DECIMALS) if abs(value) >= SMALL else float(f"{value:.{DIGITS}g}")
 
 
 def single(value: float) -> float:
-    """The shortest number that is the same in single precision, in which the world is driven."""
+    """The shortest decimal that is equal in single precision, the precision of the world."""
     return float(str(np.float32(value)))
 
 
 FrameKind = Literal["WGS84", "map", "metres", "cells"]
 
 DEGREES_DIGITS = 7
-"""A ten-millionth of a degree is about a centimetre."""
+"""Decimals of degrees; the last one is about a centimetre."""
 PLAIN_DIGITS = 3
 
 
 @dataclass(frozen=True)
 class Frame:
-    """How rows and columns become x and y."""
+    """The conversion of rows and columns to x and y."""
 
     kind: FrameKind
     where: Georeference
 
     @property
     def names(self) -> tuple[str, str]:
-        """What x and y are called."""
+        """The names of x and y."""
         return ("longitude", "latitude") if self.kind == "WGS84" else ("x", "y")
 
     @property
     def sentence(self) -> str:
-        """What the coordinates are, for people."""
+        """A description of the coordinates."""
         return _SENTENCES[self.kind]
 
     def places(self, cells: Float[np.ndarray, "place 2"]) -> Float[np.ndarray, "place 2"]:
@@ -75,7 +75,7 @@ def frame_of(spec: SweepSpec) -> Frame:
 
 
 def degrees(spec: SweepSpec, format_name: str) -> Frame:
-    """The frame of a map that lies on Earth, or an error that says how to place it there."""
+    """The frame of a map with degrees; the error for other maps says how to set them."""
     frame = frame_of(spec)
     if frame.kind != "WGS84":
         raise ExportError(

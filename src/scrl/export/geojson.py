@@ -12,7 +12,7 @@ from scrl.route import Route
 
 
 def write_geojson(route: Route, options: ExportOptions, warnings: Sequence[str] = ()) -> bytes:
-    """A FeatureCollection; what holds for the whole route stands beside the features."""
+    """A FeatureCollection, with the values of the whole route as foreign members."""
     spec = route.problem.world_spec
     frame = frame_of(spec)
     document = {
@@ -29,7 +29,7 @@ def write_geojson(route: Route, options: ExportOptions, warnings: Sequence[str] 
 
 
 def totals(route: Route) -> dict[str, float | None]:
-    """Time of the whole route, and what of it are transits; what has no scale is null."""
+    """Time of the whole route and of its transits; null without a time scale."""
     units = route.problem.world_spec.units
 
     def scaled(value: float, scale: float | None) -> float | None:
@@ -54,7 +54,7 @@ def _feature(segment: Segment, route: Route, frame: Frame) -> dict[str, Any]:
 
 
 def properties(segment: Segment, route: Route) -> dict[str, Any]:
-    """What is known of a segment; what the problem has no scale for is null."""
+    """The properties of a segment; null for those without a scale in the problem."""
     units = route.problem.world_spec.units
     has_speed = units.cell is not None and units.step is not None
     received = zip(route.regions, segment.received.tolist(), strict=True)

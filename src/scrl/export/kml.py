@@ -13,7 +13,7 @@ from scrl.route import Route
 NAMESPACE = "http://www.opengis.net/kml/2.2"
 
 SHADES = ("440154", "3b528b", "21918c", "5ec962", "fde725")
-"""Red, green, blue from slow to fast, the same for every kind of sight."""
+"""RGB colours from slow to fast, safe for colour-blind readers."""
 TRANSIT_SHADE = "888888"
 
 
@@ -42,7 +42,7 @@ def _text(parent: Xml.Element, tag: str, text: str) -> None:
 
 
 def _description(route: Route, warnings: Sequence[str]) -> str:
-    """What a reader should know first, then what each region receives, and the time."""
+    """The warnings, what each region receives, and the time."""
     units = route.problem.world_spec.units
     lines = [f"WARNING: {each}" for each in warnings]
     lines += [f"{name}: {neat(amount)} {units.unit}" for name, amount in route.totals.items()]
@@ -50,9 +50,9 @@ def _description(route: Route, warnings: Sequence[str]) -> str:
 
 
 def _columns(regions: Sequence[str]) -> dict[str, str]:
-    """A column for what each region receives, whose name stays its own in GDAL.
+    """A column for each region, with names that stay unique in GDAL.
 
-    There, letters are the same in either case, and all but ASCII letters and digits are equal.
+    GDAL ignores case and treats all characters but ASCII letters and digits as equal.
     """
     taken: set[str] = set()
     columns = {}

@@ -1,4 +1,4 @@
-"""A trained policy as ONNX: a file that any ONNX runtime runs, without JAX and this package."""
+"""A trained policy as ONNX: a file for any ONNX runtime, without JAX or this package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scrl.export.portable import Graph, Port, Portable, sidecar
 from scrl.export.segments import ExportError
 
 OPSET, IR_VERSION = 18, 9
-"""Both of 2023: any runtime since then reads the file."""
+"""Versions of 2023, which runtimes since then can read."""
 
 
 def write_onnx(policy: Portable, warnings: Sequence[str] = ()) -> tuple[bytes, bytes]:

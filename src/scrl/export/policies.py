@@ -1,4 +1,4 @@
-"""Trained policies as functions of arrays: of a controller on a map, or of observations."""
+"""Trained policies as functions of arrays, on a map or in an external environment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Throttle = Callable[..., Float[Array, " state"]]
 
 @dataclass(frozen=True)
 class PortableSweepPolicy:
-    """What drives over a map."""
+    """A trained policy on a map."""
 
     problem: Problem
     policy: TrainedPolicy
@@ -47,7 +47,7 @@ class PortableSweepPolicy:
 
     @classmethod
     def of(cls, problem: Problem, policy: Any) -> PortableSweepPolicy:
-        """The policy, if it is one that sees observations of this problem's world."""
+        """The portable form of a policy; raises unless it was trained for this problem's world."""
         if not isinstance(policy, TrainedPolicy):
             raise ExportError(
                 "only a trained policy can be written as a function, and this run holds a plan: "
@@ -108,7 +108,7 @@ class PortableSweepPolicy:
 def throttle_function(problem: Problem, policy: TrainedPolicy) -> Throttle:
     """The policy as a function of whole arrays of states."""
     world = problem.world
-    key = jax.random.key(0)  # the policy is deterministic and does not look at it
+    key = jax.random.key(0)  # the policy is deterministic and ignores the key
 
     def one(
         cell: Int[Array, ""],
@@ -123,12 +123,12 @@ def throttle_function(problem: Problem, policy: TrainedPolicy) -> Throttle:
 
 
 def _inputs(graph: Graph, world: SweepWorld, policy: TrainedPolicy) -> str:
-    """What the network sees, [n, input]: as `SweepWorld.observe` and `Encoder.actor` make it."""
+    """The inputs of the network, [n, input], as from `SweepWorld.observe` and `Encoder.actor`."""
     scalars = _scalars(graph, world)
     kinds, kind_of_cell = np.asarray(world.kinds), np.asarray(world.kind_of_cell)
 
     def seen(table: np.ndarray, ahead: int) -> str:
-        """A row of a table of kinds of cell, for the cell so far ahead."""
+        """The row of a table for the kind of the cell this far ahead."""
         moved = graph.node("Add", "cell", graph.constant(ahead, np.int32))
         cell = graph.node("Min", moved, graph.constant(world.length, np.int32))
         return graph.rows(table, graph.rows(kind_of_cell, cell, np.int32))
@@ -158,7 +158,7 @@ def _scalars(graph: Graph, world: SweepWorld) -> list[str]:
 
 @dataclass(frozen=True)
 class PortableEnvironmentPolicy:
-    """What acts in somebody's environment."""
+    """A trained policy in an external environment."""
 
     kept: EnvironmentRecord
     policy: EnvironmentPolicy
@@ -213,14 +213,14 @@ class PortableEnvironmentPolicy:
         }
 
     def _bounds(self) -> tuple[Float[np.ndarray, "*action"], Float[np.ndarray, "*action"]]:
-        """The lowest actions, and how far it is from there to the highest."""
+        """The lower bounds of the actions, and the widths of their ranges."""
         actions = self.policy.actions
         assert not isinstance(actions.kind, Discrete)  # noqa: S101 (for the type checker)
         low, high = (np.reshape(each, actions.kind.shape) for each in (actions.low, actions.high))
         return low.astype(np.float32), (high - low).astype(np.float32)
 
     def _inputs(self, graph: Graph) -> str:
-        """What the network is shown, [n, input]: as `EnvironmentEncoder.actor` makes it."""
+        """The inputs of the network, [n, input], as from `EnvironmentEncoder.actor`."""
         trained = self.policy.policy
         encoder = cast(EnvironmentEncoder, trained.encoder)
         shifted = graph.node("Sub", "observation", graph.constant(encoder.moments.mean))
@@ -236,4 +236,4 @@ class PortableEnvironmentPolicy:
 
 
 _INT32 = 6
-"""ONNX's number for that type."""
+"""The ONNX code of the type int32."""

@@ -1,4 +1,4 @@
-"""A trained policy as one function of arrays, with all else baked in; and as nodes of ONNX."""
+"""A trained policy as one function of arrays with constants inside, and as ONNX nodes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from scrl.learners.sac import SoftThrottle
 
 
 class Port(NamedTuple):
-    """An input or output; its first axis, n, are the states."""
+    """An input or output; its first axis, n, is the batch of states."""
 
     name: str
     dtype: str
     shape: tuple[int, ...]
-    """Of one state."""
+    """The shape for one state."""
     sentence: str
 
     @property
@@ -31,7 +31,7 @@ class Port(NamedTuple):
 
 
 class Portable(Protocol):
-    """What the formats need of a policy."""
+    """The interface of policies that can be exported."""
 
     @property
     def name(self) -> str:
@@ -45,15 +45,15 @@ class Portable(Protocol):
     def output(self) -> Port: ...
 
     def function(self) -> Callable[..., Array]:
-        """The policy as a function of whole arrays of states."""
+        """The policy as a function of batches of states."""
         ...
 
     def draw(self, graph: Graph) -> str:
-        """The same as nodes of a graph; the name of what comes out."""
+        """Add the policy to a graph; returns the name of its output."""
         ...
 
     def about(self) -> dict[str, Any]:
-        """What a reader must know of the world to use it, as plain values."""
+        """The description of the world that a user of the policy needs, as plain values."""
         ...
 
 
@@ -79,7 +79,7 @@ def _shape(port: Port) -> str:
 
 
 class Graph:
-    """Nodes and constants under fresh names; every call adds a node and gives its output's name."""
+    """An ONNX graph with unique names; each method adds a node and returns its output's name."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
@@ -111,10 +111,10 @@ class Graph:
 
 
 def draw_numbers(graph: Graph, network: Any, inputs: str, shape: tuple[int, ...]) -> str:
-    """Numbers before they are cut to 0 and 1, [n, *shape]."""
+    """The actions before clipping to [0, 1], [n, *shape]."""
     known: MeanActor | Throttle | SoftThrottle = network
     wanted = int(np.prod(shape))
-    raw = _mlp(graph, known.network, inputs, wanted)  # of its outputs, the first: then come spreads
+    raw = _mlp(graph, known.network, inputs, wanted)  # without standard deviations
     raw = graph.node("Reshape", raw, graph.constant([-1, *shape], np.int64))
     match known:
         case Throttle(is_squashed=True):
@@ -127,13 +127,13 @@ def draw_numbers(graph: Graph, network: Any, inputs: str, shape: tuple[int, ...]
 
 
 def draw_choice(graph: Graph, network: GreedyActor, inputs: str) -> str:
-    """The number of the choice that is liked best, int64 [n]."""
+    """The index of the choice with the largest logit, int64 [n]."""
     likes = _mlp(graph, network.network, inputs, None)
     return graph.node("ArgMax", likes, axis=1, keepdims=0)
 
 
 def _mlp(graph: Graph, network: Mlp, inputs: str, outputs: int | None) -> str:
-    """Layers of tanh and a linear one, [n, output]; of its outputs so many, or all."""
+    """Tanh layers and a linear one, [n, output]; with a count, only the first outputs."""
     *hidden, last = network.layers
     for layer in hidden:
         inputs = graph.node("Tanh", _linear(graph, layer.weight, layer.bias, inputs))

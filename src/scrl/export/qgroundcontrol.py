@@ -1,4 +1,4 @@
-"""A QGroundControl plan: take off, fly the segments, each at its speed, and come back.
+"""A QGroundControl plan: take off, fly the segments at their speeds, and return.
 
 Forbidden cells are a geofence: polygons that must not be entered.
 
@@ -29,30 +29,30 @@ GROUND_SPEED, KEEP_THROTTLE = 1, -1
 ALTITUDE_MODE_RELATIVE = 1
 PX4, QUADROTOR = 12, 2
 SPEED_DIGITS = 6
-"""Of which the first is not 0, so that a crawl does not become a halt."""
+"""Significant digits, so that a low speed is not rounded to 0."""
 
 
 MANY_ITEMS = 500
-"""More than some autopilots hold."""
+"""Mission items above which some autopilots run out of memory."""
 
 
 MANY_FENCE_POINTS = 64
-"""More than some autopilots hold."""
+"""Geofence points above which some autopilots run out of memory."""
 
 
 def count_items(route: Route, options: ExportOptions) -> int:
-    """How many a plan of this route has."""
+    """The number of mission items of a plan of this route."""
     return len(list(_items(route, checked_frame(route.problem.world_spec), options)))
 
 
 def count_fence_points(route: Route) -> int:
-    """How many corners the geofence has."""
+    """The number of corners of the geofence."""
     spec = route.problem.world_spec
     return sum(len(each["polygon"]) for each in _fence(spec, checked_frame(spec)))
 
 
 def checked_frame(spec: SweepSpec) -> Frame:
-    """Degrees, or an error: a plan needs them, and the lengths of a cell and of a step."""
+    """The frame in degrees; raises without degrees or without the lengths of cell and step."""
     frame = degrees(spec, "a flight plan")
     missing = [f"{key} = {hint}" for key, hint in _NEEDED if getattr(spec.units, key) is None]
     if missing:
@@ -64,7 +64,7 @@ def checked_frame(spec: SweepSpec) -> Frame:
 
 
 def write_plan(route: Route, options: ExportOptions, warnings: Sequence[str] = ()) -> bytes:
-    """Needs a map in degrees, and the lengths of a cell and of a step."""
+    """The plan; it needs a map in degrees and the lengths of a cell and of a step."""
     spec = route.problem.world_spec
     frame = checked_frame(spec)
     items = list(_items(route, frame, options))
@@ -109,7 +109,7 @@ def _fence(spec: SweepSpec, frame: Frame) -> list[dict[str, Any]]:
 
 
 def _without_holes(spec: SweepSpec) -> Iterator[Polygon]:
-    """The forbidden area in polygons that have no holes: one with a hole is cut through it."""
+    """The forbidden area as polygons without holes; a polygon is cut through its hole."""
     import shapely
 
     left = forbidden_area(spec.regions)
@@ -132,7 +132,7 @@ _NEEDED = (("cell", "10.0  # metres"), ("step", "1.0  # seconds"))
 
 
 def _items(route: Route, frame: Frame, options: ExportOptions) -> Iterator[dict[str, Any]]:
-    """Up at the start; then the speed, where it changes, and the far end of each segment."""
+    """Take-off at the start, then for each segment a speed change, if any, and its end."""
     parts = segments(route, options.tolerance)
     yield _to(NAV_TAKEOFF, parts[0].ends[:1], frame, options.altitude)
     last_speed = None
@@ -151,7 +151,7 @@ def _metres_per_second(speed: float, route: Route) -> float:
 
 
 def _to(command: int, place: Any, frame: Frame, altitude: float) -> dict[str, Any]:
-    """A command with a place; the yaw is left to the autopilot."""
+    """A command with a position; the autopilot chooses the yaw."""
     longitude, latitude = frame.places(place)[0].tolist()
     return {
         **_command(command, [0, 0, 0, None, latitude, longitude, altitude]),

@@ -1,8 +1,8 @@
-"""A route as straight segments: neighbouring steps of nearly one speed become one line.
+"""A route as straight segments: consecutive steps of nearly equal speed are merged.
 
-Steps are cut where the way turns and where a transit begins, and their time is shared by length.
-What a step gives out stands whole in the segment that crosses the cell in which the step ends, as
-the world counts it. So time, amounts, and what each region receives add up to those of the route.
+Steps are cut where the route turns and where a transit begins, and their time is split by length.
+The amount of a step belongs to the segment that crosses the cell in which the step ends, as in the
+world. So time, amounts, and what each region receives add up to those of the route.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scrl.worlds.sweep.path import SweepPath
 from scrl.worlds.sweep.places import ends_of_stretches, places_at, stretch_at, turns_of
 
 DEFAULT_TOLERANCE = 0.02
-"""Steps go into one segment while their speeds differ by at most this share of the top speed."""
+"""Steps are merged while their speeds differ by at most this share of the top speed."""
 
 
 class ExportError(ScrlError):
@@ -37,7 +37,7 @@ class Segment:
     length: float
     """Cells along the sweep."""
     steps: float
-    """How long it takes, in steps; the last one includes what is left of the last step."""
+    """Duration in steps; the last segment includes the rest of the last step."""
     speed: float
     """Cells per step while it moves; in transits, the top speed."""
     amount: float
@@ -45,7 +45,7 @@ class Segment:
     received: Float[np.ndarray, " region"]
     """Units that each region receives."""
     is_transit: bool = False
-    """Whether it is part of a transit; nothing is given out."""
+    """Whether it is part of a transit, on which nothing is given out."""
 
 
 def segments(route: Route, tolerance: float = DEFAULT_TOLERANCE) -> list[Segment]:
@@ -78,22 +78,22 @@ class _Pieces:
     begin: Float[np.ndarray, " piece"]
     """Distance along the path where each begins."""
     places: Float[np.ndarray, "piece 2"]
-    """Where each begins."""
+    """Row and column where each piece begins."""
     stretch: Int[np.ndarray, " piece"]
     step: Int[np.ndarray, " piece"]
     length: Float[np.ndarray, " piece"]
     speed: Float[np.ndarray, " piece"]
     share: Float[np.ndarray, " piece"]
-    """Of the step's time."""
+    """Share of the step's time."""
     is_straight_on: Bool[np.ndarray, " piece"]
-    """Whether it goes on in the direction of the piece before, in the same stretch."""
+    """Whether it has the direction and the stretch of the previous piece."""
 
 
 def _pieces(route: Route, path: SweepPath) -> _Pieces:
     turns = turns_of(path)
     inside = turns[(turns > route.along[0]) & (turns < route.along[-1])]
     extra = inside[~np.isin(inside, route.along)]
-    if route.along[-1] in path.stretches:  # cut off after a transit: a last piece without length
+    if route.along[-1] in path.stretches:  # truncated after a transit: an empty piece
         extra = np.append(extra, route.along[-1])
     order = np.argsort(np.concatenate([route.along, extra]), kind="stable")
     cuts = np.concatenate([route.along, extra])[order]
@@ -108,7 +108,7 @@ def _pieces(route: Route, path: SweepPath) -> _Pieces:
         step=step,
         length=length,
         speed=route.speed[step],
-        # A step too short to be seen still takes its time.
+        # A step of almost no length still takes its time.
         share=np.divide(length, whole, out=is_first.astype(float), where=whole > 0),
         is_straight_on=~np.isin(begin, turns),
     )
@@ -132,10 +132,10 @@ def _heads(
 def _given(
     route: Route, pieces: _Pieces, heads: Int[np.ndarray, " segment"]
 ) -> tuple[Float[np.ndarray, " segment"], Float[np.ndarray, "segment region"]]:
-    """What the steps that end in each segment give out, and to whom.
+    """What the steps that end in each segment give out, in all and to each region.
 
     A step gives to the cell in which it ends. If its segment does not reach the centre of that
-    cell, the amount belongs to the one that does, which surely touches the regions of the cell.
+    cell, the amount belongs to the one that does, which touches the regions of the cell.
     """
     begin = pieces.begin[heads]
     end = np.append(begin[1:], pieces.begin[-1] + pieces.length[-1])
@@ -159,7 +159,7 @@ def _given(
 def _end(
     route: Route, pieces: _Pieces, tail: int, stretch_end: Float[np.ndarray, " 2"]
 ) -> Float[np.ndarray, " 2"]:
-    """Where the last segment of a stretch ends: with it, or where the horizon cut it off."""
+    """Where the last segment of a stretch ends: at its end, or where it was truncated."""
     is_cut_off = tail == len(pieces.speed) and not route.is_whole
     return route.cells[-1] if is_cut_off else stretch_end
 
@@ -196,7 +196,7 @@ def _transit(route: Route, index: int, step: int) -> list[Segment]:
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Settings of the formats; each takes what concerns it."""
+    """Settings of the formats; each uses those that apply to it."""
 
     tolerance: float = DEFAULT_TOLERANCE
     """Share of the top speed by which speeds in one segment may differ."""

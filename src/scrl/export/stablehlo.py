@@ -37,7 +37,7 @@ def write_stablehlo(policy: Portable, warnings: Sequence[str] = ()) -> tuple[byt
 
 @contextmanager
 def _without_places_in_our_code() -> Iterator[None]:
-    """JAX would write the paths of source files on this machine into the file."""
+    """Keep the paths of source files on this machine out of the exported file."""
     name = "jax_traceback_in_locations_limit"
     before = getattr(jax.config, name)
     jax.config.update(name, 0)

@@ -1,6 +1,6 @@
 """CSV (RFC 4180): the steps one by one, and what each region receives.
 
-Warnings stand in the last column of the first row, where they disturb no reader.
+Warnings are in the last column of the first row.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from scrl.route import Route
 from scrl.worlds.sweep.places import ends_of_stretches, stretch_at
 
 FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet takes a cell that begins with one of these for a formula."""
+"""First characters by which a spreadsheet takes a cell for a formula."""
 
 
 class _Part(NamedTuple):
-    """A step, or what a transit leaves of it, or a straight part of a transit."""
+    """A step, a part of a step cut by a transit, or a straight part of a transit."""
 
     step: int
     along: float
@@ -33,16 +33,16 @@ class _Part(NamedTuple):
     length: float
     """Cells along the sweep."""
     steps: float
-    """How long it takes."""
+    """Duration in steps."""
     is_transit: bool
     is_last: bool
-    """Whether the step ends with it, and gives out what it gives."""
+    """Whether the step ends here, where its amount is counted."""
 
 
 def write_steps(route: Route, options: ExportOptions, warnings: Sequence[str] = ()) -> bytes:
-    """A row for the start and one for each step: where it leads, how fast, what it gives to whom.
+    """A row for the start and one for each step: its end, its speed, its amounts.
 
-    A step with a transit in it has several rows. Columns without a scale in the problem (seconds,
+    A step with a transit has several rows. Columns without a scale in the problem (seconds,
     metres, metres per second) are empty.
     """
     del options
@@ -110,10 +110,10 @@ OUTSIDE, TOTAL = "outside all regions", "given out in all"
 
 
 def write_regions(route: Route, options: ExportOptions, warnings: Sequence[str] = ()) -> bytes:
-    """A row for each region: its size, what it receives, in how many steps, and which share.
+    """A row for each region: its size, what it receives, in how many steps, and its share.
 
-    The last two rows are what no region receives, and what is given out in all. Regions may
-    overlap, so the rows above need not add up to it.
+    The last two rows are what no region receives and what is given out in all. Regions may
+    overlap, so the other rows need not add up to the total.
     """
     del options
     regions = route.problem.world_spec.regions
@@ -131,7 +131,7 @@ def write_regions(route: Route, options: ExportOptions, warnings: Sequence[str] 
 
 
 def defused(text: str) -> str:
-    """The text with an apostrophe before it where a spreadsheet would run it as a formula."""
+    """The text, prefixed by an apostrophe if a spreadsheet would take it for a formula."""
     return f"'{text}" if text.startswith(FORMULA_MARKS) else text
 
 

@@ -1,4 +1,4 @@
-"""From what a run drives to a file: which format, and where it is written."""
+"""Writes the route or the policy of a run to a file in a chosen format."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from scrl.worlds.sweep.transits import Transit
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and what a reader should know about it."""
+    """The result of an export: file, coordinates, warnings and totals."""
 
     format: str
     paths: tuple[Path, ...]
     coordinates: str | None
-    """What the coordinates in the file are; none where it holds none."""
+    """A description of the coordinates in the file; None if it has none."""
     warnings: tuple[str, ...]
     duration: str | None = None
-    """Driving time in words, with that of transits; none where no route was written."""
+    """Driving time as text, with that of transits; None if no route was written."""
     totals: dict[str, float | None] = field(default_factory=dict)
-    """Time and transits of the route; empty where none was written."""
+    """Time and transits of the route; empty if no route was written."""
 
 
 def export(
@@ -128,7 +128,7 @@ def _size(amount: float) -> str:
 
 
 def _rules_on(route: Route | None) -> Sequence[RuleResult] | None:
-    """Every rule as one route keeps it; none where one route does not tell."""
+    """The rule results of the run, or else of the route; None where neither applies."""
     if route is None or route.problem.discount < 1.0 or route.problem.is_random:
         return None
     problem, amounts = route.problem, route.received.sum(axis=0)[None]
@@ -138,7 +138,7 @@ def _rules_on(route: Route | None) -> Sequence[RuleResult] | None:
 def _route_warnings(
     run: Run, route: Route, known: RouteFormat, options: ExportOptions
 ) -> list[str]:
-    """What makes the file other than it looks."""
+    """Warnings about the route in the file."""
     found = [] if run.warning is None else [run.warning]
     spec = route.problem.world_spec
     frame = frame_of(spec)
@@ -162,7 +162,7 @@ def _route_warnings(
 
 
 def _transit_warnings(route: Route) -> list[str]:
-    """How much of the way is no work, and whether it crosses what must not be entered."""
+    """Warnings about transits: their length, and crossings of forbidden cells."""
     units, found = route.problem.world_spec.units, []
     if route.transits:
         length, time = units.length(route.transit_length), units.duration(route.transit_steps)
@@ -185,7 +185,7 @@ def _count(transits: Sequence[Transit]) -> str:
 
 
 def _plan_warnings(route: Route, options: ExportOptions) -> list[str]:
-    """What autopilots may have no room for."""
+    """Warnings about plans that are too large for some autopilots."""
     found = []
     if (items := count_items(route, options)) > MANY_ITEMS:
         found.append(

@@ -1,4 +1,4 @@
-"""Learners: they improve a policy from the steps it took. A new one is a file and a line here."""
+"""The learners. A new one is a module and an entry in this table."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from scrl.learners.learner import Learner, Pricing, TrainedPolicy
 
 
 class LearnerEntry(NamedTuple):
-    """A row of the table of learners."""
+    """An entry of the table of learners."""
 
     config: type[NetworkConfig]
     make: Callable[[Any, Encoder], Learner]
     has_multipliers: bool = False
-    """Whether its networks know the atoms it is told one by one."""
+    """Whether it keeps one multiplier per atom of the reading itself."""
 
 
 LEARNERS: dict[str, LearnerEntry] = {

@@ -1,4 +1,4 @@
-"""What a policy chooses: a throttle, several numbers from [0, 1], or one of some choices."""
+"""Action spaces: a throttle, several numbers from [0, 1], or a discrete choice."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class Continuous:
-    """Numbers from [0, 1]; without a shape it is one, a throttle."""
+    """Numbers from [0, 1]; without a shape, a single throttle."""
 
     shape: tuple[int, ...] = ()
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """The number of entries of an action."""
         return math.prod(self.shape)
 
 

@@ -1,7 +1,7 @@
-"""Policies with noise, as PPO wants them: numbers around a mean, or one of some choices.
+"""Stochastic policies for PPO: Gaussian and categorical.
 
 The mean of the Gaussian is not squashed: a sigmoid saturates at full speed before any penalty has
-grown, and then learns nothing. Instead the mean is gently pulled back into [0, 1].
+grown, and then learns nothing. Instead a loss term pulls the mean back into [0, 1].
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scrl.learners.networks import Mlp, outside
 
 
 class MeanActor(eqx.Module):
-    """The throttle, or the numbers, that a network chooses."""
+    """The deterministic continuous action of a network."""
 
     network: Mlp
     first: float = eqx.field(static=True)
@@ -32,7 +32,7 @@ class MeanActor(eqx.Module):
 
 
 class GaussianActor(eqx.Module):
-    """Throttles around a mean, with one spread for all inputs."""
+    """A Gaussian policy with one standard deviation for all inputs."""
 
     mean: MeanActor
     free_log_spread: Float[Array, "*action"]
@@ -57,7 +57,7 @@ class GaussianActor(eqx.Module):
     def judge(
         self, config: PpoConfig, inputs: Float[Array, " input"], action: Float[Array, "*action"]
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """The log probability of an action, and the pull on the mean."""
+        """The log probability of an action, and the loss of means outside [0, 1]."""
         mean = self.mean(inputs)
         return self._log_probability(mean, action), config.pull * outside(mean).sum()
 
@@ -70,7 +70,7 @@ class GaussianActor(eqx.Module):
 
 
 class GreedyActor(eqx.Module):
-    """The choice that a network likes best."""
+    """The choice with the largest logit."""
 
     network: Mlp
 
@@ -79,7 +79,7 @@ class GreedyActor(eqx.Module):
 
 
 class CategoricalActor(eqx.Module):
-    """Choices with odds from a network."""
+    """A categorical policy whose logits come from a network."""
 
     network: Mlp
 
@@ -92,8 +92,8 @@ class CategoricalActor(eqx.Module):
     ) -> tuple[Int[Array, ""], Float[Array, ""]]:
         """A choice and its log probability; the noise is standard normal.
 
-        -log(-log(Phi(noise))) has the distribution of Gumbel, whose largest sum with the
-        logarithms of the odds is a fair draw.
+        -log(-log(Phi(noise))) is Gumbel distributed, so that the argmax of its sum with the
+        logits is a draw from the softmax.
         """
         likes = jax.nn.log_softmax(self.network(inputs))
         choice = jnp.argmax(likes - jnp.log(-jax.scipy.special.log_ndtr(noise)))
@@ -102,7 +102,7 @@ class CategoricalActor(eqx.Module):
     def judge(
         self, config: PpoConfig, inputs: Float[Array, " input"], action: Int[Array, ""]
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """The log probability of a choice, and what being decided costs."""
+        """The log probability of a choice, and the entropy loss."""
         likes = jax.nn.log_softmax(self.network(inputs))
         return likes[action], config.entropy * jnp.sum(jnp.exp(likes) * likes)
 
@@ -111,7 +111,7 @@ Chooser: TypeAlias = GaussianActor | CategoricalActor
 
 
 def chooser(config: PpoConfig, encoder: Encoder, *, key: PRNGKeyArray) -> Chooser:
-    """An untrained policy for the inputs of an encoder and what can be chosen."""
+    """An untrained policy for the inputs and the action space of an encoder."""
     actions = encoder.actions
     outputs = actions.count if isinstance(actions, Discrete) else actions.size
     network = Mlp(encoder.actor_size, config.hidden, outputs, last_scale=0.01, key=key)

@@ -1,13 +1,13 @@
-"""CAL, the conservative augmented Lagrangian (Wu et al. 2024): SAC that looks after costs itself.
+"""CAL, the conservative augmented Lagrangian (Wu et al. 2024): SAC with cost critics.
 
-Cost of atom j in a step: w_j = a_j . labels / sum |a_j|, counted in episodes' lengths. An ensemble
-of critics predicts what an episode will still cost, Qc; where they disagree, the cost is taken to
-be higher than their mean. The actor pays
+The cost of atom j in a step is w_j = a_j . labels / sum |a_j|. An ensemble of critics predicts the
+cost Qc of the rest of the episode; the estimate is their mean plus a multiple of their standard
+deviation. The actor's loss has the term
 
     max(0, lambda_j + c (Qc_j(start) - budget_j)) Qc_j(s, a)
 
-beside its value, and log lambda climbs Adam's way along Qc_j(start) - budget_j. Amounts are plain
-sums over an episode here, so costs are held against the budget where episodes start.
+and Adam raises log lambda along Qc_j(start) - budget_j. Amounts are plain sums over an episode, so
+costs are compared with the budget at the start of an episode.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from scrl.penalty import weights
 from scrl.rollout import Rollout
 
 COST_UNIT = 0.2
-"""Cost critics predict in this share of an episode, so that their outputs are about 1."""
+"""Unit of the cost critics as a share of an episode, so that their outputs are about 1."""
 
 MOST_LOG_MULTIPLIER = 10.0
-"""For an atom that can never hold a multiplier would grow beyond all numbers."""
+"""Upper limit, since the multiplier of an atom that can never hold grows without bound."""
 
 
 class CalState(NamedTuple):
-    """SAC's state, the cost critics and what follows them, the multipliers, and a start."""
+    """The state of SAC, cost critics with targets, multipliers, and an initial observation."""
 
     soft: SacState
     critics: ValueNet
-    """All cost critics in one: their leaves have an axis more."""
+    """All cost critics, stacked along the first axis of each leaf."""
     target_critics: ValueNet
     log_multiplier: Float[Array, " atom"]
     optimisers: tuple[optax.OptState, optax.OptState]
     start: Float[Array, " feature"]
-    """What is seen when an episode starts."""
+    """The observation at the start of an episode."""
     replay: Replay | None
 
 
@@ -87,7 +87,7 @@ def learner(config: CalConfig, encoder: Encoder) -> Learner:
         *,
         key: PRNGKeyArray,
     ) -> tuple[CalState, Float[Array, ""]]:
-        # The very first rollout begins where episodes do.
+        # The first rollout begins at the start of episodes.
         start = jnp.where(progress == 0.0, rollout.observation[0, 0], state.start)
         return replaying(config, encoder, step_for(pricing))(
             state._replace(start=start), rollout, kappas, pricing, progress, key=key
@@ -114,7 +114,7 @@ def _step(
     *,
     key: PRNGKeyArray,
 ) -> tuple[CalState, Float[Array, ""]]:
-    """Cost critics towards the cost that follows; multipliers; then a step of SAC that pays."""
+    """Update the cost critics and multipliers, then SAC with the costs in the actor's loss."""
     next_key, soft_key = jax.random.split(key)
     critic_memory, multiplier_memory = state.optimisers
     target = _cost_target(config, encoder, pricing, state, batch, key=next_key)
@@ -131,7 +131,7 @@ def _step(
     weight = jnp.maximum(jnp.exp(state.log_multiplier) + config.convexity * over, 0.0)
 
     def surcharge(action: Float[Array, "sample ..."]) -> Float[Array, " sample"]:
-        """In the unit of rewards: multipliers count in prices of a step."""
+        """The cost term of the actor's loss in units of reward; multipliers are step prices."""
         cost = _upper(config, _costs(critics, batch.critic_inputs, action))
         return encoder.channel_unit[0] * COST_UNIT * cost @ weight
 
@@ -167,7 +167,7 @@ def _cost_target(
 def _over_budget(
     config: CalConfig, encoder: Encoder, pricing: Pricing, state: CalState, critics: ValueNet
 ) -> Float[Array, " atom"]:
-    """How far the cost of a whole episode lies above its bound, as a share of the episode."""
+    """Excess of an episode's cost over its budget, as a share of the episode."""
     price = pricing.price(pricing.kappa)
     action = state.soft.actor(encoder.actor(state.start, price))
     inputs = encoder.critic(state.start, price)
@@ -187,11 +187,11 @@ def _upper(
     config: CalConfig, costs: Float[Array, "critic sample atom"]
 ) -> Float[Array, "sample atom"]:
     """Mean + k standard deviations over the critics."""
-    # The square root of a plain 0 has no gradient.
+    # The gradient of the square root at 0 is not finite.
     spread = jnp.sqrt(costs.var(axis=0) + 1e-12)
     return costs.mean(axis=0) + config.confidence * spread
 
 
 def _unit(encoder: Encoder) -> Float[Array, ""]:
-    """Steps that one unit of the cost critics stands for."""
+    """Number of steps in one unit of the cost critics."""
     return COST_UNIT * encoder.channel_unit[0] / encoder.price_unit

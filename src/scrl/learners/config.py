@@ -14,15 +14,17 @@ _POSITIVE = {"low": 0.0, "is_low_open": True}
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """What all learners have in common."""
+    """Settings of all learners."""
 
     discount: float | None = setting(
-        None, "Weight of a step against the one before it (none: the problem's own, usually 1).",
+        None, "Discount per step of the learner (none: that of the problem, usually 1).",
         **_POSITIVE, high=1.0,
     )  # fmt: skip
     width: int = setting(64, "Units in each hidden layer of actor and critic.", low=1, high=4096)
     depth: int = setting(2, "Hidden layers of actor and critic.", low=0, high=8)
-    learning_rate: float = setting(1e-3, "Of Adam, at the start.", **_POSITIVE, high=1.0)
+    learning_rate: float = setting(
+        1e-3, "Learning rate of Adam at the start.", **_POSITIVE, high=1.0
+    )
     last_rate: float = setting(
         0.1, "Learning rate at the end, as a share of that at the start.", low=0.0, high=1.0
     )
@@ -33,11 +35,11 @@ class NetworkConfig:
 
     @property
     def gamma(self) -> float:
-        """The discount, once it is known."""
+        """The discount, 1 if none is set."""
         return 1.0 if self.discount is None else self.discount
 
     def rate_at(self, progress: Float[Array, ""]) -> Float[Array, ""]:
-        """The learning rate, which falls in a line from the first to the last."""
+        """The learning rate, which decreases linearly from the first to the last."""
         return self.learning_rate * (1.0 - (1.0 - self.last_rate) * progress)
 
     @property
@@ -50,43 +52,47 @@ class NetworkConfig:
 class PpoConfig(NetworkConfig):
     """Proximal policy optimisation."""
 
-    learning_rate: float = setting(2e-3, "Of Adam, at the start.", **_POSITIVE, high=1.0)
+    learning_rate: float = setting(
+        2e-3, "Learning rate of Adam at the start.", **_POSITIVE, high=1.0
+    )
     actor_share: float = setting(
         1.0, "Learning rate of the actor, as a share of the critic's.", low=0.0, high=1.0
     )
     trace: float = setting(0.97, "Lambda of generalised advantage estimation.", low=0.0, high=1.0)
     clip: float = setting(
-        0.2, "How far the probability of an action may move in one update.", **_POSITIVE, high=1.0
+        0.2, "Clip range of the probability ratio in one update.", **_POSITIVE, high=1.0
     )
-    epochs: int = setting(2, "Passes over each batch.", low=1, high=100)
-    minibatches: int = setting(8, "Parts of a batch, one Adam step each.", low=1, high=4096)
-    pull: float = setting(3.0, "Pull on mean throttles outside [0, 1].", low=0.0, high=1e6)
-    entropy: float = setting(
-        0.01, "Reward for being undecided between choices (discrete actions).", low=0.0, high=1e3
+    epochs: int = setting(2, "Epochs over each batch.", low=1, high=100)
+    minibatches: int = setting(8, "Minibatches of an epoch, one Adam step each.", low=1, high=4096)
+    pull: float = setting(
+        3.0, "Weight of the loss of mean throttles outside [0, 1].", low=0.0, high=1e6
     )
-    largest_gradient: float = setting(0.5, "Gradients are cut to this norm.", **_POSITIVE, high=1e6)
+    entropy: float = setting(0.01, "Entropy coefficient (discrete actions).", low=0.0, high=1e3)
+    largest_gradient: float = setting(
+        0.5, "Norm to which gradients are clipped.", **_POSITIVE, high=1e6
+    )
     first_spread: float = setting(
-        0.25, "Standard deviation of its actions.", **_POSITIVE, high=10.0
+        0.25, "Standard deviation of the actions at the start.", **_POSITIVE, high=10.0
     )
     least_spread: float = setting(
-        0.1, "The spread never falls below this: without noise nothing is learned.", **_POSITIVE,
+        0.1, "Smallest standard deviation of the actions.", **_POSITIVE,
         high=10.0,
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class ReplayConfig(NetworkConfig):
-    """What learners with a replay buffer have in common."""
+    """Settings of learners with a replay buffer."""
 
     memory: int = setting(
-        100_000, "Transitions that are remembered; the oldest go first.", low=1, high=10_000_000
+        100_000, "Capacity of the replay buffer, in transitions.", low=1, high=10_000_000
     )
     batch: int = setting(128, "Transitions in each update.", low=1, high=65_536)
     updates: int = setting(256, "Updates in each iteration.", low=1, high=1_000_000)
     target_rate: float = setting(
-        0.005, "Share by which the target networks follow in each update.", **_POSITIVE, high=1.0
+        0.005, "Coefficient tau of the soft update of the target networks.", **_POSITIVE, high=1.0
     )
-    pull: float = setting(1.0, "Pull on throttles outside [0, 1].", low=0.0, high=1e6)
+    pull: float = setting(1.0, "Weight of the loss of throttles outside [0, 1].", low=0.0, high=1e6)
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ class DdpgConfig(ReplayConfig):
     """Deep deterministic policy gradient."""
 
     noise: float = setting(
-        0.2, "Standard deviation of the exploring noise on the throttle.", low=0.0, high=10.0
+        0.2, "Standard deviation of the exploration noise on the throttle.", low=0.0, high=10.0
     )
     is_squashed: bool = setting(
         False, "Whether the throttle goes through a sigmoid (the usual form; it saturates)."
@@ -106,7 +112,7 @@ class SacConfig(ReplayConfig):
     """Soft actor-critic."""
 
     target_spread: float = setting(
-        0.1, "The temperature is tuned so that actions keep about this spread.", **_POSITIVE,
+        0.1, "Target standard deviation of the actions, which sets the temperature.", **_POSITIVE,
         high=10.0,
     )  # fmt: skip
 
@@ -118,7 +124,7 @@ class CalConfig(SacConfig):
     updates: int = setting(1024, "Updates in each iteration.", low=1, high=1_000_000)
     cost_critics: int = setting(4, "Networks that predict the costs.", low=1, high=64)
     confidence: float = setting(
-        0.5, "Costs are taken this many standard deviations above the networks' mean.",
+        0.5, "Standard deviations of the cost critics that are added to their mean.",
         low=0.0, high=10.0,
     )  # fmt: skip
     convexity: float = setting(

@@ -27,7 +27,7 @@ from scrl.learners.offpolicy import (
 
 
 class Throttle(eqx.Module):
-    """The throttle (or several) that a network chooses, through a sigmoid or as it is."""
+    """The continuous action of a network, with or without a final sigmoid."""
 
     network: Mlp
     first: float = eqx.field(static=True)
@@ -42,7 +42,7 @@ class Throttle(eqx.Module):
 
 
 class DdpgState(NamedTuple):
-    """Networks, the targets that follow them, the optimisers' memories, and the past."""
+    """Networks, target networks, optimiser states, and the replay buffer."""
 
     actor: Throttle
     critic: ActionValue
@@ -85,7 +85,7 @@ def learner(config: DdpgConfig, encoder: Encoder) -> Learner:
 def _step(
     config: DdpgConfig, encoder: Encoder, state: DdpgState, batch: PricedBatch, rate: Array
 ) -> tuple[DdpgState, Float[Array, ""]]:
-    """Critic towards r + gamma Q'(s', mu'(s')), actor up Q(s, mu(s)), targets a little behind."""
+    """Fit the critic to r + gamma Q'(s', mu'(s')), raise Q(s, mu(s)), update the targets."""
     next_action = jax.vmap(state.target_actor)(batch.next_actor_inputs)
     after = action_values(encoder, state.target_critic, batch.next_critic_inputs, next_action)
     follows = jnp.where(batch.is_end, 0.0, config.gamma)[:, None]

@@ -1,9 +1,9 @@
-"""What the networks are shown: an observation and, if they may see them, the prices.
+"""Encoders: the inputs of the networks from an observation and, optionally, the prices.
 
-A price is what a step in a region earns under the present kappa (-E sigma). A policy that sees the
-prices around it answers a change of kappa at once; one that does not must be taught it again. And
-since punished rewards are linear in the labels, the critic can learn what lies behind the prices,
-the return and what each region will still receive, which stays true when kappa moves.
+A price is the expected gain of a step in a region under the present kappa (-E sigma). A policy that
+sees the prices adapts to a change of kappa without an update; one that does not must relearn. Since
+penalised rewards are linear in the labels, the critic can predict the return and what each region
+will still receive separately; these predictions stay valid when kappa changes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scrl.worlds.sweep.observation import (
 
 
 class Encoder(Protocol):
-    """What learners must know of how observations and prices become inputs, whatever the world."""
+    """The interface of encoders that learners use, for any world."""
 
     @property
     def price_unit(self) -> Float[Array, ""]: ...
@@ -58,14 +58,14 @@ class Encoder(Protocol):
 
 
 class PricedEncoder:
-    """Encoder whose critic predicts what lies behind the prices, if they may see them."""
+    """An encoder whose critic predicts return and labels separately, if it sees prices."""
 
     regions: int
     sees_prices: bool
 
     @property
     def channels(self) -> int:
-        """What the critic predicts: the punished return, or the return and each region's labels."""
+        """What the critic predicts: the penalised return, or the return and all labels."""
         return 1 + self.regions if self.sees_prices else 1
 
     def value(
@@ -76,16 +76,16 @@ class PricedEncoder:
 
 
 class SweepEncoder(PricedEncoder, eqx.Module):
-    """How observations and prices become inputs, and the critic's outputs a value."""
+    """The encoder of the sweep world."""
 
     price_unit: Float[Array, ""]
-    """A price of this size is a large one: the mean reward of a step, without its sign."""
+    """The scale of prices: the mean absolute reward of a step."""
     channel_unit: Float[Array, " channel"]
     """Typical sizes of what the critic predicts."""
     regions: int = eqx.field(static=True)
     sees_prices: bool = eqx.field(static=True)
     atoms: int = eqx.field(static=True, default=0)
-    """How many atoms a method is told: learners with multipliers of their own must know."""
+    """Number of atoms in the reading, for learners with their own multipliers."""
 
     @property
     def label_unit(self) -> Float[Array, " region"]:
@@ -99,12 +99,12 @@ class SweepEncoder(PricedEncoder, eqx.Module):
 
     @property
     def actions(self) -> Continuous:
-        """What a policy chooses."""
+        """The action space."""
         return THROTTLE
 
     @property
     def features(self) -> int:
-        """Numbers in an observation."""
+        """The length of an observation."""
         return observation_size(self.regions)
 
     @property
@@ -121,13 +121,13 @@ class SweepEncoder(PricedEncoder, eqx.Module):
 
     @property
     def blocks(self) -> Blocks | None:
-        """Where the regions' own inputs lie among the critic's; none without a channel for each."""
+        """Layout of the regional inputs of the critic; None without a channel per region."""
         return Blocks(OBSERVED_SCALARS, 4) if self.sees_prices else None
 
     def actor(
         self, observation: Float[Array, " feature"], price: Float[Array, " region"]
     ) -> Float[Array, " input"]:
-        """The scalars, the regions served here, and the price here and at the places ahead."""
+        """The inputs of the actor: scalars, regions served here, prices here and ahead."""
         if not self.sees_prices:
             return observation
         seen = read_observation(observation)
@@ -136,7 +136,7 @@ class SweepEncoder(PricedEncoder, eqx.Module):
     def critic(
         self, observation: Float[Array, " feature"], price: Float[Array, " region"]
     ) -> Float[Array, " input"]:
-        """The scalars, the regions here, what is left of each, its price, and their product."""
+        """The inputs of the critic: scalars, regions here, shares left, prices, products."""
         if not self.sees_prices:
             return observation
         seen = read_observation(observation)

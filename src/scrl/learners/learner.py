@@ -1,4 +1,4 @@
-"""What every learner is: a few pure functions in a record; and what it is paid at a kappa."""
+"""The interface of learners, a record of pure functions, and their penalised rewards."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from scrl.rollout import Rollout
 
 
 class Pricing(eqx.Module):
-    """The present kappa and how it charges."""
+    """The present kappa, its penalty and the atoms: what turns rewards into penalised rewards."""
 
     atoms: Atoms
     kappa: Float[Array, " atom"]
     penalty: Penalty = eqx.field(static=True)
     wobble: float = eqx.field(static=True)
-    """Each world drives under its own kappa, up to a factor e^wobble from the present one."""
+    """Each world has its own kappa, up to a factor e^wobble from the present one."""
     rate: Float[Array, ""]
     """Units that a step of service gives out."""
     ends_with_horizon: bool = eqx.field(static=True, default=False)
@@ -33,8 +33,8 @@ class Pricing(eqx.Module):
         return rollout.is_terminated | (rollout.is_truncated & self.ends_with_horizon)
 
     def kappas_around(self, count: int, *, key: PRNGKeyArray) -> Float[Array, "lane atom"]:
-        """Kappas near the present one, so that a policy that sees prices knows its surroundings."""
-        # The atom comes first, so that atoms added as padding do not change what others draw.
+        """Kappas near the present one, so that a policy that sees prices learns a range."""
+        # The atom axis comes first, so that padding atoms do not change the draws of the others.
         shape = (len(self.kappa), count)
         factor = jax.random.uniform(key, shape, minval=-self.wobble, maxval=self.wobble)
         return self.kappa * jnp.exp(factor.T)
@@ -42,7 +42,7 @@ class Pricing(eqx.Module):
     def uniform(
         self, shape: tuple[int, ...], *, key: PRNGKeyArray
     ) -> Float[Array, "*shape clause"]:
-        """What the draws of as many transitions hang on."""
+        """Uniform numbers for the atom draws of a batch of transitions."""
         drawn = jax.random.uniform(key, (len(self.atoms.listed), *shape))
         return jnp.moveaxis(drawn, 0, -1)
 
@@ -57,10 +57,10 @@ class Pricing(eqx.Module):
         labels: Float[Array, " region"],
         uniform: Float[Array, " clause"],
     ) -> Float[Array, " channel"]:
-        """The punished reward r - sigma, in one piece or in parts that add up to it at the price.
+        """The penalised reward r - sigma, whole or as channels that sum to it at the prices.
 
-        The labels are paid at their price, and what the draw charged beyond its expectation stays
-        with the reward.
+        The labels are paid at their price; the difference between the drawn charge and its
+        expectation is added to the reward channel.
         """
         punished = reward - self.penalty.charge(self.atoms, kappa, labels, uniform)
         if not encoder.sees_prices:
@@ -70,11 +70,11 @@ class Pricing(eqx.Module):
 
 
 LearnerState = Any
-"""Networks, optimisers, a replay buffer: whatever a learner carries from update to update."""
+"""The state of a learner between updates: networks, optimiser states, a replay buffer."""
 
 
 class Learner(NamedTuple):
-    """Improves a policy from stretches of steps; all functions are pure and may be compiled."""
+    """A learner as a record of pure functions that may be compiled."""
 
     init: Callable[..., LearnerState]
     """(key) -> state."""
@@ -90,7 +90,7 @@ class Learner(NamedTuple):
 
 
 class TrainedPolicy(eqx.Module):
-    """A learned policy: a network, its encoder, and the prices it drives under."""
+    """A learned policy: a network, its encoder, and the prices in its inputs."""
 
     network: eqx.Module
     encoder: Encoder
@@ -102,7 +102,7 @@ class TrainedPolicy(eqx.Module):
 
     @property
     def regions(self) -> int:
-        """How many regions it was trained for."""
+        """The number of regions it was trained for."""
         return self.encoder.regions
 
     def __call__(

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 
 class Linear(eqx.Module):
-    """x W^T + b. As W x, batches would lie on their side: a quarter slower on a CPU."""
+    """x W^T + b; for batches on a CPU this is faster than W x."""
 
     weight: Float[Array, "output input"]
     bias: Float[Array, " output"] | None = None
@@ -26,7 +26,7 @@ class Linear(eqx.Module):
 
 
 class Mlp(eqx.Module):
-    """Layers of tanh with orthogonal weights, and a last layer whose scale is chosen."""
+    """A tanh network with orthogonal weights and a given scale of the last layer."""
 
     layers: tuple[Linear, ...]
 
@@ -55,17 +55,17 @@ class Mlp(eqx.Module):
 
 
 class Blocks(NamedTuple):
-    """Inputs that come region by region: after some others, so many rows of one for each."""
+    """The layout of inputs with one entry per region: their offset and number of rows."""
 
     before: int
     rows: int
 
 
 class OwnLinear(eqx.Module):
-    """A linear map in which a region's output sees, of the regions' inputs, only its own.
+    """A linear map in which the output of a region depends only on its own regional inputs.
 
-    The first output (the return) sees all of them. A map of all on all would cost the square of
-    the number of regions, and what one region still receives says little about another.
+    The first output (the return) depends on all of them. A dense map would cost the square of the
+    number of regions, and what one region receives says little about another.
     """
 
     first: Linear
@@ -87,14 +87,14 @@ class OwnLinear(eqx.Module):
     def __call__(self, inputs: Float[Array, " input"]) -> Float[Array, " output"]:
         end = self.before + self.own.size
         others = jnp.concatenate([inputs[: self.before], inputs[end:]])
-        # Row by row: of a sum over the rows XLA makes code that is forty times as slow on a CPU.
+        # Row by row: XLA compiles a sum over the rows to code that is forty times as slow on a CPU.
         blocks = jnp.split(inputs[self.before : end], len(self.own))
         own = sum(row * block for row, block in zip(self.own, blocks, strict=True))
         return jnp.concatenate([self.first(inputs), self.others(others) + own])
 
 
 class ValueNet(eqx.Module):
-    """A network beside a linear map: what is nearly linear in the inputs is learned at once."""
+    """A network plus a linear map, which quickly learns what is nearly linear in the inputs."""
 
     bent: Mlp
     straight: Linear | OwnLinear
@@ -126,12 +126,12 @@ def outside(throttle: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
 
 
 def flat(action: Float[Array, "sample ..."]) -> Float[Array, "sample number"]:
-    """Actions of any shape, each as a row of its numbers."""
+    """Actions of any shape, flattened to one row each."""
     return action.reshape(len(action), -1)
 
 
 def _orthogonal_layer(inputs: int, outputs: int, *, scale: float, key: PRNGKeyArray) -> Linear:
-    _, weight_key = jax.random.split(key)  # the other is for a bias; ours begins at 0
+    _, weight_key = jax.random.split(key)  # the second key is for a bias, which begins at 0 here
     return Linear(scale * orthogonal(inputs, outputs, key=weight_key), jnp.zeros(outputs))
 
 
@@ -139,11 +139,10 @@ NEWTON_STEPS = 40
 
 
 def orthogonal(inputs: int, outputs: int, *, key: PRNGKeyArray) -> Float[Array, "output input"]:
-    """Rows (or columns, if there are fewer) that are orthonormal, evenly drawn.
+    """A random matrix with orthonormal rows (or columns, if there are fewer).
 
-    The polar factor of a Gaussian matrix by Newton and Schulz, X <- 1.5 X - 0.5 X X^T X. A QR
-    decomposition would do as well, but those of several seeds at once run in threads that wait for
-    each other: on two cores JAX then stands still for ever.
+    The polar factor of a Gaussian matrix by the Newton-Schulz iteration X <- 1.5 X - 0.5 X X^T X.
+    A QR decomposition of several seeds in parallel can deadlock in JAX on two cores.
     """
     drawn = jax.random.normal(key, (outputs, inputs))
     tall = drawn if outputs >= inputs else drawn.T
@@ -157,7 +156,7 @@ def orthogonal(inputs: int, outputs: int, *, key: PRNGKeyArray) -> Float[Array, 
 
 
 def adam_memory(learned: Any) -> optax.OptState:
-    """What Adam remembers before its first step."""
+    """The initial state of Adam."""
     return optax.scale_by_adam().init(learned)
 
 
@@ -169,9 +168,9 @@ def adam_step(
     *,
     largest_gradient: float = math.inf,
 ) -> tuple[Any, optax.OptState, Float[Array, ""]]:
-    """One step down a loss; gradients above a norm are cut to it first.
+    """One Adam step on a loss, with gradients clipped by norm.
 
-    `rate` is one number, or one for each part of what is learned.
+    `rate` is one number, or one for each part of the parameters.
     """
     value, gradient = eqx.filter_value_and_grad(loss)(learned)
     cut = jnp.minimum(1.0, largest_gradient / (optax.tree.norm(gradient) + 1e-8))

@@ -1,4 +1,4 @@
-"""What DDPG and SAC share: a replay buffer that is priced when sampled, critics, targets."""
+"""Shared parts of DDPG and SAC: a replay buffer priced at sampling time, critics, targets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scrl.rollout import Rollout
 
 
 class Memory(NamedTuple):
-    """Single transitions side by side, without kappa: what they cost is decided later."""
+    """Stored transitions without penalty, which is computed when they are sampled."""
 
     observation: Float[Array, "*slots feature"]
     action: Float[Array, "*slots_and_action"]
@@ -30,7 +30,7 @@ class Memory(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """The transitions kept, where the next ones go, and how many there are."""
+    """A ring buffer of transitions, its next slot, and its size."""
 
     memory: Memory
     head: Int[Array, ""]
@@ -38,7 +38,7 @@ class Replay(NamedTuple):
 
 
 def empty(slots: int, features: int, regions: int, action: tuple[int, ...] = ()) -> Replay:
-    """Room for as many transitions as there are slots."""
+    """An empty buffer with this many slots."""
     memory = Memory(
         jnp.zeros((slots, features)),
         jnp.zeros((slots, *action)),
@@ -51,7 +51,7 @@ def empty(slots: int, features: int, regions: int, action: tuple[int, ...] = ())
 
 
 def remember(replay: Replay, rollout: Rollout, is_end: Bool[Array, "time world"]) -> Replay:
-    """Add the steps of a rollout; when the ring is full they take the place of the oldest."""
+    """Add the steps of a rollout; a full buffer overwrites its oldest ones."""
     slots = len(replay.memory.action)
     rows = Memory(
         rollout.observation,
@@ -61,7 +61,7 @@ def remember(replay: Replay, rollout: Rollout, is_end: Bool[Array, "time world"]
         is_end,
         rollout.next_observation,
     )
-    # Only the newest steps of a rollout that is longer than the ring find room.
+    # Of a rollout longer than the buffer only the newest steps are stored.
     flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[-slots:], rows)
     added = len(flat.action)
     place = (replay.head + jnp.arange(added)) % slots
@@ -70,13 +70,13 @@ def remember(replay: Replay, rollout: Rollout, is_end: Bool[Array, "time world"]
 
 
 def draw(replay: Replay, batch: int, *, key: PRNGKeyArray) -> Memory:
-    """Transitions drawn evenly, with repetition, from those that are kept."""
+    """Stored transitions drawn uniformly with replacement."""
     place = jax.random.randint(key, (batch,), 0, replay.filled)
     return jax.tree.map(lambda ring: ring[place], replay.memory)
 
 
 class PricedBatch(NamedTuple):
-    """Remembered transitions as they look and pay under kappas around the present one."""
+    """Stored transitions with inputs and rewards under kappas around the present one."""
 
     actor_inputs: Float[Array, "*samples actor_input"]
     critic_inputs: Float[Array, "*samples critic_input"]
@@ -92,7 +92,7 @@ class PricedBatch(NamedTuple):
 def priced_batch(
     encoder: Encoder, replay: Replay, pricing: Pricing, size: int, *, key: PRNGKeyArray
 ) -> PricedBatch:
-    """Draw transitions, a kappa for each, and pay them by it: no stale punishment is replayed."""
+    """Draw transitions and compute their rewards under a kappa each, so that none is stale."""
     draw_key, kappa_key, charge_key = jax.random.split(key, 3)
     drawn = draw(replay, size, key=draw_key)
     kappas = pricing.kappas_around(size, key=kappa_key)
@@ -115,9 +115,9 @@ def priced_batch(
 
 
 class ActionValue(eqx.Module):
-    """Q(s, a) in channels: what will still be returned and served after this action.
+    """Q(s, a) in channels: the return and the labels from this action on.
 
-    In the units of `Encoder.channel_unit`, so that all channels are about 1.
+    Outputs are in units of `Encoder.channel_unit`, so that all channels are about 1.
     """
 
     network: ValueNet
@@ -144,7 +144,7 @@ def action_values(
     inputs: Float[Array, "sample input"],
     action: Float[Array, "sample ..."],
 ) -> Float[Array, "sample channel"]:
-    """Q(s, a) of many pairs, as it is: in reward and steps of service."""
+    """Q(s, a) of a batch, in units of reward and steps of service."""
     return encoder.channel_unit * jax.vmap(critic)(inputs, action)
 
 
@@ -160,12 +160,12 @@ def squared_error(
 
 
 def follow(target: Any, leader: Any, share: float) -> Any:
-    """Targets move a small share of the way: target + share (leader - target)."""
+    """Soft update of the target networks: target + share (leader - target)."""
     return jax.tree.map(lambda slow, fast: slow + share * (fast - slow), target, leader)
 
 
 BATCHES_AT_ONCE = 64
-"""Batches that are drawn and priced together: many small ones would take three times as long."""
+"""Batches that are drawn and priced together, which is three times as fast as one by one."""
 
 
 def replaying(
@@ -186,7 +186,7 @@ def replaying(
         *,
         key: PRNGKeyArray,
     ) -> tuple[Any, Float[Array, ""]]:
-        """Remember a rollout, then learn from batches of what is remembered; the mean loss."""
+        """Store a rollout, then update on batches from the buffer; returns the mean loss."""
         del kappas  # remembered transitions get their own
         replay, rate = (
             remember(state.replay, rollout, pricing.is_end(rollout)),
@@ -205,7 +205,7 @@ def replaying(
             )
             return jax.lax.scan(one, learned, (batches, jax.random.split(step_key, at_once)))
 
-        # The ring is the same in all these updates: it stays outside of what they hand on.
+        # The buffer does not change in these updates, so it is left out of the scan's carry.
         keys = jax.random.split(key, config.updates // at_once)
         learned, losses = jax.lax.scan(some, state._replace(replay=None), keys)
         return learned._replace(replay=replay), losses.mean()

@@ -19,7 +19,7 @@ from scrl.rollout import Rollout
 
 
 class PpoState(NamedTuple):
-    """All that is learned, and the optimiser's memory."""
+    """Actor, critic, and the optimiser state."""
 
     actor: Chooser
     critic: ValueNet
@@ -27,7 +27,7 @@ class PpoState(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Single steps with their advantage and the channels they aim at."""
+    """Steps with their advantages and the critic's targets."""
 
     actor_inputs: Float[Array, "sample actor_input"]
     critic_inputs: Float[Array, "sample critic_input"]
@@ -83,7 +83,7 @@ def _sample(
     *,
     key: PRNGKeyArray,
 ) -> Sample:
-    """Price a rollout, estimate its advantages, and lay all steps in one row."""
+    """Compute penalised rewards and advantages of a rollout, and flatten its steps."""
     prices = jax.vmap(pricing.price)(kappas)
     paid = jax.vmap(jax.vmap(partial(pricing.channels, encoder)), in_axes=(None, 0, 0, 0))(
         kappas, rollout.reward, rollout.labels, pricing.uniform(rollout.reward.shape, key=key)
@@ -144,7 +144,7 @@ def advantages(
 def _epochs(
     config: PpoConfig, state: PpoState, sample: Sample, rate: Array, *, key: PRNGKeyArray
 ) -> tuple[PpoState, Float[Array, ""]]:
-    """Some passes over the sample in a new order each time; returns the mean of the last losses."""
+    """Several passes over the shuffled sample; returns the mean loss of the last pass."""
     size = len(sample.action) // config.minibatches
 
     def step(state: PpoState, part: Sample) -> tuple[PpoState, Array]:
@@ -169,19 +169,19 @@ def _epochs(
 
 
 def random_order(count: int, *, key: PRNGKeyArray) -> Int[Array, " place"]:
-    """All places in a random order.
+    """A random permutation of the indices.
 
-    One number holds both chance (above) and place (below): sorting it is several times as fast as
-    `jax.random.permutation`. Places with equal chances stay in order, which hurts no batch.
+    Each sorted number has random high bits and the index in its low bits, which is several times
+    as fast as `jax.random.permutation`. Indices with equal random bits stay in order.
     """
     place = jnp.arange(count, dtype=jnp.uint32)
     below = jnp.uint32((1 << (count - 1).bit_length()) - 1)
-    chance = jax.random.bits(key, (count,), jnp.uint32)
-    return (jnp.sort((chance & ~below) | place) & below).astype(int)
+    bits = jax.random.bits(key, (count,), jnp.uint32)
+    return (jnp.sort((bits & ~below) | place) & below).astype(int)
 
 
 def _loss(actor: Chooser, critic: ValueNet, part: Sample, config: PpoConfig) -> Float[Array, ""]:
-    """Clipped surrogate + squared value error + what the actor adds (a pull into [0, 1])."""
+    """Clipped surrogate + squared value error + the actor's own loss term."""
     log_probability, added = jax.vmap(partial(actor.judge, config))(part.actor_inputs, part.action)
     ratio = jnp.exp(log_probability - part.log_probability)
     clipped = jnp.clip(ratio, 1.0 - config.clip, 1.0 + config.clip)

@@ -1,7 +1,7 @@
 """Soft actor-critic (Haarnoja et al. 2018) with two critics and a tuned temperature.
 
-The Gaussian is not squashed (see `choosers`): its mean is pulled back into [0, 1], and the world
-cuts the rest off. The temperature keeps the spread near a chosen one.
+The Gaussian is not squashed (see `actors`): a loss term pulls its mean back into [0, 1], and the
+world clips actions. The temperature keeps the standard deviation near a given one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LEAST_LOG_SPREAD, MOST_LOG_SPREAD = math.log(0.01), math.log(1.0)
 
 
 class SoftThrottle(eqx.Module):
-    """A mean throttle (or several) and the spread around it, both from one network."""
+    """A Gaussian policy whose mean and standard deviation come from one network."""
 
     network: Mlp
     first: float = eqx.field(static=True)
@@ -48,7 +48,7 @@ class SoftThrottle(eqx.Module):
     def draw(
         self, inputs: Float[Array, " input"], noise: Float[Array, "*action"]
     ) -> tuple[Float[Array, "*action"], Float[Array, ""], Float[Array, "*action"]]:
-        """An action, its log probability, and the mean it lies around."""
+        """An action, its log probability, and its mean."""
         raw_mean, raw_spread = self.network(inputs).reshape(2, *self.shape)
         mean = self.first + raw_mean
         log_spread = jnp.clip(self.first_log_spread + raw_spread, LEAST_LOG_SPREAD, MOST_LOG_SPREAD)
@@ -57,7 +57,7 @@ class SoftThrottle(eqx.Module):
 
 
 class SacState(NamedTuple):
-    """Networks, targets, temperature, the optimisers' memories, and the past."""
+    """Networks, target networks, temperature, optimiser states, and the replay buffer."""
 
     actor: SoftThrottle
     critics: tuple[ActionValue, ActionValue]
@@ -68,7 +68,7 @@ class SacState(NamedTuple):
 
 
 def first_state(config: SacConfig, encoder: Encoder, *, key: PRNGKeyArray) -> SacState:
-    """Untrained networks and an empty memory."""
+    """Untrained networks and an empty replay buffer."""
     actor_key, one_key, other_key = jax.random.split(key, 3)
     outputs, shape = 2 * encoder.actions.size, encoder.actions.shape
     network = Mlp(encoder.actor_size, config.hidden, outputs, last_scale=0.01, key=actor_key)
@@ -103,7 +103,7 @@ def learner(config: SacConfig, encoder: Encoder) -> Learner:
 
 
 def no_surcharge(action: Float[Array, "sample ..."]) -> Float[Array, " sample"]:
-    """Nothing is charged beside what the critics say."""
+    """No additional cost term in the actor's loss."""
     return jnp.zeros(len(action))
 
 
@@ -117,9 +117,9 @@ def soft_step(
     *,
     key: PRNGKeyArray,
 ) -> tuple[SacState, Float[Array, ""]]:
-    """Critics towards the soft value of the next step, actor up the smaller one, temperature.
+    """One update of critics, actor and temperature.
 
-    `surcharge(action)` is what the actor pays for its actions in the batch beside their value.
+    `surcharge(action)` is an additional cost of the actor's actions in the batch.
     """
     next_key, actor_key = jax.random.split(key)
     temperature = jnp.exp(state.log_temperature)
@@ -170,7 +170,7 @@ def _soft_target(
     *,
     key: PRNGKeyArray,
 ) -> Float[Array, "sample channel"]:
-    """r + gamma (Q'(s', a') - temperature log pi(a' | s')); the entropy goes with the return."""
+    """r + gamma (Q'(s', a') - temperature log pi(a' | s')); the entropy counts as return."""
     noise = jax.random.normal(key, batch.action.shape)
     action, log_probability, _ = jax.vmap(state.actor.draw)(batch.next_actor_inputs, noise)
     after = _smaller(encoder, state.target_critics, batch.next_critic_inputs, action, batch.price)
@@ -186,7 +186,7 @@ def _smaller(
     action: Float[Array, "sample ..."],
     price: Float[Array, "sample region"],
 ) -> Float[Array, "sample channel"]:
-    """The channels of whichever critic values the action less at its price."""
+    """The channels of the critic that gives the action the smaller value at its price."""
     one, other = (action_values(encoder, critic, inputs, action) for critic in critics)
     is_one = encoder.value(one, price) < encoder.value(other, price)
     return jnp.where(is_one[:, None], one, other)

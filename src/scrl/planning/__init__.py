@@ -1,4 +1,4 @@
-"""One policy for every rule: it sees prices, and rules are answered by a search over them."""
+"""`ask`: a price policy that serves any rules, and the search over prices that answers them."""
 
 from scrl.planning.answer import Answer, Plan
 from scrl.planning.learn import LearningProgress, learn, resume_learning

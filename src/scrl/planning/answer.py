@@ -1,4 +1,4 @@
-"""What a planner answers: plans, what they do to the rules, and how near they are to the best."""
+"""The answer of a planner: plans, their evaluation, and the gap to the reference."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from scrl.reference.priced import Disjunct
 from scrl.violation import signed_violation
 
 WHY = ("conflict", "relax", "alternatives", "vehicle_hints")
-"""What a reference says of rules that are impossible."""
+"""Fields of a reference that explain impossible rules."""
 
 
 @dataclass(frozen=True)
 class PriceSection:
-    """Part of the path, and the prices there."""
+    """A part of the path and its prices."""
 
     share: float
-    """Of the path's cells."""
+    """Share of the path's cells."""
     prices: dict[str, float]
-    """Return for a step in each region."""
+    """Price of a step in each region, in units of return."""
 
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """Prices to drive by, and how often."""
+    """The prices of one plan, and its share of the episodes."""
 
     weight: float
     """Share of the episodes."""
     stretches: tuple[PriceSection, ...]
-    """In the order of the path; prices change from one to the next."""
+    """Parts of constant prices, in the order of the path."""
     policy: PricePolicy | Schedule
 
     @classmethod
@@ -52,7 +52,7 @@ class Plan:
         prices: Float[np.ndarray, "part region"],
         policy: PricePolicy | Schedule,
     ) -> Plan:
-        """From prices on equal parts of the path."""
+        """A plan from prices on equal parts of the path."""
         changes = np.flatnonzero((np.diff(prices, axis=0) != 0.0).any(axis=1)) + 1
         edges = [0, *changes.tolist(), len(prices)]
         stretches = tuple(
@@ -68,37 +68,37 @@ class Plan:
 
     @property
     def prices(self) -> dict[str, float]:
-        """Return for a step in each region, on average along the path."""
+        """Price of a step in each region, averaged along the path, in units of return."""
         return {
             name: sum(each.share * each.prices[name] for each in self.stretches)
             for name in self.stretches[0].prices
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The prices, and where they change."""
+        """The prices and where they change, as plain values."""
         stretches = [{"share": each.share, "prices": each.prices} for each in self.stretches]
         return {"weight": self.weight, "prices": self.prices, "stretches": stretches}
 
 
 def holds(evaluation: Evaluation, confidence: float | None) -> bool:
-    """In expectation, and in as many single episodes as were asked for."""
+    """Whether the rules hold in expectation and in the required share of single episodes."""
     alone = 0.0 if confidence is None else confidence * evaluation.episodes
     return evaluation.is_satisfied and evaluation.episodes_satisfied >= alone
 
 
 @dataclass(frozen=True, repr=False)
 class Answer:
-    """What was found for one rule set."""
+    """The answer to one rule set."""
 
     problem: Problem
     evaluation: Evaluation
     reference: Reference
     plans: tuple[Plan, ...]
-    """One, or several of which each episode draws one by its weight."""
+    """One plan, or a mixture that draws one plan by its weight for each episode."""
     branch: tuple[Taken, ...]
-    """The disjunct that each clause rests on."""
+    """The disjunct taken in each clause."""
     disjuncts: tuple[Disjunct, ...]
-    """The ways to keep each rule that leaves a choice, and what they would return."""
+    """The disjuncts of each rule that has several, and their reference returns."""
     warnings: tuple[str, ...]
     wall_s: float
     confidence: float | None = None
@@ -116,12 +116,12 @@ class Answer:
 
     @property
     def gap(self) -> float | None:
-        """(reference return - return) / |reference return|; none where rules are impossible."""
+        """(reference return - return) / |reference return|; None for impossible rules."""
         best = self.reference.return_
         return None if best is None else (best - self.evaluation.return_) / abs(best)
 
     def is_met(self, way: Disjunct) -> bool:
-        """Whether the densities of the plan keep this way; the search may have aimed at another."""
+        """Whether the densities of the plan keep this disjunct."""
         table, density = self.problem.atoms, list(self.evaluation.density.values())
         over = signed_violation(table.coefficients, table.bounds, np.array(density))
         met = np.flatnonzero(np.asarray(over) <= self.problem.tolerance)
@@ -156,7 +156,7 @@ class Answer:
 
     @property
     def summary(self) -> str:
-        """The status and how near the best it is, in a few words."""
+        """The status and the gap, as text."""
         gap = "" if self.gap is None else f", {self.gap:.1%} from the reference"
         return f"{self.status}{gap} ({self.wall_s:.2f} s)"
 
@@ -164,7 +164,7 @@ class Answer:
         return f"<Answer {self.problem.name}: return {self.evaluation.return_:.2f}, {self.summary}>"
 
     def _repr_html_(self) -> str:
-        """What the plan does as tables, for notebooks."""
+        """The evaluation of the plan as tables, for notebooks."""
         return self.evaluation._repr_html_() + escape(self.summary)
 
     def __str__(self) -> str:

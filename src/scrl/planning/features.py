@@ -1,8 +1,9 @@
-"""What lies ahead on the path at given prices: what it is worth by the fluid, and a summary of it.
+"""Features of the price policy: the path ahead at given prices, valued by the fluid.
 
-All money is counted in efforts (the cost of a step at rest) and a price is earned per step, so what
-follows knows neither the rate nor the effort of a vehicle. In the fluid (`reference.fluid`) a cell
-takes tau steps and is worth price tau - tau^2 / (1 + tau); the best tau is known in closed form.
+Values are counted in efforts (the cost of a step at rest) and prices are per step, so the features
+do not depend on the rate or the effort of a vehicle. In the fluid (`reference.fluid`) a cell
+takes tau steps and has the value price tau - tau^2 / (1 + tau); the best tau has
+a closed form.
 """
 
 from __future__ import annotations
@@ -19,64 +20,64 @@ from scrl.worlds.sweep.lookup import rows_from
 from scrl.worlds.sweep.world import SweepWorld, VehicleNumbers
 
 EDGES = np.array([0, 1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1, 1.5, 2], np.float32)
-"""Where the stretches begin and end that are summarised, in lengths of `reach`."""
+"""Edges of the stretches that the features sum over, in lengths of `reach`."""
 LONG_PATH, LONG_BLOCK = 1_000_000, 8
-"""On a path of so many cells blocks are so many times as long: the sums take half the memory."""
+"""From this path length on, blocks are this many times as long to halve the memory."""
 FULL_PRICE = 1.0 - 1e-6
-"""At a price of 1 the fluid stands still for ever."""
+"""Largest price; at a price of 1 the fluid never moves."""
 
 
 def reach(numbers: VehicleNumbers) -> Float[Array, ""]:
-    """How far, in cells, a vehicle rolls: top speed / (1 - inertia)."""
+    """Stopping distance of a vehicle in cells: top speed / (1 - inertia)."""
     return numbers.max_speed / (1.0 - numbers.inertia)
 
 
 def window_for(max_speed: float, inertia: float) -> int:
-    """Cells that are looked at: those that one step, and what is summarised after it, can touch.
+    """Number of cells that one step and the features after it can depend on.
 
-    A gust may carry twice as far as calm air.
+    In a gust a step may be twice as long as in calm air.
     """
     furthest = 2.0 * max_speed + float(EDGES[-1]) * max_speed / (1.0 - inertia)
     return math.ceil(furthest) + 2
 
 
 def best_time(price: Float[Array, "*any"], numbers: VehicleNumbers) -> Float[Array, "*any"]:
-    """Steps per cell that are worth most: where the slope 1 - (1 + tau)^-2 equals the price."""
+    """The optimal steps per cell, where the slope 1 - (1 + tau)^-2 equals the price."""
     free = 1.0 / jnp.sqrt(1.0 - jnp.clip(price, 0.0, FULL_PRICE)) - 1.0
     fastest = 1.0 / numbers.max_speed
     return jnp.clip(free, fastest, fastest / numbers.crawl)
 
 
 def least_price(numbers: VehicleNumbers) -> Float[Array, ""]:
-    """Below this price the fluid goes at full speed."""
+    """The price below which the fluid moves at full speed."""
     return 1.0 - (1.0 + 1.0 / numbers.max_speed) ** -2
 
 
 def part_of(cell: Int[Array, "*any"], world: SweepWorld, parts: int) -> Int[Array, "*any"]:
-    """Which of so many equal parts of the path a cell lies in."""
+    """The index of the part that holds a cell, if the path is cut into equal parts."""
     return jnp.clip(cell * parts // world.length, 0, parts - 1)
 
 
 GAIN, SLOWNESS, DISLIKE = 0, 1, 2
-"""What is summed along the path: what the fluid gains in a cell; how slowly it goes there; and,
-where it hurries, how much it dislikes the place."""
+"""Columns of the sums along the path: the gain of the fluid in a cell, its slowness there, and the
+negative price where it moves at full speed."""
 
 
 class Outlook(eqx.Module):
-    """A world at given prices: what its cells are worth. Nothing past the path's end is.
+    """The values of a world's cells at given prices; past the end of the path they are 0.
 
-    Sums along the path are kept in blocks that overlap by what a view reaches. So a view reads
-    every sum from one block, and long paths lose no precision.
+    Sums along the path are stored in blocks that overlap by the length of a view. So a view reads
+    all sums from one block, and long paths lose no precision.
     """
 
     price: Float[Array, " cell"]
-    """What a step earns that lands there, with a block of entries for what lies past the end."""
+    """Price of a step that ends in each cell, padded by a block past the end."""
     sums: Float[Array, "entry 3"]
     """Sums of the cells before each cell, counted from the block's first one."""
     block: int = eqx.field(static=True)
     """Cells from one block to the next."""
     reach: int = eqx.field(static=True)
-    """Cells that a view reaches, at most."""
+    """Largest number of cells in a view."""
 
     @classmethod
     def of(cls, world: SweepWorld, price: Float[Array, "part region"], window: int) -> Outlook:
@@ -101,41 +102,41 @@ class Outlook(eqx.Module):
 
     @property
     def cells(self) -> int:
-        """Of the path."""
+        """Number of cells of the path."""
         return self.price.shape[-1] - 1 - self.reach
 
     def view(self, cell: Int[Array, ""]) -> View:
-        """The cells from this one on."""
+        """The view of the cells from this one on."""
         block, past = jnp.divmod(cell, self.block)
         entry = block * (self.block + self.reach + 1) + past
-        # The tables are as long as the path. Only these two look-ups touch them in a step: XLA
-        # shares out what may read a large table among threads, which costs more than the reading.
+        # The tables are as long as the path, and XLA splits operations on large tables over
+        # threads, which costs more than the look-up. So a step makes only these two look-ups.
         found = rows_from(self.price, cell, self.reach), rows_from(self.sums, entry, self.reach + 1)
         return View(*jax.lax.optimization_barrier(found))
 
 
 class View(eqx.Module):
-    """A path from some cell on; places on it are counted from the head of that cell."""
+    """The path from some cell on; places are distances from the start of that cell."""
 
     price: Float[Array, " cell"]
-    """What a step earns that lands in each of the cells."""
+    """Price of a step that ends in each cell."""
     sums: Float[Array, "cell_and_end 3"]
     """Sums of the cells before each of them, counted from the first cell of a block."""
 
     def price_at(self, place: Float[Array, "*any"]) -> Float[Array, "*any"]:
-        """What a step earns that lands there."""
+        """Price of a step that ends at a place."""
         return _entry(self.price, self._ahead(place))
 
     def gain_upto(self, place: Float[Array, "*any"]) -> Float[Array, "*any"]:
-        """What the fluid gains on the way there."""
+        """What the fluid gains up to a place."""
         return self._upto(GAIN, place)
 
     def mood_upto(self, place: Float[Array, "*any"]) -> Float[Array, "*any 2"]:
-        """Sums of slowness and dislike on the way there."""
+        """Sums of slowness and dislike up to a place."""
         return jnp.stack([self._upto(SLOWNESS, place), self._upto(DISLIKE, place)], axis=-1)
 
     def _upto(self, column: int, place: Float[Array, "*any"]) -> Float[Array, "*any"]:
-        """The sum up to a place, counted from the block's first cell: straight within a cell."""
+        """The sum up to a place from the block's first cell on, linear within a cell."""
         ahead = self._ahead(place)
         before, after = (_entry(self.sums[:, column], ahead + past) for past in (0, 1))
         return before + (place - ahead) * (after - before)
@@ -146,13 +147,13 @@ class View(eqx.Module):
 
 
 def _entry(column: Float[Array, " entry"], index: Int[Array, "*any"]) -> Float[Array, "*any"]:
-    """Entries by indices that are known to lie inside."""
+    """Entries by indices that are in bounds."""
     return column.at[index].get(mode="promise_in_bounds")
 
 
 SCALARS = 9
 SIGHTS = SCALARS + 2 * (len(EDGES) - 1)
-"""Numbers that describe a moment."""
+"""Number of features of a state."""
 
 
 def sight(
@@ -162,7 +163,7 @@ def sight(
     speed: Float[Array, ""],
     gust: Float[Array, ""],
 ) -> Float[Array, " sight"]:
-    """A moment in numbers of about 1: speed, gust, vehicle, wind, and the stretches ahead."""
+    """The features of a state, scaled to about 1: speed, gust, vehicle, wind, stretches ahead."""
     numbers = world.numbers
     far = reach(numbers)
     edges = view.mood_upto(place + EDGES * far)

@@ -1,7 +1,7 @@
 """`scrl.learn`: train a price policy, resumable from its run folder.
 
-With no worlds named it is the general one, on random roads, vehicles and winds; with worlds, one
-for their maps, vehicles and winds alone.
+Without worlds it is a general policy, trained on random paths, vehicles and winds; with worlds, a
+policy for their maps, vehicles and winds.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ UPDATES_AT_ONCE = 100
 
 @dataclass(frozen=True)
 class LearningProgress:
-    """Where the learning is."""
+    """The progress of the training."""
 
     run: Path
     updates: int
     updates_in_all: int
     error: float
-    """What the last updates were off by."""
+    """Mean error of the last updates."""
     wall_s: float
 
 
@@ -78,7 +78,7 @@ def learn(
 def resume_learning(
     path: Path | str, *, watch: LearningWatcher | Auto | None = "auto"
 ) -> store.Learned:
-    """Resume learning that was interrupted; if it has ended, read what it ended with."""
+    """Resume an interrupted training; if it has ended, load its result."""
     folder = RunFolder.open(path)
     if folder.record.method != METHOD:
         raise PolicyError(f"{path}: this run trains no price policy; resume it with `scrl train`")
@@ -103,7 +103,7 @@ def _configured(settings: Mapping[str, Any]) -> LearningConfig:
 
 
 class _Learning:
-    """The learning of a price policy: work for `training.loop`."""
+    """A running training."""
 
     def __init__(
         self, folder: RunFolder, config: LearningConfig, worlds: list[Problem], seed: int
@@ -167,7 +167,7 @@ class _Learning:
 
 
 class LearningProgressBar(ProgressBar):
-    """How many updates are done, and how far off the last ones were."""
+    """A progress bar with the number of updates and their mean error."""
 
     run: Path | None = None
 

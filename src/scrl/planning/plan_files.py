@@ -1,4 +1,4 @@
-"""Answers on disk: a run folder with a plan in it, that can be drawn, judged and exported."""
+"""Answers on disk: a run folder with a plan, for reports, evaluation and export."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from scrl.runs.result import RunResult, SeedResult
 METHOD = "ask"
 PLAN = "plan.json"
 WEIGHTS_WITHIN = 1e-3
-"""Rounding aside, the weights of all plans add up to 1."""
+"""Tolerance to which the weights of all plans sum to 1."""
 _PLAN = {
     "weight": Range(int | float, 0.0, 1.0 + WEIGHTS_WITHIN),
     "stretches": [{"share": Range(int | float, 0.0, 1.0), "prices": Each(int | float)}],
@@ -80,7 +80,7 @@ def read_plans(folder: RunFolder) -> list[tuple[float, PricePolicy | Schedule]]:
 
 
 def conflict_in(answer: dict[str, Any], path: Path) -> tuple[str, ...]:
-    """Names of the rules that were found impossible to keep together; none if they were not."""
+    """Names of the rules in conflict; empty if there is no conflict."""
     try:
         if answer["status"] != "impossible":
             return ()
@@ -99,7 +99,7 @@ def _policy(folder: RunFolder, plan: Any) -> PricePolicy | Schedule:
 
 
 def _throttles(policy: PricePolicy | Schedule) -> list[float] | None:
-    """Those of a schedule, without what only fills it up; none for a policy that looks."""
+    """The throttles of a schedule without padding; None for a closed-loop policy."""
     if not isinstance(policy, Schedule):
         return None
     throttles = np.asarray(policy.throttles)

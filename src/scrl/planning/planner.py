@@ -29,20 +29,20 @@ from scrl.reference.priced import Priced, PricedBranch, price_rules, price_witho
 from scrl.training.result import REPORT_EPISODES, REPORT_SEED
 
 JUDGING_EPISODES = 250
-"""By which plans are chosen; those that report the chosen one are others, and more."""
+"""Episodes for choosing a plan; its report uses other and more episodes."""
 CALM = (SearchSettings(),)
 BY_CHANCE = (
     SearchSettings(episodes=32, rounds=4, deviations=2.0, may_mix=False),
     SearchSettings(episodes=128, plans=6, rounds=4, deviations=2.0, may_mix=False),
     SearchSettings(episodes=512, plans=6, rounds=8, deviations=3.0),
 )
-"""Where chance plays a part: the next, where fresh episodes say that the last was not enough."""
+"""Searches of a random world, each tried if fresh episodes refute the previous one."""
 MOST_BRANCHES = 4
-"""The next best is tried where the true world cannot keep one."""
+"""Branches that are tried before the search gives up."""
 NEAR = 0.02
-"""A plan for impossible rules that misses a larger share of the loosened ones is not the last."""
+"""For impossible rules, the search goes on above this missed share of the loosened ones."""
 MOST_JUDGED = 3
-"""Of each search but the last: more episodes tell more than more plans."""
+"""Plans that are evaluated in each search but the last."""
 
 
 class Planner:
@@ -63,8 +63,8 @@ class Planner:
     ) -> Answer:
         """The plan that keeps the rules at the least cost.
 
-        Without rules, those of the problem. `confidence` asks that the rules hold in that share
-        of single episodes, not only in expectation. `watch` is told in words what is being done.
+        Without `rules`, those of the problem are used. `confidence` requires that the rules hold
+        in that share of single episodes as well. `watch` is called with a progress message.
         """
         say = watch or (lambda _: None)
         started = time.monotonic()
@@ -113,12 +113,12 @@ class Planner:
     def ask_all(
         self, world: Problem | Path | str, rule_sets: Sequence[RuleInput], **options: Any
     ) -> list[Answer]:
-        """An answer for each rule set on one world."""
+        """One answer for each rule set on the same world."""
         loaded = world if isinstance(world, Problem) else find_world(world)
         return [self.ask(loaded, rules, **options) for rules in rule_sets]
 
     def _driver(self, world: Problem) -> PriceDriver:
-        """The driver of a world; the last one is kept, so that asking again copies nothing."""
+        """The driver of a world; the last one is cached."""
         if self._last is None or self._last[0] is not world:
             self._last = (world, PriceDriver(self.learned.ahead, world.world_spec, world.world))
         return self._last[1]
@@ -141,7 +141,7 @@ Judged = tuple[Found, Evaluation]
 def _search(
     problem: Problem, priced: Priced, driver: PriceDriver, confidence: float | None, seed: int
 ) -> tuple[Priced, Judged]:
-    """Search the best branch; where the true world cannot keep one of its atoms, the next best."""
+    """Search the best branch, and the next best if no plan keeps one of its atoms."""
     is_possible = priced.reference.status is not Status.INFEASIBLE
     judge = _Judge(problem, driver, confidence, seed, None if is_possible else priced.branch)
     tried: list[tuple[Priced, Judged]] = []
@@ -163,8 +163,8 @@ def _search(
 def _other_branch(
     problem: Problem, now: Priced, avoided: frozenset[int], broken: Int[np.ndarray, " broken"]
 ) -> tuple[frozenset[int], Priced | None]:
-    """A branch without the broken atoms, or, where they have no alternative, without those that
-    have one: they are in the way."""
+    """A branch without the violated atoms; if these have no alternative, one without the branch's
+    other atoms."""
     of_branch = np.zeros(0, int) if now.branch is None else now.branch.atoms
     for atoms in (broken, of_branch):
         wider = avoided | set(atoms[_has_alternative(problem, atoms)].tolist())
@@ -176,7 +176,7 @@ def _other_branch(
 def _has_alternative(
     problem: Problem, atoms: Int[np.ndarray, " atom"]
 ) -> Bool[np.ndarray, " atom"]:
-    """Whether every clause of an atom has another one."""
+    """Whether every clause of an atom has another atom."""
     members = problem.atoms.members
     others = members.sum(axis=1)[:, None] > 1
     return (others | ~members[:, atoms]).all(axis=0)
@@ -184,19 +184,19 @@ def _has_alternative(
 
 @dataclass(frozen=True)
 class _Judge:
-    """Searches branches and judges what is found in episodes that the search has not seen."""
+    """Searches branches and evaluates the plans in new episodes."""
 
     problem: Problem
     driver: PriceDriver
     confidence: float | None
     seed: int
     loosened: PricedBranch | None = None
-    """What stands in for rules that are impossible: these may be off by any number of units."""
+    """The loosened rules that replace impossible ones in the comparison of plans."""
 
     def search(
         self, branch: PricedBranch, is_possible: bool
     ) -> tuple[Judged, Int[np.ndarray, " broken"]]:
-        """The best that was found, and the atoms that no mixture keeps."""
+        """The best plans found, and the atoms that no mixture keeps."""
         is_random = self.problem.world_spec.is_random
         attempts = [
             replace(settings, confidence=self.confidence)
@@ -228,11 +228,11 @@ class _Judge:
         return holds(judged[1], self.confidence)
 
     def is_near(self, judged: Judged) -> bool:
-        """Whether the rules hold; or, where they cannot, nearly what the loosened ones ask."""
+        """Whether the rules hold, or the loosened ones nearly do if they are impossible."""
         return self.holds(judged) or (self.loosened is not None and self._missed(judged) <= NEAR)
 
     def rank(self, judged: Judged) -> tuple[bool, float, int]:
-        """What holds before what does not; then by violation."""
+        """Sort key: plans that keep the rules first, then by violation."""
         evaluation = judged[1]
         missed = evaluation.cons_vio if self.loosened is None else self._missed(judged)
         return not self.holds(judged), missed, -evaluation.episodes_satisfied
@@ -247,7 +247,7 @@ class _Judge:
 
 
 def _policies(found: Found, driver: PriceDriver) -> list[PricePolicy | Schedule]:
-    """What drives each plan: its prices where chance plays a part, else the throttles as driven."""
+    """The policy of each plan: the price policy in a random world, else the recorded throttles."""
     if driver.spec.is_random:
         return [driver.policy(prices) for prices in found.prices]
     return [Schedule.of(each) for each in found.throttles]

@@ -1,13 +1,13 @@
-"""The price policy: of all throttles the one that is worth most, one step ahead.
+"""The price policy: the throttle of the largest value, one step ahead.
 
-A throttle is worth what its step earns beyond the fluid, and what is still to be gained or lost
-against the fluid where it leads to:
+The value of a throttle is what its step earns beyond the fluid, plus the learned value W of the
+next state relative to the fluid:
 
     score(a) = -1 / (1 + d) + price(landing) - (fluid gain of the way) + discount(d) W(after)
 
-W is what is learned. It sees only the moment (`outlook.sight`): the prices a little way ahead, the
-speed, the vehicle. So it knows no map, no region and no rule, and serves them all. The discount is
-one of distance, not of time: standing still is never cheaper for it, and W stays local.
+W is a network. Its inputs (`features.sight`) are the prices a short way ahead, the speed and the
+vehicle, so one network serves all maps, regions and rules. The discount is one of distance, not of
+time: slow driving does not reduce it, and W stays local.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from scrl.planning.features import SIGHTS, Outlook, reach, sight
 from scrl.worlds.sweep.world import SweepState, SweepWorld, dynamics
 
 NODES, STEPS_BETWEEN = 6, 5
-"""W is evaluated at some throttles and taken to be linear between them."""
+"""W is evaluated at some throttles and interpolated linearly between them."""
 _NODES = np.linspace(0.0, 1.0, NODES) ** 2
 _TRIED = np.linspace(0.0, 1.0, (NODES - 1) * STEPS_BETWEEN + 1) ** 2
-"""Throttles, from the crawl to 1: close together where the vehicle is slow."""
+"""The throttles that are tried, from the crawl to 1, denser at low speeds."""
 _BETWEEN = np.stack([np.interp(_TRIED, _NODES, row) for row in np.eye(NODES)], axis=1)
 MEMORY = 4.0
-"""What is gained or lost so many lengths of `reach` further on counts 1 / e."""
+"""Distance, in lengths of `reach`, over which the discount falls to 1 / e."""
 _NOISE = np.sqrt(3.0) * np.array([-1.0, 0.0, 1.0])
 _NOISE_WEIGHT = np.array([1.0, 4.0, 1.0]) / 6.0
-"""Three draws that stand for a normal one (Gauss and Hermite)."""
+"""Three-point Gauss-Hermite quadrature of a normal distribution."""
 
 
 class AheadOfFluid(eqx.Module):
-    """W: what will still be gained (or lost) against the fluid, in efforts."""
+    """W: the value of a state relative to the fluid, in efforts."""
 
     network: ValueNet
 
@@ -48,7 +48,7 @@ class AheadOfFluid(eqx.Module):
 
 
 class PricePolicy(eqx.Module):
-    """Drives one world at given prices."""
+    """The price policy on one world at given prices."""
 
     ahead: AheadOfFluid
     outlook: Outlook
@@ -59,7 +59,7 @@ class PricePolicy(eqx.Module):
 
     @property
     def cells(self) -> int:
-        """Of the path that it drives: its prices lie along that."""
+        """Number of cells of the path that the prices belong to."""
         return self.outlook.cells
 
     def at(self, world: SweepWorld, state: SweepState) -> Float[Array, ""]:
@@ -71,14 +71,14 @@ class PricePolicy(eqx.Module):
 def scores(
     ahead: AheadOfFluid, world: SweepWorld, outlook: Outlook, state: SweepState
 ) -> Float[Array, " tried"]:
-    """What each throttle is worth."""
+    """The value of each throttle."""
     numbers, view = world.numbers, outlook.view(state.cell)
     left = world.length - state.cell
     speed = dynamics.next_speed(numbers, state.speed, _throttles(world, _TRIED), jnp)
     before = view.gain_upto(state.offset)
 
     def gained(gust: Float[Array, ""]) -> Float[Array, " tried"]:
-        """What the step itself earns beyond the fluid."""
+        """What the step earns beyond the fluid."""
         distance = dynamics.ground_speed(speed, gust, jnp)
         landing = state.offset + distance
         way = view.gain_upto(landing) - before
@@ -93,15 +93,15 @@ def scores(
         now = gained(gust)
 
     def later(speed: Float[Array, ""]) -> Float[Array, ""]:
-        """What is still to come after the step."""
+        """The value W of the state after the step."""
         distance = dynamics.ground_speed(speed, gust, jnp)
         landing = state.offset + distance
         worth = ahead(sight(world, view, landing, speed, gust))
-        kept = jnp.exp(-distance / (MEMORY * reach(numbers)))
-        return jnp.where(landing >= left, 0.0, kept * worth)
+        discount = jnp.exp(-distance / (MEMORY * reach(numbers)))
+        return jnp.where(landing >= left, 0.0, discount * worth)
 
     nodes = dynamics.next_speed(numbers, state.speed, _throttles(world, _NODES), jnp)
-    # A sum, not a matrix product: XLA would call a library for it, which costs more than it does.
+    # A sum, since XLA would call a library for a matrix product, which costs more.
     return now + (jnp.asarray(_BETWEEN, jnp.float32) * jax.vmap(later)(nodes)).sum(axis=1)
 
 

@@ -8,7 +8,7 @@ from scrl.worlds.sweep.spec import SweepSpec
 
 
 class SettingRange(NamedTuple):
-    """From the least to the most."""
+    """An interval of a setting."""
 
     low: float
     high: float
@@ -18,7 +18,7 @@ class SettingRange(NamedTuple):
 
 
 class Ranges(NamedTuple):
-    """Rate and effort are missing: they only set the units."""
+    """The ranges of vehicle and wind; rate and effort only set the units and are left out."""
 
     max_speed: SettingRange = SettingRange(0.5, 8.0)
     inertia: SettingRange = SettingRange(0.0, 0.85)
@@ -28,12 +28,12 @@ class Ranges(NamedTuple):
 
     @classmethod
     def around(cls, specs: list[SweepSpec]) -> Ranges:
-        """Just the vehicles and winds of these worlds."""
+        """The smallest ranges that hold the vehicles and winds of these worlds."""
         values = [settings_of(spec) for spec in specs]
         return cls(*(SettingRange(min(each), max(each)) for each in zip(*values, strict=True)))
 
     def outside(self, spec: SweepSpec) -> list[str]:
-        """What about a world was not trained for, in words."""
+        """The settings of a world outside the ranges, as text."""
         return [
             f"{name.replace('_', ' ')} {value:g} (trained for {trained.low:g} to {trained.high:g})"
             for name, value, trained in zip(self._fields, settings_of(spec), self, strict=True)

@@ -1,6 +1,6 @@
-"""The learned part of a price policy on disk: numbers in one file, what they are in another.
+"""The network of a price policy on disk: the arrays in one file, their description in another.
 
-Nothing that is read is executed. The one that is shipped lies beside this file.
+Loading executes no code. The shipped policy lies in the folder `shipped`.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ NUMBERS, CARD = "prices.eqx", "prices.json"
 
 @dataclass(frozen=True)
 class Learned:
-    """A learned price policy, and what it was trained for."""
+    """A trained price policy and the ranges it was trained for."""
 
     ahead: AheadOfFluid
     ranges: Ranges
     config: LearningConfig
     made: dict[str, Any]
-    """Commit, command, seed and worlds behind it."""
+    """Commit, command, seed and worlds of the training."""
 
 
 def save(folder: Path, learned: Learned) -> None:
-    """Write both files, the numbers first: the card has their checksum."""
+    """Write the arrays, then the description with their checksum."""
     with replacing(folder / NUMBERS) as file:
         write_tree(file, learned.ahead)
     card = {
@@ -57,7 +57,7 @@ def save(folder: Path, learned: Learned) -> None:
 
 
 def load(folder: Path | str) -> Learned:
-    """Read both files; anything wrong with them is one message."""
+    """Read both files; raises PolicyError if one is missing or damaged."""
     folder = Path(folder)
     if not (folder / CARD).is_file():
         raise PolicyError(
@@ -70,7 +70,7 @@ def load(folder: Path | str) -> Learned:
         ranges = Ranges.from_json(card["ranges"])
     if not (folder / NUMBERS).is_file():
         raise PolicyError(f"{folder / NUMBERS}: missing, but {CARD} describes it")
-    check_files(folder, card.get("files", {}), "restore it from a copy, or learn anew")
+    check_files(folder, card.get("files", {}), "restore it from a copy, or run `scrl learn` again")
     like = jax.eval_shape(lambda: begin(config, key=jax.random.key(0)).slow)
     numbers = read_tree(folder / NUMBERS, like, is_finite=True)
     return Learned(numbers, ranges, config, card["made"])

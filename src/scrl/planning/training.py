@@ -24,20 +24,20 @@ from scrl.worlds.sweep.world import SweepState, SweepWorld, VehicleNumbers
 CELLS = 512
 REGIONS = 6
 LONGEST_STRETCH = 60.0
-"""Mean length of the stretches of one region, in cells, at most; at least 1."""
+"""Largest mean length of the stretches of one region, in cells; the smallest is 1."""
 MOMENTS = 16
-"""Moments that are looked at on each road."""
+"""States that are sampled on each road."""
 
 
 class Road(NamedTuple):
-    """A world and prices."""
+    """A path with its vehicle, wind and prices, on which the policy is trained."""
 
     world: SweepWorld
     outlook: Outlook
 
 
 def random_road(ranges: Ranges, *, window: int, key: PRNGKeyArray) -> Road:
-    """A made-up path, vehicle and wind."""
+    """A random path, vehicle and wind."""
     vehicle_key, path_key, price_key = jax.random.split(key, 3)
     numbers = random_vehicle(ranges, key=vehicle_key)
     length_key, border_key, region_key = jax.random.split(path_key, 3)
@@ -55,7 +55,7 @@ def random_road(ranges: Ranges, *, window: int, key: PRNGKeyArray) -> Road:
 
 
 def random_vehicle(ranges: Ranges, *, key: PRNGKeyArray) -> VehicleNumbers:
-    """Any vehicle and wind within the ranges; half of them in calm air, where that is in range."""
+    """A random vehicle and wind within the ranges; half of them in calm air, if in range."""
     keys = jax.random.split(key, 6)
     strength = _uniform(ranges.wind_strength, key=keys[3])
     is_calm = (jax.random.uniform(keys[5]) < 0.5) & (ranges.wind_strength.low == 0.0)
@@ -77,10 +77,9 @@ LEAST_TIME = 0.1
 
 
 def random_prices(regions: int, *, key: PRNGKeyArray) -> Float[Array, " region"]:
-    """Half of the regions earn something, some cost something, the others are worth nothing.
+    """Random prices: half of the regions have a positive price, some a negative one, the rest 0.
 
-    Earning prices are drawn by the time per cell that they call for: close to 1 small differences
-    matter.
+    Positive prices are drawn by their best time per cell, since small differences near 1 matter.
     """
     most_key, time_key, cost_key, kind_key = jax.random.split(key, 4)
     most = _log_uniform(MOST_TIME, key=most_key)
@@ -92,7 +91,7 @@ def random_prices(regions: int, *, key: PRNGKeyArray) -> Float[Array, " region"]
 
 
 def random_moments(world: SweepWorld, *, key: PRNGKeyArray) -> SweepState:
-    """Anywhere on the path, at any speed, in any gust; slow ones as often as fast ones."""
+    """Random states: any place on the path, any speed, any gust."""
     keys = jax.random.split(key, 5)
     numbers = world.numbers
     cell = jax.random.randint(keys[0], (MOMENTS,), 0, world.length)
@@ -118,20 +117,24 @@ def _log_uniform(range_: SettingRange, *, key: PRNGKeyArray) -> Float[Array, ""]
 
 @dataclass(frozen=True)
 class LearningConfig:
-    """How the price policy is learned."""
+    """Settings for training the price policy."""
 
     updates: int = setting(20_000, "Updates of the network.", low=1, high=100_000_000)
     roads: int = setting(64, "Roads in each update.", low=1, high=65_536)
     width: int = setting(32, "Units in each hidden layer.", low=1, high=1024)
     depth: int = setting(2, "Hidden layers.", low=0, high=8)
     learning_rate: float = setting(
-        2e-3, "Of Adam, at the start.", low=0.0, is_low_open=True, high=1.0
+        2e-3, "Learning rate of Adam at the start.", low=0.0, is_low_open=True, high=1.0
     )
     last_rate: float = setting(
         0.02, "Learning rate at the end, as a share of that at the start.", low=0.0, high=1.0
     )
     target_rate: float = setting(
-        0.02, "Share by which the copy follows in each update.", low=0.0, is_low_open=True, high=1.0
+        0.02,
+        "Coefficient of the soft update of the target network.",
+        low=0.0,
+        is_low_open=True,
+        high=1.0,
     )
 
     def __post_init__(self) -> None:
@@ -139,11 +142,11 @@ class LearningConfig:
 
 
 class LearningState(NamedTuple):
-    """What is carried from update to update."""
+    """The state of the training between updates."""
 
     ahead: AheadOfFluid
     slow: AheadOfFluid
-    """The copy that follows; it is the one handed out."""
+    """The target network, which is also the result."""
     memory: optax.OptState
     done: Array
     key: PRNGKeyArray
@@ -163,7 +166,7 @@ def some_updates(
     state: LearningState,
     count: int,
 ) -> tuple[LearningState, Float[Array, ""]]:
-    """So many updates in one call; with worlds named, each of them in turn. The mean error."""
+    """Several updates in one call, over the named worlds in turn; returns the mean error."""
     if not worlds:
         return _on_random_roads(config, ranges, state, count)
     losses = []
@@ -218,7 +221,7 @@ def _updates(
 def _targets(
     make_road: Callable[..., Road], ahead: AheadOfFluid, *, key: PRNGKeyArray
 ) -> tuple[Float[Array, "moment sight"], Float[Array, " moment"]]:
-    """Moments on one road, and what the best throttle is worth in each."""
+    """States on one road, and the value of the best throttle in each."""
     road_key, moment_key = jax.random.split(key)
     world, outlook = make_road(key=road_key)
     moments = random_moments(world, key=moment_key)
@@ -232,5 +235,5 @@ def _targets(
 
 
 def _error(difference: Float[Array, " moment"]) -> Float[Array, ""]:
-    """Squared where it is small, straight where it is large (pseudo-Huber)."""
+    """The pseudo-Huber loss: quadratic for small errors, linear for large ones."""
     return jnp.mean(jnp.sqrt(1.0 + difference**2) - 1.0)

@@ -1,4 +1,4 @@
-"""Problem files: load, save, start a new one; and the built-in problems."""
+"""Problem files (load, save, templates) and the built-in problems."""
 
 from scrl.problems.load import (
     builtin_names,
@@ -6,7 +6,6 @@ from scrl.problems.load import (
     find_world,
     load,
     load_file,
-    load_world,
 )
 from scrl.problems.problem import (
     BaseProblem,
@@ -29,7 +28,6 @@ __all__ = [
     "find_world",
     "load",
     "load_file",
-    "load_world",
     "save",
     "start_problem",
 ]

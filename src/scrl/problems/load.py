@@ -1,4 +1,4 @@
-"""Problem files -> problems. Every mistake is one message that names file, table and key."""
+"""Loads problem files; every error message names the file, the table and the key."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 BUILTIN_FOLDER = Path(__file__).parent / "builtin"
 LARGEST_FILE_BYTES = 2_000_000
 MOST_KEY_PARTS = 8
-"""A key with more dots than these allow is refused: reading it costs the square of its length."""
+"""Dotted keys with more parts are refused: parsing one takes quadratic time."""
 _NO_KEY = re.compile(
     r'"""(?:[^"\\]|\\.|"(?!""))*"""|\'\'\'.*?\'\'\'|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*',
     re.DOTALL,
 )
-"""Quoted texts and comments."""
+"""Matches quoted texts and comments, which hold no keys."""
 _LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]+[ \t]*\.[ \t]*){{{MOST_KEY_PARTS},}}")
 TABLES = ("problem", "world", "vehicle", "wind", "rules")
 WORLD_KEYS = ("kind", "map")
@@ -71,7 +71,7 @@ def load(name: str | Path, *, strict: bool = False) -> Problem:
 
 
 find_world = load
-"""A world to write rules for is whatever can be loaded."""
+"""Whatever `load` accepts can serve as a world for other rules."""
 
 
 def _builtin_world(name: str) -> Problem:
@@ -88,7 +88,8 @@ def _bare_map(path: Path, *, strict: bool) -> Problem:
     source = MapSource(path, MapOptions(strict=strict))
     with set_by(way):
         regions = load_map(path, source.options)
-    spec = with_room(SweepSpec(regions, units=_with_map_scale(Units(), regions, SweepRoute())))
+    units = _with_map_scale(Units(), regions, SweepRoute())
+    spec = with_long_horizon(SweepSpec(regions, units=units))
     bare = Problem.create(spec, (), ProblemOptions(name=path.stem))
     return dataclasses.replace(bare, source=source)
 
@@ -98,8 +99,8 @@ def builtin_worlds() -> list[str]:
     return sorted(path.stem for path in BUILTIN_FOLDER.glob("*.geojson"))
 
 
-def with_room(spec: SweepSpec) -> SweepSpec:
-    """A horizon of six times full speed, as on the built-in maps, if the default is shorter."""
+def with_long_horizon(spec: SweepSpec) -> SweepSpec:
+    """The world with a horizon of at least six times the steps at full speed."""
     needed = math.ceil(6 * len(spec.path.cells) / spec.vehicle.max_speed)
     steps = max(spec.route.horizon_steps, min(needed, 10_000_000))
     return dataclasses.replace(spec, route=dataclasses.replace(spec.route, horizon_steps=steps))
@@ -115,7 +116,7 @@ def load_file(path: Path, *, strict: bool = False) -> Problem:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file, or one message about why it cannot be read."""
+    """The tables of a TOML file; raises ProblemError if it cannot be read."""
     try:
         if path.stat().st_size > LARGEST_FILE_BYTES:
             raise ProblemError(f"{path}: larger than {LARGEST_FILE_BYTES:,} bytes")
@@ -130,7 +131,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ProblemError(f"{path}: nested too deeply") from None
     except OSError as error:
         raise ProblemError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:  # tomllib passes on what int() and datetime say
+    except ValueError as error:  # tomllib lets the errors of int() and datetime through
         raise ProblemError(f"{path}: not a TOML file: {error}") from None
     check_texts(tables, str(path), error=ProblemError)
     return tables
@@ -250,8 +251,3 @@ def _rule_texts(table: Mapping[str, Any]) -> dict[str, str]:
         if not isinstance(text, str):
             raise ProblemError(f'[rules] {name} must be a text: {name} = "S1 >= 300"')
     return dict(table)
-
-
-def load_world(name: str | Path) -> SweepSpec:
-    """The world called `agri` or `med`, that of a problem, or a map with the default vehicle."""
-    return find_world(name).world_spec

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ProblemOptions:
-    """How rules are read and judged."""
+    """Name of the problem and the settings by which its rules are read and judged."""
 
     name: str = setting("", "Short name, used in tables and run folders.")
     description: str = setting("", "One sentence for people.", may_break=True)
@@ -38,7 +38,7 @@ class ProblemOptions:
     )
     discount: float = setting(
         1.0,
-        "Weight of a step against the one before it (1: plain sums).",
+        "Discount per step of densities and returns (1: plain sums).",
         low=0.0,
         is_low_open=True,
         high=1.0,
@@ -53,7 +53,7 @@ class ProblemOptions:
 
 
 MOST_SHOWN = 40
-"""Rules that a notebook shows."""
+"""Largest number of rules that a notebook shows."""
 
 
 def _rules_text(rules: RuleSet) -> str:
@@ -69,7 +69,7 @@ def html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 class BaseProblem(ABC):
-    """A problem as training, reports and comparisons see it: a map, or an external environment."""
+    """What training, reports and comparisons need of a problem, on a map or an environment."""
 
     rules: RuleSet
     options: ProblemOptions
@@ -82,22 +82,22 @@ class BaseProblem(ABC):
     @property
     @abstractmethod
     def is_random(self) -> bool:
-        """Whether chance plays a part."""
+        """Whether two episodes of the same policy can differ."""
 
     @property
     @abstractmethod
     def return_text(self) -> str:
-        """What a return is made of, and what 1 more of it means."""
+        """What the return sums up, and what one more unit of it means."""
 
     @abstractmethod
     def parts(self) -> dict[str, Any]:
-        """All that makes it this problem and no other, by name; names of problems do not."""
+        """The named parts that identify the problem; its own name is not one of them."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}: {self._extent()}, {_rules_text(self.rules)}>"
 
     def _extent(self) -> str:
-        """How large its world is, in a few words."""
+        """The size of the world, as text."""
         return f"{len(self.regions)} regions"
 
     def _repr_html_(self) -> str:
@@ -114,7 +114,7 @@ class BaseProblem(ABC):
 
     @property
     def transit_steps(self) -> float:
-        """How long the vehicle is in transit, in steps, which episodes do not count."""
+        """Duration of all transits in steps; episodes do not count these."""
         return 0.0
 
     @property
@@ -123,7 +123,7 @@ class BaseProblem(ABC):
 
     @property
     def regions(self) -> tuple[str, ...]:
-        """Their names."""
+        """The names of the regions."""
         return tuple(self.rules.regions)
 
     @property
@@ -132,7 +132,7 @@ class BaseProblem(ABC):
         return self.units.unit
 
     def unit_of(self, regions: Iterable[str]) -> str:
-        """What the amounts of these regions count; the neutral word where that differs."""
+        """The common unit of these regions; `units` if they differ."""
         del regions
         return self.unit
 
@@ -142,7 +142,7 @@ class BaseProblem(ABC):
 
     @property
     def discount(self) -> float:
-        """Of densities and returns; what a learner discounts by is a setting of its own."""
+        """The discount of densities and returns; a learner has its own discount setting."""
         return self.options.discount
 
     @cached_property
@@ -151,7 +151,7 @@ class BaseProblem(ABC):
         return AtomTable.of(self.rules)
 
     def judged_by(self) -> dict[str, Any]:
-        """The parts that all problems have."""
+        """The parts of every problem: rules, tolerance and discount."""
         formulas = tuple(rule.formula for rule in self.rules.rules)
         return {
             "rules": (formulas, self.rules.conventions),
@@ -161,7 +161,7 @@ class BaseProblem(ABC):
 
 
 def difference_between(one: BaseProblem, other: BaseProblem) -> list[str]:
-    """In what two problems differ; nothing where they are the same but for their names."""
+    """The parts in which two problems differ; names of problems are not compared."""
     first, second = one.parts(), other.parts()
     if first.keys() != second.keys():
         return ["world"]
@@ -169,19 +169,19 @@ def difference_between(one: BaseProblem, other: BaseProblem) -> list[str]:
 
 
 NEARLY = 0.03
-"""A `cell` that is off by a smaller share than this agrees with its map."""
+"""Relative difference up to which `cell` agrees with the cell size of the map."""
 
 
 @dataclass(frozen=True)
 class MapSource:
-    """The file that a map was read from, and how."""
+    """The file that a map was read from, and the options for reading it."""
 
     path: Path
     options: MapOptions
 
 
 RuleInput = str | Formula | Mapping[str, str | Formula] | Sequence[str | Formula]
-"""Rules as people give them: one, several, or several with names; as text or as formulas."""
+"""Rules as a caller gives them: one, several, or a named mapping; as text or as formulas."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -244,7 +244,7 @@ class Problem(BaseProblem):
     def parts(self) -> dict[str, Any]:
         spec = self.world_spec
         return {
-            # Where on Earth the map lies makes no difference.
+            # The georeference of the map does not matter.
             "map": replace(spec.regions, georeference=None),
             "vehicle": spec.vehicle,
             "wind": spec.wind,
@@ -259,12 +259,12 @@ class Problem(BaseProblem):
 
         from scrl.worlds.sweep.world import SweepWorld
 
-        # It is kept: were it first asked for while something is compiled, the arrays must be real.
+        # It is cached: built during tracing, its arrays must not be tracers.
         with jax.ensure_compile_time_eval():
             return SweepWorld.from_spec(self.world_spec)
 
     def warnings(self) -> list[str]:
-        """What is allowed but probably not meant."""
+        """Settings that are allowed but probably not intended."""
         found = [*self.world_spec.regions.warnings, *self.rules.warnings()]
         if missed := self.world_spec.path.missed_cells:
             found.append(
@@ -289,5 +289,5 @@ class Problem(BaseProblem):
         return found
 
     def with_rules(self, rules: RuleInput) -> Problem:
-        """The same world with other rules."""
+        """A problem with this world and other rules."""
         return replace(Problem.create(self.world_spec, rules, self.options), source=self.source)

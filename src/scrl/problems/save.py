@@ -1,4 +1,4 @@
-"""Problems -> problem files that `load` reads back to the same problem."""
+"""Saves problems as files that `load` reads back to an equal problem."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scrl.worlds.sweep.spec import SweepRoute
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 _LITERAL = re.compile(r"[^'\\\x00-\x1f\x7f]*")
-"""Texts that single quotes can hold as they are; easier to read around double quotes."""
+"""Matches texts that TOML can hold in single quotes without escapes."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -126,7 +126,7 @@ def _map_name(problem: Problem, path: Path) -> str:
 
 
 def _is_same_map(problem: Problem, target: Path) -> bool:
-    """Problems over one map may share its file."""
+    """Whether the file at a path already holds this map, so that problems can share it."""
     return problem.source is not None and filecmp.cmp(problem.source.path, target, shallow=False)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from scrl.errors import ProblemError
 from scrl.files import replacing
-from scrl.problems.load import BUILTIN_FOLDER, load_file, with_room
+from scrl.problems.load import BUILTIN_FOLDER, load_file, with_long_horizon
 from scrl.problems.problem import Problem, ProblemOptions
 from scrl.problems.save import changed_fields, copy, value_text
 from scrl.rules.show import show_name
@@ -32,7 +32,7 @@ def start_problem(folder: Path, map_path: Path | None = None, **options: Any) ->
         raise ProblemError(f"{folder} exists already and is not an empty folder; name a new one")
     source = map_path or SAMPLE_MAP
     chosen = dataclasses.replace(MapOptions() if map_path else SAMPLE_OPTIONS, **options)
-    spec = with_room(SweepSpec(load_map(source, chosen)))
+    spec = with_long_horizon(SweepSpec(load_map(source, chosen)))
     text = problem_text(folder.name, source.name, spec, chosen)
     path = folder / "problem.toml"
     try:
@@ -40,7 +40,7 @@ def start_problem(folder: Path, map_path: Path | None = None, **options: Any) ->
         copy(source, folder / source.name)
         with replacing(path) as file:
             file.write(text.encode())
-    except OSError:  # so that the same command can be given again
+    except OSError:  # so that the same command can be run again
         shutil.rmtree(folder, ignore_errors=True)
         raise
     problem = load_file(path)
@@ -70,7 +70,7 @@ def _table(name: str, values: Any, shown: frozenset[str] | set[str] = frozenset(
 
 
 def _lines(values: Any, shown: frozenset[str] | set[str] = frozenset()) -> list[str]:
-    """One commented line per setting; those in `shown` are in force."""
+    """One commented line per setting; those in `shown` are not commented out."""
     lines = []
     for field, known in settings_of(values):
         value = getattr(values, field.name)
@@ -113,7 +113,7 @@ _MAP_HINTS = (
 
 
 def _rules_table(spec: SweepSpec) -> str:
-    """Rules that hold at a little more than full speed gives, as something to change."""
+    """Example rules with bounds a little above the amounts at full speed, for the user to edit."""
     names = [show_name(name) for name in spec.regions.names]
     per_cell = spec.vehicle.rate / spec.vehicle.max_speed
     received = [float(f"{size * per_cell:.3g}") for size in spec.regions.sizes]

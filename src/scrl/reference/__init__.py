@@ -1,4 +1,4 @@
-"""The exact optimum and its multipliers, computed without learning; or why there is none."""
+"""Optimum, bound and multipliers computed without learning, or a proof of infeasibility."""
 
 from scrl.reference.answer import Dual, Loosened, Reference, Stepwise, Taken
 from scrl.reference.certificate import Certificate, certify

@@ -1,4 +1,4 @@
-"""A problem made ready for the solvers, and their answer in the rules and regions of the user."""
+"""A problem as input of the solvers, and their result in terms of its rules and regions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Question:
 
     @classmethod
     def of(cls, problem: Problem) -> Question:
-        """The fluid groups only cells that the rules do not tell apart."""
+        """The fluid with one group for all cells that the rules treat alike."""
         if problem.discount != 1.0:
             raise ScrlError(
                 "the reference of a sweep needs discount = 1 (plain sums), and this problem "
@@ -43,7 +43,7 @@ class Question:
 
     @cached_property
     def atoms(self) -> BoundedAtoms:
-        """The rules with the exact reach of each atom."""
+        """The rules with the exact range of each atom."""
         table = self.problem.atoms
         low, high = self.fluid.ranges(table.coefficients).T
         return BoundedAtoms(table.coefficients, table.bounds, table.members, low, high)
@@ -60,7 +60,7 @@ class Question:
         if rules is not None:
             atoms = replace(atoms, members=atoms.members[self.clauses_of(rules)])
         choice = choose_branch(self.fluid.times_only, atoms, time_limit_s=time_limit_s)
-        # Undecided in time counts as possible: nothing is called impossible without a proof.
+        # Undecided within the time limit counts as possible: infeasibility needs a proof.
         return choice.status is not Status.INFEASIBLE
 
     def named(self, density: np.ndarray) -> dict[str, float]:
@@ -71,7 +71,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Taken:
-    """One clause: the disjunct it rests on, and those it does not need."""
+    """One clause: the disjunct that is taken, and its other disjuncts."""
 
     rule: str
     taken: str
@@ -83,7 +83,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Dual:
-    """What one unit of an atom's bound is worth: loosened by one, the return rises by this."""
+    """The multiplier of an atom: the return gained by loosening its bound by one unit."""
 
     rule: str
     atom: str
@@ -92,7 +92,7 @@ class Dual:
 
 @dataclass(frozen=True)
 class Loosened:
-    """One atom that gives way."""
+    """One atom whose bound is loosened."""
 
     rule: str
     atom: str
@@ -114,7 +114,7 @@ class Loosened:
 
 @dataclass(frozen=True)
 class Stepwise:
-    """The best drive found in the true step-by-step world, as a mixture of plans."""
+    """The best mixture of plans found in the step-by-step world."""
 
     return_: float
     density: dict[str, float]
@@ -122,7 +122,7 @@ class Stepwise:
     steps: float
     violation: float
     estimate_above: float | None
-    """What no policy should beat, up to the lattice's rounding; None where it is too coarse."""
+    """Estimated upper bound, up to the lattice's rounding; None where it is too coarse."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -138,7 +138,7 @@ class Stepwise:
 
 @dataclass(frozen=True)
 class Reference:
-    """The best possible, or why it is impossible; amounts in raw units, return raw."""
+    """The result of `solve`, in raw units of resource and raw return."""
 
     problem: str
     status: Status
@@ -156,7 +156,7 @@ class Reference:
     relax: tuple[Loosened, ...] = ()
     """The least loosening, in total units, that makes the rules possible."""
     alternatives: tuple[tuple[Loosened, ...], ...] = ()
-    """For each rule of the conflict: what it alone would have to give, where that is enough."""
+    """For each rule of the conflict, its own loosening, where that alone is sufficient."""
     vehicle_hints: tuple[str, ...] = ()
     wall_s: float = 0.0
 

@@ -1,7 +1,7 @@
-"""Which disjunct of each clause? By trying them, with bounds: the twin of the integer program.
+"""The best disjunct of each clause by branch and bound, a check of the mixed-integer program.
 
-A node puts some atoms in force and solves what is left open as if it did not matter. If its optimum
-keeps every clause, it is the best of the node. Otherwise the first broken clause is split: one
+A node enforces some atoms and ignores the clauses that are still open. If its optimum keeps every
+clause, it is the best of the node. Otherwise the first broken clause is split: one
 child for each of its atoms. Nodes are taken in order of their bounds, and none twice.
 """
 
@@ -24,12 +24,12 @@ MOST_NODES = 20_000
 
 
 class TooManyBranchesError(ScrlError):
-    """Trying branches one by one would take too long; the mixed-integer program may not."""
+    """Branch and bound would take too long; the mixed-integer program may be faster."""
 
 
 @dataclass(frozen=True)
 class Relaxed:
-    """What is known when some atoms are in force and the clauses left open are ignored."""
+    """The relaxation of a node: some atoms enforced, open clauses ignored."""
 
     bound: float
     """No point with these atoms in force has a return above this; -inf: they cannot all hold."""
@@ -124,7 +124,7 @@ def _kept(
 
 
 def _worth(best: BranchChoice, size: float) -> float:
-    """A bound must be above this to be worth a look."""
+    """The bound that a node must exceed to be explored."""
     if best.optimum is None:
         return float("-inf")
     return best.optimum.return_ + CLOSE * (abs(best.optimum.return_) + size)

@@ -1,4 +1,4 @@
-"""Certificates: an optimum proves itself by its multipliers, whoever computed it.
+"""Certificates of optimality by multipliers, independent of the solver.
 
 For  max r . x  over  E x = e, B x <= c, A D x <= b, l <= x <= u  the reduced reward is
 d = r - E' y - B' mu - (A D)' lambda. A point is optimal exactly if it is feasible, mu and lambda
@@ -17,7 +17,7 @@ from scrl.reference.model import LinearModel
 
 DEFAULT_TOLERANCE = 1e-6
 DUST = 1e-6
-"""A larger reduced reward on an unbounded variable means that nothing is proven."""
+"""Reduced rewards on unbounded variables up to this count as rounding."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def certify(
     bounds: Float[np.ndarray, " atom"],
     optimum: Optimum,
 ) -> Certificate:
-    """Measure how well an optimum proves itself; needs no solver and believes no stated number."""
+    """Measure the failure of each optimality condition, without trusting the solver's numbers."""
     point, density = optimum.point, model.density @ optimum.point
     of_atom, of_below = np.maximum(optimum.of_atom, 0.0), np.maximum(optimum.of_below, 0.0)
     reduced = model.reward - (of_atom @ coefficients) @ model.density
@@ -87,10 +87,10 @@ def _below_zero(multipliers: np.ndarray) -> float:
 
 
 def _most_over_box(reduced: np.ndarray, model: LinearModel) -> tuple[float, float]:
-    """max of reduced . x over the box, and the rounding dust that was left out of it.
+    """max of reduced . x over the box, and the rounding error that was left out of it.
 
     Where the sum of x is known to be at most `total`, max(reduced, 0) * total is a bound too, and
-    nothing is left out. Without it, dust on an unbounded variable is measured, not multiplied.
+    nothing is left out. Without it, the error on an unbounded variable is reported separately.
     """
     limit = np.where(reduced > 0, model.upper, model.lower)
     is_open = ~np.isfinite(limit) & (reduced != 0)
@@ -104,7 +104,7 @@ def _most_over_box(reduced: np.ndarray, model: LinearModel) -> tuple[float, floa
 
 
 def require(certificate: Certificate, tolerance: float = DEFAULT_TOLERANCE) -> Certificate:
-    """Pass a good certificate on; raise on a bad one, so that no wrong 'optimal' gets out."""
+    """The certificate itself; raises if it fails, so that no wrong optimum is returned."""
     if not certificate.worst <= tolerance:
         raise NumericalTroubleError(
             "the solver's answer does not prove itself: primal "

@@ -1,4 +1,4 @@
-"""What a finite MDP must be: shapes, finite numbers, probabilities, and policies that end."""
+"""Checks of a finite MDP: shapes, finite numbers, probabilities, and termination."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import breadth_first_order
 from scrl.errors import ScrlError
 
 ROUNDING = 1e-9
-"""Probabilities may miss their sum by this much; they are then divided by it."""
+"""Tolerated error of a sum of probabilities, which are then normalised."""
 
 Shape = tuple[int, int]
 """States and actions."""
@@ -37,7 +37,7 @@ def checked_regions(regions: Iterable[str]) -> tuple[str, ...]:
     names = tuple(regions)
     for name in names:
         if names.count(name) > 1:
-            raise MdpError(f"the region '{name}' is there twice")
+            raise MdpError(f"the region '{name}' occurs twice")
     return names
 
 
@@ -178,7 +178,7 @@ def checked_policy(
 
 
 def _numbers(name: str, values: Any) -> np.ndarray:
-    """A fresh array of finite numbers."""
+    """A new array of finite numbers."""
     try:
         array = np.array(values, dtype=float)
     except (TypeError, ValueError) as error:
@@ -215,7 +215,7 @@ def endless_state(
     reached: Bool[np.ndarray, " state"],
     available: Bool[np.ndarray, "state action"],
 ) -> int | None:
-    """A reachable state that a policy can go on from for ever with probability one, if any.
+    """A reachable state from which a policy can avoid the end with probability one, if any.
 
     The largest set C in which every state has an action that never leaves C or ends: states
     without such an action are taken out until none is left to take. C is empty exactly if

@@ -1,4 +1,4 @@
-"""Infeasible rules: a smallest conflicting set, the least loosening, and what else would help."""
+"""Infeasible rules: a smallest conflicting set, the least loosening, and alternatives."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def _grown(start: Collection[int], rules: int, is_possible: IsPossible) -> set[i
 
 
 FARTHEST = 1e4
-"""In spans of what is possible: bounds farther off are compared by their logarithms."""
+"""In units of the feasible range; bounds farther away are compared by their logarithms."""
 
 
 @dataclass(frozen=True)
 class Loosening:
-    """How far each atom gives way, in units."""
+    """How far each atom is loosened, in units."""
 
     by: Float[np.ndarray, " atom"]
     bounds: Float[np.ndarray, " atom"]
@@ -81,7 +81,7 @@ def least_loosening(
     *,
     time_limit_s: float = 20.0,
 ) -> Loosening | None:
-    """The smallest total excess with which every clause holds; only `may_give` atoms give way."""
+    """The smallest total excess with which every clause holds; only `may_give` atoms change."""
     gives = np.ones(len(atoms.bounds), bool) if may_give is None else may_give
     nearest = np.where(gives, np.maximum(atoms.bounds, atoms.low), atoms.bounds)
     members = atoms.members
@@ -101,7 +101,7 @@ def least_loosening(
 
 
 def _squeezed(by: Float[np.ndarray, " atom"], atoms: BoundedAtoms) -> Float[np.ndarray, " atom"]:
-    """The same order in numbers that a solver can tell apart."""
+    """The values compressed to a range that a solver can handle, in the same order."""
     span = np.where(np.isfinite(atoms.low), atoms.high - atoms.low, 0.0)
     most = FARTHEST * max(float(span.max(initial=0.0)), 1e-300)
     return np.where(by <= most, by, most * (1.0 + np.log(np.maximum(by / most, 1.0))))
@@ -140,11 +140,11 @@ def _padded(rows: sparse.csr_array | None, count: int) -> sparse.csr_array | Non
 
 
 MOST_SECONDS = 20.0
-"""For the search of a smallest conflict."""
+"""Time limit of the search for a smallest conflict, in seconds."""
 
 
 def explain(question: Question) -> Reference:
-    """The smallest conflict, the least loosening, and other ways out."""
+    """The smallest conflict, the least loosening, and alternatives."""
     rules = question.problem.rules.rules
     conflict = _conflict(question)
     return Reference(
@@ -176,7 +176,7 @@ def _conflict(question: Question) -> list[int]:
 
 
 def _loosened(question: Question, only_rule: int | None = None) -> tuple[Loosened, ...]:
-    """What gives way in the least loosening; with `only_rule`, only that rule's atoms may."""
+    """The atoms of the least loosening; with `only_rule`, only that rule's atoms may change."""
     table = question.problem.atoms
     may_give = None
     if only_rule is not None:
@@ -189,7 +189,7 @@ def _loosened(question: Question, only_rule: int | None = None) -> tuple[Loosene
 
 
 def _speed_hint(question: Question) -> list[str]:
-    """A higher top speed lets the vehicle give less."""
+    """The top speed that makes the rules feasible, as text; a faster vehicle can give less."""
     vehicle = question.problem.world_spec.vehicle
 
     def is_enough(speed: float) -> bool:
@@ -205,7 +205,7 @@ def _speed_hint(question: Question) -> list[str]:
 
 
 def _horizon_hint(question: Question) -> list[str]:
-    """A longer episode lets the vehicle give more."""
+    """The horizon that makes the rules feasible, as text; a longer episode can give more."""
     horizon = question.fluid.horizon_steps
 
     def is_enough(steps: float) -> bool:

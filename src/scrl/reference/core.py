@@ -18,22 +18,22 @@ from scrl.reference.linear import NumericalTroubleError
 RESIDUAL = 1e-12
 """Linear systems are solved to this, relative to their right side."""
 SMALL = 300
-"""Systems of so many states are factorised at once."""
+"""Systems of up to this many states are factorised without iterating first."""
 FORGETS = 0.97
-"""Below this discount plain iteration is quick and sure."""
+"""Below this discount fixed-point iteration converges quickly."""
 CHEAP_FACTORS = 2e9
-"""Other systems with states * bandwidth^2 below this are factorised at once."""
+"""Other systems with states * bandwidth^2 below this are factorised without iterating first."""
 ROUND = 16
-"""Steps of plain iteration between two looks at the residual."""
+"""Steps of fixed-point iteration between two checks of the residual."""
 MOST_STARTS = 25
-"""Restarts of the iteration before the system is factorised after all."""
+"""Restarts of the iteration before the system is factorised."""
 MOST_ROUNDS = 1_000
-"""Policy iteration ends much earlier; past this something is wrong."""
+"""Limit on rounds of policy iteration, which normally needs far fewer."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """What a policy gives, exactly, and how often it visits each state."""
+    """The exact return, densities and state visits of a policy."""
 
     return_: float
     density: Float[np.ndarray, " region"]
@@ -65,7 +65,7 @@ class Core:
 
     @cached_property
     def longest(self) -> float:
-        """No policy has a longer (discounted) expected time until the end."""
+        """Upper bound on the (discounted) expected length of an episode of any policy."""
         if self.discount < 1:
             return 1 / (1 - self.discount)
         _, times, most = self._iterate(np.ones(len(self.rewards)), None)
@@ -76,10 +76,10 @@ class Core:
 
     @cached_property
     def is_direct(self) -> bool:
-        """Whether to factorise at once: small, or slow to iterate and cheap in a good order.
+        """Whether to factorise: if the system is small, or iteration slow and factors cheap.
 
-        Iterations are few when the discount forgets soon. Factors are cheap when a good order
-        brings neighbours together, as on maps and paths: states * bandwidth^2 operations.
+        A small discount needs few iterations. Factors need states * bandwidth^2 operations, which
+        is cheap where an ordering gives a small bandwidth, as on maps and paths.
         """
         count, actions = self.available.shape
         if count <= SMALL or self.discount < FORGETS:
@@ -109,7 +109,7 @@ class Core:
     def solve(
         self, matrix: sparse.csr_array, right: np.ndarray, guess: np.ndarray | None = None
     ) -> np.ndarray:
-        """The solution of a policy's equations, by factors or iteration, with its residual seen."""
+        """The solution of a policy's equations by factors or iteration; the residual is checked."""
         size = float(np.linalg.norm(right))
         if not size:
             return np.zeros(len(right))
@@ -131,9 +131,9 @@ class Core:
     def _iterated(
         self, matrix: sparse.csr_array, right: np.ndarray, guess: np.ndarray | None
     ) -> np.ndarray:
-        """x + (right - matrix x), again and again: the error shrinks by the discount each time.
+        """Fixed-point iteration x + (right - matrix x), whose error shrinks by the discount.
 
-        Where the discount is too close to 1 for that, minimal residuals; they may stall.
+        For a discount close to 1, restarted minimal residuals, which may stall.
         """
         if self.discount >= FORGETS:
             return gmres(matrix, right, guess, rtol=RESIDUAL, restart=40, maxiter=MOST_STARTS)[0]
@@ -144,7 +144,7 @@ class Core:
             for _ in range(ROUND):
                 rest = right - matrix @ found
                 found += rest
-            # seldom: a norm is threaded, and threads cost more than the step where cores are busy
+            # rarely, since a norm uses threads, which cost more than the step on busy cores
             if float(np.linalg.norm(rest)) <= enough:
                 break
         return found
@@ -173,7 +173,7 @@ class Core:
         """The best deterministic policy for these rewards, by policy iteration.
 
         With gain = max over states of max_a (r + discount P v) - v, every policy's sum is at most
-        start . v + max(gain, 0) * longest: that is the bound, whatever rounding did to v.
+        start . v + max(gain, 0) * longest: this bound holds despite rounding errors in v.
         """
         actions, values, most = self._iterate(rewards, first)
         return BestPolicy(

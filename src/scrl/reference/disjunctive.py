@@ -1,12 +1,12 @@
-"""Which disjunct of each clause? A mixed-integer program, with computed bounds, no guessed big-M.
+"""The best disjunct of each clause by a mixed-integer program with computed big-M bounds.
 
-One binary z_j per atom that a choice hangs on: z_j = 1 puts atom j in force,
+One binary z_j per atom of an open clause: z_j = 1 enforces atom j,
 a_j . density <= b_j + (high_j - b_j) (1 - z_j), where high_j is the largest value that
 a_j . density takes over the whole model. A clause asks for at least one of its z_j.
 
-A solver takes z = 0.999999 for 1 and so lets an atom slip a little. Therefore the branch it picks
-is solved again as a linear program; if that falls short of the proven bound, the branch is cut off
-(sum of its z_j <= their number - 1) and the search goes on.
+A solver accepts z = 0.999999 as 1, which loosens the atom slightly. Therefore the chosen branch is
+solved again as a linear program; if that falls short of the proven bound, the branch is excluded
+(sum of its z_j <= their number - 1) and the search continues.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from scrl.reference.linear import (
 from scrl.reference.model import LinearModel
 
 RELATIVE_GAP = 1e-7
-"""HiGHS stops when return and bound are this close."""
+"""Relative gap at which HiGHS stops."""
 CLOSE = 1e-6
 """A branch is the best if no other can be better by more than this share of the return."""
 
 
 @dataclass(frozen=True)
 class BoundedAtoms:
-    """The rules as the programs need them: atoms, clauses, and how far each atom can reach."""
+    """The atoms, the clauses, and the range of each atom over the model."""
 
     coefficients: Float[np.ndarray, "atom region"]
     bounds: Float[np.ndarray, " atom"]
@@ -55,18 +55,18 @@ class BoundedAtoms:
 
     @property
     def is_impossible(self) -> Bool[np.ndarray, " atom"]:
-        """No policy keeps the atom."""
+        """Atoms that no policy keeps."""
         return self.low > self.bounds + self.slack()
 
     @property
     def is_certain(self) -> Bool[np.ndarray, " atom"]:
-        """Every policy keeps the atom."""
+        """Atoms that every policy keeps."""
         return self.high <= self.bounds
 
 
 @dataclass(frozen=True)
 class BranchChoice:
-    """The best branch found: one atom per clause, its optimum, and what bounds the rest."""
+    """The best branch found, one atom per clause, with its optimum and a bound on all branches."""
 
     status: Status
     branch: Int[np.ndarray, " clause"] | None = None
@@ -116,7 +116,7 @@ NO_BRANCH = BranchChoice(Status.INFEASIBLE, bound=float("-inf"))
 
 
 def allowed_gap(model: LinearModel, return_: float) -> float:
-    """How far the bound of an optimum may stand above its return."""
+    """How far the bound of an optimum may exceed its return."""
     return CLOSE * (abs(return_) + float(np.abs(model.reward).max(initial=0.0)))
 
 
@@ -125,7 +125,7 @@ def _return(choice: BranchChoice) -> float:
 
 
 def _open_members(atoms: BoundedAtoms) -> Bool[np.ndarray, "clause atom"] | None:
-    """The atoms that each undecided clause may rest on; None if a clause has none."""
+    """The possible atoms of each undecided clause; None if a clause has none."""
     possible = atoms.members & ~atoms.is_impossible
     if not possible.any(axis=1).all():
         return None
@@ -206,7 +206,7 @@ def _box(model: LinearModel, low: Any, high: Any) -> Bounds:
 def _one_each(
     members: np.ndarray, picked: np.ndarray, density: np.ndarray, atoms: BoundedAtoms
 ) -> Bool[np.ndarray, " atom"]:
-    """One picked atom per clause, the one with most room; fewer atoms in force cost less."""
+    """One chosen atom per clause, the one with the largest slack."""
     room = atoms.bounds - atoms.coefficients @ density
     score = np.where(members & picked, room, -np.inf)
     chosen = np.zeros(len(room), bool)
@@ -221,7 +221,7 @@ def _solved(
     deadline: float,
     bound: float,
 ) -> BranchChoice:
-    """Solve the branch with its atoms in force, and read off the atom each clause rests on."""
+    """Solve the branch with its atoms enforced, and read off the atom that keeps each clause."""
     chosen = np.flatnonzero(is_chosen)
     left = max(deadline - monotonic(), 1e-3)
     try:

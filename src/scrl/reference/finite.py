@@ -1,11 +1,10 @@
-"""Simulated episodes of a finite MDP: the slow, obvious witness of the exact values."""
+"""Finite MDPs with labels: the checked description and the exact values of policies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, log
 from typing import Any
 
 import numpy as np
@@ -15,59 +14,6 @@ from scipy import sparse
 from scrl.reference import checks
 from scrl.reference.checks import MdpError, endless_state, reachable_states
 from scrl.reference.core import Core, Values, flat_labels
-from scrl.reference.linear import NumericalTroubleError
-
-FORGOTTEN = 1e-9
-"""A discounted episode stops when this share of its weight is left."""
-MOST_STEPS = 1_000_000
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """Means over episodes with their standard errors."""
-
-    return_: float
-    return_se: float
-    density: Float[np.ndarray, " region"]
-    density_se: Float[np.ndarray, " region"]
-    amounts: Float[np.ndarray, "episode region"]
-    """What each region received in each episode."""
-    steps: Float[np.ndarray, " episode"]
-
-
-def sample(
-    core: Core, policy: Float[np.ndarray, "reached action"], episodes: int, seed: int
-) -> Sampled:
-    """Run episodes side by side until all have ended, or until the discount has forgotten them."""
-    random = np.random.default_rng(seed)
-    width = core.available.shape[1]
-    upto = np.cumsum(core.transitions.data)
-    before = np.concatenate([[0.0], upto])[core.transitions.indptr]
-    state = random.choice(len(core.start), size=episodes, p=core.start)
-    alive = np.arange(episodes)
-    sums = np.zeros((episodes, 1 + core.labels.shape[1]))
-    length = np.zeros(episodes)
-    steps = MOST_STEPS
-    if core.discount < 1:
-        steps = ceil(log(FORGOTTEN) / log(core.discount))
-    for step in range(steps):
-        ladder = np.cumsum(policy[state], axis=1)
-        draw = random.random(len(alive)) * ladder[:, -1]
-        row = state * width + np.minimum((ladder <= draw[:, None]).sum(axis=1), width - 1)
-        gained = np.column_stack([core.rewards[row], core.labels[row]])
-        sums[alive] += core.discount**step * gained
-        length[alive] += 1
-        place = np.searchsorted(upto, before[row] + random.random(len(alive)), side="right")
-        goes_on = place < core.transitions.indptr[row + 1]
-        alive, state = alive[goes_on], core.transitions.indices[place[goes_on]]
-        if not len(alive):
-            break
-    if len(alive) and core.discount == 1:
-        raise NumericalTroubleError(f"{len(alive)} episodes did not end within {steps} steps")
-    mean = sums.mean(axis=0)
-    error = sums.std(axis=0, ddof=min(episodes - 1, 1)) / np.sqrt(episodes)
-    return Sampled(float(mean[0]), float(error[0]), mean[1:], error[1:], sums[:, 1:], length)
-
 
 __all__ = ["FiniteMDP", "MdpError"]
 
@@ -127,8 +73,8 @@ class FiniteMDP:
         state = endless_state(self.transitions, reached, self.available)
         if state is not None:
             raise MdpError(
-                f"state {state}: a policy can go on from here for ever, so the undiscounted sums "
-                "have no end: add a way out to every loop, or set a discount below 1"
+                f"state {state}: from here a policy may never end the episode, so the undiscounted "
+                "sums diverge: add a way out to every loop, or set a discount below 1"
             )
 
     @property
@@ -141,7 +87,7 @@ class FiniteMDP:
 
     @cached_property
     def core(self) -> Core:
-        """The part that can be reached from the start: what programs and sweeps work on."""
+        """The part that can be reached from the start, which the solvers work on."""
         states = np.flatnonzero(reachable_states(self.transitions, self.start))
         rows = (states[:, None] * self.actions + np.arange(self.actions)).ravel()
         return Core(
@@ -157,10 +103,6 @@ class FiniteMDP:
     def values(self, policy: Any) -> Values:
         """The exact return and densities of a policy [state action], by a sparse linear solve."""
         return self.core.values(self._checked(policy)[self.core.states])
-
-    def sample(self, policy: Any, episodes: int, seed: int) -> Sampled:
-        """Return and densities by simulated episodes, with standard errors: for tests."""
-        return sample(self.core, self._checked(policy)[self.core.states], episodes, seed)
 
     def lift(
         self, policy: Float[np.ndarray, "reached action"]

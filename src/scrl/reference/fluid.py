@@ -1,4 +1,4 @@
-"""The sweep as a fluid: time per cell is free, cost convex in it; a branch has a smooth dual."""
+"""The fluid relaxation of a sweep: a convex cost in the time per cell, with a smooth dual."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scrl.worlds.sweep.spec import SweepSpec
 
 @dataclass(frozen=True)
 class FluidSweep:
-    """Groups of cells that the rules do not tell apart, and what a step in each is worth."""
+    """Groups of cells that the rules treat alike, and the amounts of a step in each."""
 
     weight: Float[np.ndarray, " group"]
     """Cells in each group (those that the start may skip count in part)."""
@@ -25,7 +25,7 @@ class FluidSweep:
     fastest: float
     """The smallest time per cell, in steps."""
     slowest: float
-    """The largest."""
+    """The largest time per cell, in steps."""
     effort: float
     horizon_steps: int
 
@@ -77,13 +77,13 @@ class FluidSweep:
         return np.clip(1.0 / np.sqrt(1.0 - share) - 1.0, self.fastest, self.slowest)
 
     def response(self, times: Float[np.ndarray, " group"]) -> Float[np.ndarray, " group"]:
-        """-d tau / d price = 1 / f''(tau) = (1 + tau)^3 / (2 effort); 0 where a limit holds."""
+        """-d tau / d price = 1 / f''(tau) = (1 + tau)^3 / (2 effort); 0 where a limit is active."""
         is_inside = (times > self.fastest) & (times < self.slowest)
         return np.where(is_inside, (1.0 + times) ** 3 / (2.0 * self.effort), 0.0)
 
     @cached_property
     def times_only(self) -> LinearModel:
-        """The times alone, at no cost: for questions of what is possible."""
+        """The feasible times without a cost, for questions of feasibility."""
         return LinearModel(
             reward=np.zeros(self.groups),
             density=sparse.csr_array(self.amount),
@@ -98,12 +98,12 @@ class FluidSweep:
         return -float(self.weight @ self.cost(times))
 
     def ranges(self, coefficients: Float[np.ndarray, "atom region"]) -> np.ndarray:
-        """Smallest and largest a . density over all times: exact, a knapsack for each atom."""
+        """The exact range of a . density over all times, by one continuous knapsack per atom."""
         worth = coefficients @ self.amount
         return np.array([(-self._most(-row), self._most(row)) for row in worth]).reshape(-1, 2)
 
     def _most(self, worth: Float[np.ndarray, " group"]) -> float:
-        """max worth . tau over the box and the horizon: the dearest groups get time first."""
+        """max worth . tau over the box and the horizon: groups with the most worth come first."""
         left = self.horizon_steps - self.weight.sum() * self.fastest
         total = float(worth.sum() * self.fastest)
         order = np.argsort(-worth / self.weight)
@@ -113,7 +113,7 @@ class FluidSweep:
 
 
 def _chance_to_be_swept(cells: int, start_noise: float) -> Float[np.ndarray, " cell"]:
-    """The share of each cell that lies ahead of an evenly drawn start, in expectation."""
+    """The expected share of each cell that lies ahead of a uniformly drawn start."""
     if start_noise == 0:
         return np.ones(cells)
     edges = np.minimum(np.arange(cells + 1), start_noise)
@@ -124,25 +124,25 @@ def _chance_to_be_swept(cells: int, start_noise: float) -> Float[np.ndarray, " c
 
 MOST_STEPS = 200
 CLOSE = 1e-10
-"""Atoms are kept to this share of the numbers in them."""
+"""Relative tolerance to which atoms are kept."""
 
 
 def atom_size(
     rows: Float[np.ndarray, "atom group"], bounds: Float[np.ndarray, " atom"]
 ) -> Float[np.ndarray, " atom"]:
-    """The size of the numbers in an atom: what one step more in every cell changes, and b."""
+    """The scale of an atom: the effect of one more step in every cell, and b."""
     return np.abs(rows).sum(axis=1) + np.abs(bounds)
 
 
 @dataclass(frozen=True)
 class DualPoint:
-    """Multipliers, the times they call for, and the cost that they prove to be the least."""
+    """Multipliers, their optimal times, and the lower bound on the cost that they prove."""
 
     multipliers: Float[np.ndarray, " atom"]
     times: Float[np.ndarray, " group"]
     proven_cost: float
     excess: Float[np.ndarray, " atom"]
-    """C tau - b: above 0 an atom is not kept yet."""
+    """C tau - b, above 0 where an atom is violated."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class BranchDual:
         return point
 
     def is_close(self, point: DualPoint) -> bool:
-        """Whether the atoms are kept, and multipliers rest only on those that are tight."""
+        """Whether the atoms are kept and complementary slackness holds."""
         size = atom_size(self.rows, self.bounds)
         is_tight = point.excess >= -CLOSE * size
         is_kept = point.excess <= CLOSE * size
@@ -189,7 +189,7 @@ class BranchDual:
     def _newton_step(
         self, point: DualPoint, slope: np.ndarray, is_free: np.ndarray
     ) -> Float[np.ndarray, " atom"]:
-        """The step among free multipliers; a touch of ridge where the dual is straight."""
+        """The Newton step of the free multipliers, with a small ridge where the dual is linear."""
         response = self.fluid.response(point.times) / self.fluid.weight
         rows = self.rows[is_free]
         curvature = (rows * response) @ rows.T
@@ -201,8 +201,8 @@ class BranchDual:
     def _line_search(
         self, point: DualPoint, step: np.ndarray, slope: np.ndarray
     ) -> DualPoint | None:
-        """The first of ever shorter steps that raises the dual enough, or the best longer one."""
-        # Times respond only to prices between 0 and -effort: no step needs to be much longer.
+        """A step length by backtracking, or a longer one if that raises the dual further."""
+        # Times respond only to prices between 0 and -effort, which bounds useful step lengths.
         change = np.abs(step @ self.rows / self.fluid.weight).max(initial=0.0)
         length = min(1.0, 0.5 * self.fluid.effort / max(float(change), 1e-300))
         for _ in range(50):
@@ -221,7 +221,7 @@ class BranchDual:
     def _stretched(
         self, point: DualPoint, step: np.ndarray, length: float, reached: DualPoint
     ) -> DualPoint:
-        """Longer steps while they raise the dual: where atoms exclude each other it has no end."""
+        """Longer steps while they raise the dual, which is unbounded for infeasible atoms."""
         while reached.proven_cost < np.inf and length < 1e12:
             length *= 4.0
             tried = self._moved(point, step, length)

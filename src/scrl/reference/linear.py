@@ -20,30 +20,30 @@ from scrl.errors import ScrlError
 from scrl.reference.model import LinearModel, stack_rows
 
 OUTPUT = 1
-"""The number of standard output."""
+"""The file descriptor of standard output."""
 
 
 @contextmanager
 def stdout_closed_to_c() -> Iterator[None]:
-    """What compiled code prints goes nowhere; HiGHS has a line that no option silences.
+    """Discard what compiled code prints; HiGHS has a line that no option silences.
 
-    It turns the whole process's output, so nothing else may print meanwhile.
+    It redirects the output of the whole process, so nothing else may print meanwhile.
     """
     try:
         sys.stdout.flush()
-        kept = os.dup(OUTPUT)
+        saved = os.dup(OUTPUT)
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, OUTPUT)
         os.close(nowhere)
-    except (AttributeError, OSError, ValueError):  # no such output: nothing to protect
+    except (AttributeError, OSError, ValueError):  # there is no standard output
         yield
         return
     try:
         yield
     finally:
         _flush_compiled()
-        os.dup2(kept, OUTPUT)
-        os.close(kept)
+        os.dup2(saved, OUTPUT)
+        os.close(saved)
 
 
 def _flush_compiled() -> None:
@@ -57,11 +57,11 @@ INTERIOR_POINT_FROM = 3_000
 
 
 class NumericalTroubleError(ScrlError):
-    """A solver's answer failed its certificate, or it gave up: there is no trusted optimum."""
+    """A solver failed, or its result failed the certificate."""
 
 
 class OutOfTimeError(ScrlError):
-    """A linear program did not end within its time limit; it leaves no point behind."""
+    """A linear program did not end within its time limit."""
 
 
 class Status(Enum):
@@ -95,7 +95,7 @@ def best_point(
     *,
     time_limit_s: float = float("inf"),
 ) -> Optimum | None:
-    """The optimum with every one of these atoms in force; None if they cannot all hold."""
+    """The optimum with all of these atoms enforced; None if they cannot all hold."""
     below, below_at, atom_scale = rows_of(model, coefficients, bounds)
     reward_scale = float(np.abs(model.reward).max(initial=0.0)) or 1.0
     result = _solve(model, model.reward / reward_scale, below, below_at, time_limit_s)

@@ -1,4 +1,4 @@
-"""A linear model of a world: everything that policies can do, as a polytope.
+"""A linear model of a world: the polytope of what policies can do.
 
 For a finite MDP its points are occupancy measures, for a sweep the time spent per cell. Return and
 densities are linear in them, so rules become linear constraints.
@@ -6,7 +6,7 @@ densities are linear in them, so rules become linear constraints.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
@@ -29,18 +29,11 @@ class LinearModel:
     below: sparse.csr_array | None = None
     below_at: Float[np.ndarray, " inequality"] | None = None
     total: float = float("inf")
-    """Known of every point x >= 0 of the model: its entries sum to at most this."""
+    """A known upper bound on the sum of the entries of every point x >= 0."""
 
     @property
     def variables(self) -> int:
         return len(self.reward)
-
-    def with_rows(
-        self, rows: sparse.csr_array, at_most: Float[np.ndarray, " inequality"]
-    ) -> LinearModel:
-        """The model with further inequalities."""
-        below, below_at = stack_rows(self.below, self.below_at, rows, at_most)
-        return replace(self, below=below, below_at=below_at)
 
 
 def stack_rows(

@@ -1,4 +1,4 @@
-"""`scrl.solve(problem)`: the best possible, or why it is impossible."""
+"""`scrl.solve(problem)`: the reference optimum, or an explanation of infeasible rules."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from scrl.reference.tangents import best_fluid_by_tangents
 from scrl.rules import AtomTable
 
 DEFAULT_DRIVES = 3
-"""Rounds of drives in the true world: each takes some tenths of a second on the built-in maps."""
+"""Rounds of the step-by-step search; each takes some tenths of a second on built-in maps."""
 
 
 Method = Literal["search", "milp"]
 METHODS = {"search": best_fluid, "milp": best_fluid_by_tangents}
-"""Two ways to the same optimum: a search over duals, and a mixed-integer program."""
+"""Two methods for the same optimum: a search over duals, and a mixed-integer program."""
 
 
 def solve(
@@ -32,15 +32,14 @@ def solve(
     drives: int = DEFAULT_DRIVES,
     method: Method = "search",
 ) -> Reference:
-    """The fluid optimum with its multipliers; or a conflict, and what would mend it.
+    """The fluid optimum with its multipliers, or a conflict and the least loosening.
 
-    `drives` is how many rounds the search in the true step-by-step world takes; 0 leaves it out.
+    `drives` is the number of rounds of the search in the step-by-step world; 0 skips it.
     """
     started = time.monotonic()
     question = Question.of(problem)
     answer, found = solve_question(question, time_limit_s=time_limit_s, method=method)
-    # A drive is a drive in calm air from the head of the path: where chance plays a part it
-    # would not be what the vehicle does.
+    # The search assumes calm air and the start of the path, so it is skipped for random worlds.
     if drives > 0 and found.best is not None and not problem.world_spec.is_random:
         answer = replace(answer, stepwise=_stepwise(question, found, drives))
     return replace(answer, wall_s=time.monotonic() - started)
@@ -49,11 +48,11 @@ def solve(
 def solve_question(
     question: Question, *, time_limit_s: float = 60.0, method: Method = "search"
 ) -> tuple[Reference, FluidOptimum]:
-    """The fluid optimum, in the user's words and in numbers."""
+    """The fluid optimum, as a result for the user and as numbers."""
     try:
         found = METHODS[method](question.fluid, question.atoms, time_limit_s=time_limit_s)
     except NumericalTroubleError:
-        # Rules that miss each other by a hair leave the dual undecided; a linear program is not.
+        # Nearly feasible rules leave the dual undecided; a linear program decides them.
         found = best_fluid_by_tangents(question.fluid, question.atoms, time_limit_s=time_limit_s)
     is_open = found.best is None and found.status is Status.TIME_LIMIT
     if found.status is Status.INFEASIBLE or (is_open and not question.is_possible()):
@@ -62,7 +61,7 @@ def solve_question(
 
 
 def _answer(question: Question, found: FluidOptimum) -> Reference:
-    """What was found, in the user's words."""
+    """The result in terms of rules and regions."""
     name, best = question.problem.name, found.best
     if best is None:
         return Reference(name, found.status, bound=found.bound)
@@ -98,13 +97,13 @@ def taken_disjuncts(table: AtomTable, branch: np.ndarray) -> tuple[Taken, ...]:
 
 def _stepwise(question: Question, found: FluidOptimum, rounds: int) -> Stepwise | None:
     """The best drive in the true world under the atoms of the branch."""
-    from scrl.reference.stepwise import best_drive  # brings JAX, which the fluid does not need
+    from scrl.reference.stepwise import best_drive  # imports JAX, which the fluid does not need
 
     if found.best is None:
         return None
     table, used = question.problem.atoms, np.unique(found.best.branch)
     used = used[~question.atoms.is_certain[used]]
-    # Coefficients of any size are made to weigh alike; the drives do not depend on it.
+    # Atoms are scaled to equal size; the result does not depend on it.
     size = np.abs(table.coefficients[used]).max(axis=1, initial=0.0)
     driven = best_drive(
         question.problem.world_spec,
@@ -122,6 +121,6 @@ def _stepwise(question: Question, found: FluidOptimum, rounds: int) -> Stepwise 
         plans=len(driven.weights),
         steps=driven.steps,
         violation=driven.violation,
-        # A lattice too coarse for the vehicle gives an estimate that was beaten: no estimate then.
+        # An estimate below the best return found comes from too coarse a lattice and is dropped.
         estimate_above=driven.estimate_above if driven.estimate_above >= driven.return_ else None,
     )

@@ -1,9 +1,9 @@
 """The best fluid sweep under rules: a best-first search over branches, one smooth dual each.
 
-A node puts some atoms in force and ignores every clause that is still open; its dual is a proven
-bound for all that can come of it. If its times break no clause they are a candidate; else a broken
-clause is taken and one child made for each of its atoms. Most clauses hold by themselves and are
-never branched on: hundreds of clauses need hundreds of nodes, not 4^200.
+A node enforces some atoms and ignores every clause that is still open; its dual is a proven bound
+for all of its descendants. If its times violate no clause they are a candidate; otherwise a
+violated clause gets one child for each of its atoms. Most clauses hold without branching,
+so hundreds of clauses need hundreds of nodes, not 4^200.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ TOLERANCE = 1e-9
 CLOSE = 1e-6
 """The search ends when no open node can be better by more than this share of the cost."""
 CLAUSES_TRIED = 2
-"""Broken clauses whose children are compared before one of them is branched on."""
+"""Violated clauses whose children are compared before branching (strong branching)."""
 
 
 @dataclass(frozen=True)
 class BestTimes:
-    """The best times per cell of one branch, what they give, and what proves it."""
+    """The best times per cell of one branch, their densities, and their certificate."""
 
     return_: float
     times: Float[np.ndarray, " group"]
@@ -44,7 +44,7 @@ class BestTimes:
 
 @dataclass(frozen=True)
 class FluidOptimum:
-    """How the search ended, the best times found, and what no other times can beat."""
+    """How the search ended, the best times found, and a bound on all others."""
 
     status: Status
     best: BestTimes | None = None
@@ -55,9 +55,9 @@ class FluidOptimum:
 def best_fluid(
     fluid: FluidSweep, atoms: BoundedAtoms, *, time_limit_s: float = 60.0
 ) -> FluidOptimum:
-    """The best times under the rules, with a proof; or a proof that there are none.
+    """The best times under the rules with a certificate, or a proof of infeasibility.
 
-    It is solved for an effort of 1 and scaled back, so that tolerances mean the same everywhere.
+    It is solved for an effort of 1 and scaled back, so that tolerances do not depend on it.
     """
     found = _best_for_unit_effort(replace(fluid, effort=1.0), atoms, time_limit_s)
     best, effort = found.best, fluid.effort
@@ -83,7 +83,7 @@ def _best_for_unit_effort(
         status = Status.INFEASIBLE if is_done else Status.TIME_LIMIT
         return FluidOptimum(status, bound=-search.least_open_cost)
     status = Status.OPTIMAL if is_done else Status.TIME_LIMIT
-    # The times keep the atoms up to rounding, so their return may be a hair above the dual.
+    # The times keep the atoms up to rounding, so their return may slightly exceed the dual.
     bound = max(-search.least_open_cost, best.certificate.bound, best.return_)
     return FluidOptimum(status, best, bound)
 
@@ -107,7 +107,7 @@ class _BranchSearch:
 
     def __post_init__(self) -> None:
         rows = self.atoms.coefficients @ self.fluid.amount
-        # Atoms are measured in steps, not in units: coefficients of any size then weigh alike.
+        # Atoms are scaled to steps, so that coefficients of any size are comparable.
         self.unit = np.maximum(np.abs(rows).max(axis=1, initial=0.0), 1e-300)
         self.rows = rows / self.unit[:, None]
         self.bounds = self.atoms.bounds / self.unit
@@ -115,9 +115,9 @@ class _BranchSearch:
             self.atoms.members & ~self.atoms.is_impossible
         )
         self.ways = np.nonzero(self.possible)
-        """Clause and atom of each way to keep a clause: a table of numbers would be far larger."""
+        """Clause and atom of each possible member, stored as a sparse list."""
         self.allowance = TOLERANCE * atom_size(self.rows, self.bounds)
-        # A dual above the dearest cost of all proves that the atoms cannot hold together.
+        # A dual above the largest possible cost proves that the atoms cannot hold together.
         slowest = np.full(self.fluid.groups, self.fluid.slowest)
         self.ceiling = -1.001 * self.fluid.return_of(slowest)
         self._number = itertools.count()
@@ -125,16 +125,16 @@ class _BranchSearch:
 
     @property
     def best_cost(self) -> float:
-        """What a node must beat."""
+        """The cost of the best candidate, which a node must beat."""
         return self.ceiling if self.best is None else -self.fluid.return_of(self.best.point.times)
 
     @property
     def least_open_cost(self) -> float:
-        """No way to keep the rules costs less than this."""
+        """Lower bound on the cost of all open nodes."""
         return self.open_nodes[0][0] if self.open_nodes else float("inf")
 
     def run(self, deadline: float) -> bool:
-        """Search until nothing better can be open; False if time ran out before."""
+        """Search until no open node can be better; False if time ran out before."""
         if not self.possible.any(axis=1).all():
             return True
         root = self._node((), None)
@@ -151,7 +151,7 @@ class _BranchSearch:
         return True
 
     def _dive(self, node: _Node, deadline: float) -> None:
-        """A first candidate: always on to the cheapest child."""
+        """Find a first candidate by following the cheapest child."""
         while self.best is None and time.monotonic() < deadline:
             children = self._children(node)
             for child in children:
@@ -161,7 +161,7 @@ class _BranchSearch:
             node = min(children, key=lambda child: child.point.proven_cost)
 
     def _keep(self, node: _Node) -> None:
-        """A node that breaks no clause is a candidate; any other stays open."""
+        """Record a node that violates no clause as a candidate, and any other as open."""
         if self._broken(node).size == 0:
             if -self.fluid.return_of(node.point.times) < self.best_cost:
                 self.best = node
@@ -203,7 +203,7 @@ class _BranchSearch:
         return [child for child in children if child.point.proven_cost < self.best_cost]
 
     def _broken(self, node: _Node) -> Int[np.ndarray, " clause"]:
-        """The clauses that the node's times break, those that need most time first."""
+        """The clauses that the node's times violate, those that need most time first."""
         excess = self.rows @ node.point.times - self.bounds
         over = np.where(excess > self.allowance, excess, 0.0)
         need = over / np.maximum(np.abs(self.rows).sum(axis=1), 1e-300)
@@ -229,9 +229,9 @@ class _BranchSearch:
         )
 
     def _branch(self, node: _Node) -> Int[np.ndarray, " clause"]:
-        """The atom each clause rests on: of those that hold, one that is needed anyway if it can.
+        """The atom that keeps each clause, preferably one that is needed anyway.
 
-        Needed are the atoms in force and those that alone keep a clause; else most room decides.
+        Needed are enforced atoms and the only ones that keep a clause; else the slack decides.
         """
         room = self.allowance - (self.rows @ node.point.times - self.bounds)
         kept = self.atoms.members & (room >= 0)

@@ -1,6 +1,6 @@
-"""The same optimum another way: branches by a mixed-integer program, curves by tangents.
+"""The fluid optimum by a mixed-integer program over branches, with tangents for the cost curve.
 
-Slower than the search over duals, and independent of it: each is the other's referee.
+Slower than the search over duals and independent of it, so that each checks the other.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from scrl.reference.sweep import BestTimes, FluidOptimum
 
 FIRST_TANGENTS = 17
 CURVE_TOLERANCE = 1e-7
-"""The tangents touch the curve to this share of the return."""
+"""Relative distance of the tangents from the curve at the optimum."""
 MOST_ROUNDS = 60
 
 
 def first_touch(fluid: FluidSweep) -> Float[np.ndarray, "group tangent"]:
-    """Where a first fan of tangents touches the curve."""
+    """Where the first tangents touch the curve."""
     fan = np.geomspace(fluid.fastest, fluid.slowest, FIRST_TANGENTS)
     return np.tile(fan, (fluid.groups, 1))
 
 
 def tangent_model(fluid: FluidSweep, touch: Float[np.ndarray, "group tangent"]) -> LinearModel:
-    """The fluid with the largest of these tangents as its cost, which never lies above the curve.
+    """The fluid with the maximum of these tangents as its cost, a lower bound of the curve.
 
-    Between the corners where one tangent takes over from the next the cost is straight, so a
-    time is the fastest plus a part of each piece; dearer pieces come later and need no order.
-    The first variable is always 1 and carries what full speed costs and gives.
+    The cost is linear between the corners of neighbouring tangents, so a time is the fastest time
+    plus a part of each piece; convexity orders the pieces. The first variable is always 1 and
+    carries the cost and the amounts of full speed.
     """
     slope = fluid.slope(touch)
     corner = _corners(fluid, touch, slope)
@@ -60,7 +60,7 @@ def tangent_model(fluid: FluidSweep, touch: Float[np.ndarray, "group tangent"]) 
 def times_of(
     fluid: FluidSweep, point: Float[np.ndarray, " variable"]
 ) -> Float[np.ndarray, " group"]:
-    """The time per cell that a point of the model stands for."""
+    """The time per cell of a point of the model."""
     return fluid.fastest + point[1:].reshape(fluid.groups, -1).sum(axis=1)
 
 
@@ -103,7 +103,7 @@ def best_fluid_by_tangents(
 
 
 def _slack(return_: float) -> float:
-    """A millionth of the return: far below what the fluid leaves out."""
+    """A millionth of the return, far below the error of the fluid."""
     return 1e-6 * (1.0 + abs(return_))
 
 
@@ -126,7 +126,7 @@ def _touch_curve(
             break
         touch = np.sort(np.column_stack([touch, times]), axis=1)
     else:
-        raise NumericalTroubleError("the tangents do not close in on the curve")
+        raise NumericalTroubleError("the tangents do not converge to the curve")
     multipliers = np.zeros(len(atoms.bounds))
     multipliers[in_force] = optimum.of_atom
     best = BestTimes(

@@ -1,4 +1,4 @@
-"""The trade-off between a rule's bound and the return: what asking for more or less would cost."""
+"""The trade-off between the bound of a rule and the best return."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WIDEST_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Trade:
-    """The best return as every bound of a rule is moved by so many units (positive: looser)."""
+    """The best return as a function of how far all bounds of a rule are loosened, in units."""
 
     problem: str
     rule: str
@@ -62,7 +62,7 @@ def trade_off(problem: Problem, rule: str, *, points: int = 21, span: float | No
     if points < 2 or (span is not None and not 0 < span < np.inf):
         raise RuleError("a sweep needs at least 2 points and a finite span above 0")
     asked = float(np.abs(table.bounds[moved]).max())
-    # A rule such as S1 >= S2 has the bound 0: what full speed gives is a measure then.
+    # A rule such as S1 >= S2 has the bound 0; the scale is then the amount at full speed.
     given = question.fluid.amount.sum(axis=1) * question.fluid.fastest
     natural = asked or float((np.abs(table.coefficients[moved]) @ given).max())
     width = WIDEST_SHARE * natural if span is None else span

@@ -1,1 +1,1 @@
-"""Pictures, tables and pages."""
+"""Reports: figures, tables, comparisons and HTML pages."""

@@ -1,4 +1,4 @@
-"""Where a drive gives out how much: the paper's heat maps."""
+"""Heat maps of the amount given out over each cell, as in the paper."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from scrl.worlds.sweep.spec import SweepSpec
 def allocation(
     problem: Problem, policy: Policy | PlacedPolicy, *, seed: int = 0
 ) -> Float[np.ndarray, "row col"]:
-    """Units given out over each cell in one episode; cells off the path have none (NaN).
+    """Units given out over each cell in one episode; cells off the path are NaN.
 
-    A step gives out its amount evenly over the stretch it drives, not in the one cell it lands in:
-    so the picture shows speed, and no stripes.
+    The amount of a step is spread evenly over its way, not counted in the cell where it ends, so
+    that the picture shows the speed without stripes.
     """
     return given_over_cells(drive(problem, policy, seed=seed))
 
 
 def given_over_cells(route: Route) -> Float[np.ndarray, "row col"]:
-    """The same for an episode that was driven; a wide swath gives to all cells that it covers."""
+    """Units given out over each cell of a route; a wide swath gives to all cells that it covers."""
     spec = route.problem.world_spec
     path = spec.path.cells
-    # Units given out up to each moment, read off at every edge between two cells.
+    # Cumulative amount, interpolated at every edge between two cells.
     given = np.concatenate([[0.0], np.cumsum(route.amount)])
     at_edges = np.interp(np.arange(len(path) + 1), route.along, given)
     nearest = nearest_path_cell(spec)
@@ -58,12 +58,12 @@ def nearest_path_cell(spec: SweepSpec) -> Int[np.ndarray, "row col"]:
 def on_map(
     values: Float[np.ndarray, " cell"], nearest: Int[np.ndarray, "row col"]
 ) -> Float[np.ndarray, "row col"]:
-    """A value for each path cell, spread over the cells that it covers; NaN elsewhere."""
+    """Values of path cells on the cells that these cover; NaN elsewhere."""
     return np.where(nearest >= 0, values[nearest], np.nan)
 
 
 def allocation_figure(problem: Problem, policies: Mapping[str, Policy]) -> Figure:
-    """A heat map for each policy, all in one scale, with the edges of the regions."""
+    """A heat map for each policy, on one scale, with the edges of the regions."""
     found = {name: allocation(problem, policy) for name, policy in policies.items()}
     figure = Figure(figsize=(4.2 * len(found) + 0.8, 4.2), layout="constrained")
     panes = figure.subplots(1, len(found), squeeze=False)[0]
@@ -82,7 +82,7 @@ def allocation_figure(problem: Problem, policies: Mapping[str, Policy]) -> Figur
 def draw_allocation(
     figure: Figure, axes: Axes, problem: Problem, policy: Policy | PlacedPolicy
 ) -> None:
-    """The heat map of one policy, with a scale of its own."""
+    """The heat map of one policy with its own scale."""
     amounts = allocation(problem, policy)
     drawn = axes.imshow(
         amounts, cmap="inferno", vmin=0.0, vmax=float(np.nanquantile(amounts, 0.99)),

@@ -1,4 +1,4 @@
-"""Is the difference between runs real? Seeds paired, with intervals and a plain sentence."""
+"""Comparison of runs: paired seeds, intervals, tests, and a sentence for each."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from jaxtyping import Float
 from scrl.errors import ScrlError
 from scrl.problems import difference_between
 from scrl.report.reading import RunView
-from scrl.report.words import amount, chance
+from scrl.report.words import amount, p_text
 from scrl.runs.result import RunResult, SeedResult
 from scrl.statistics import Difference, Mean, holm, mean_of, paired_difference, unpaired_difference
 
 Quantity = Literal["return", "violation", "satisfied"]
 CHANCE = 0.05
-"""A p below this is taken as not being chance."""
+"""Significance level: a smaller p-value counts as a real difference."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class RunFigures:
 
 @dataclass(frozen=True)
 class Contrast:
-    """One quantity of the first run less that of another."""
+    """One quantity of the first run minus that of another."""
 
     quantity: Quantity
     difference: Difference
     p: float
-    """The difference's own p, or a larger one where several runs are held against the first."""
+    """The p-value, adjusted where several runs are compared with the first."""
     sentence: str
 
     @property
@@ -50,43 +50,43 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Pair:
-    """The first run beside another."""
+    """The comparison of the first run with another."""
 
     one: RunFigures
     other: RunFigures
     is_paired: bool
-    """Whether the same seeds were used, so that seed is held against seed."""
+    """Whether both runs have the same seeds, which are then compared in pairs."""
     contrasts: tuple[Contrast, ...]
     p_least: float
-    """The smallest p that so few seeds can give, made larger where there are several pairs."""
+    """The smallest p-value that the number of seeds allows, adjusted for several pairs."""
     pairs: int = 1
-    """How many pairs the comparison has."""
+    """Number of pairs in the comparison."""
 
     @property
     def too_few(self) -> str | None:
-        """Where so few seeds cannot show anything: a sentence that says so."""
+        """A sentence if there are too few seeds to show any difference."""
         if self.p_least < CHANCE:
             return None
         which = "both runs" if self.pairs == 1 else f"all {self.pairs + 1} runs"
         return (
             "So few seeds cannot show a difference, however large it is "
-            f"({chance(self.p_least)} is the least they can give): train at least "
+            f"({p_text(self.p_least)} is the least they can give): train at least "
             f"{fewest_seeds(self.pairs)} of the same seeds in {which}."
         )
 
 
 def fewest_seeds(pairs: int) -> int:
-    """With fewer seeds no difference, however large, gets a p below `CHANCE` in every pair.
+    """The smallest number of seeds that allows a p-value below `CHANCE` in every pair.
 
-    Of the 2^n ways to sign n differences two are the most extreme, and among m pairs Holm's way
-    makes the smallest p m times as large: n is the least with m 2 / 2^n < `CHANCE`.
+    Two of the 2^n signings of n differences are the most extreme, and Holm's method multiplies the
+    smallest p-value of m pairs by m, so n is the least number with m 2 / 2^n < `CHANCE`.
     """
     return math.floor(math.log2(2.0 * pairs / CHANCE)) + 1
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs of one problem; each but the first is held against the first."""
+    """Runs of one problem, each compared with the first."""
 
     problem: str
     unit: str
@@ -139,7 +139,7 @@ class Comparison:
 
 
 def sentence(pair: Pair, contrast: Contrast, unit: str) -> str:
-    """The verdict on one quantity."""
+    """The result for one quantity, as a sentence."""
     match contrast.quantity:
         case "return":
             return _return_sentence(pair, contrast)
@@ -184,7 +184,7 @@ def _satisfied_sentence(pair: Pair, contrast: Contrast) -> str:
 
 
 def _ordered(pair: Pair, difference: Difference) -> tuple[RunFigures, RunFigures, Difference]:
-    """The one with more first, and the difference turned so that it is positive."""
+    """The two runs with the larger mean first, and the positive difference."""
     if difference.mean >= 0.0:
         return pair.one, pair.other, difference
     turned = difference._replace(mean=-difference.mean, low=-difference.high, high=-difference.low)
@@ -197,7 +197,7 @@ def _interval(apart: Difference) -> str:
 
 def _whether(contrast: Contrast) -> str:
     verdict = "is not chance" if contrast.is_real else "could be chance"
-    return f"the difference {verdict} ({chance(contrast.p)})"
+    return f"the difference {verdict} ({p_text(contrast.p)})"
 
 
 QUANTITIES: dict[Quantity, Callable[[SeedResult], float]] = {
@@ -205,7 +205,7 @@ QUANTITIES: dict[Quantity, Callable[[SeedResult], float]] = {
     "violation": lambda each: each.evaluation.cons_vio,
     "satisfied": lambda each: float(each.is_satisfied),
 }
-"""What is compared, for each seed."""
+"""The quantities that are compared, as functions of a seed's result."""
 
 
 def compare(views: Sequence[RunView]) -> Comparison:
@@ -266,7 +266,7 @@ def _pair(one: RunFigures, other: RunFigures) -> Pair:
 
 
 def _adjusted(pairs: Sequence[Pair], unit: str) -> list[Pair]:
-    """With several pairs, each p made larger; then everything said in words."""
+    """The pairs with adjusted p-values and their sentences."""
     ps = [holm([pair.contrasts[k].p for pair in pairs]) for k in range(len(QUANTITIES))]
     least = holm([pair.p_least for pair in pairs])
     found = []

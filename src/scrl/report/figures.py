@@ -1,4 +1,4 @@
-"""Pictures of problems, runs and comparisons, made with Matplotlib and without a window."""
+"""Matplotlib figures of problems, runs and comparisons, without a display."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PICTURE_SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
-    """Write a picture, making its folder if need be."""
+    """Write a figure to a file; its folder is created if needed."""
     if path.suffix not in PICTURE_SUFFIXES:
         raise ScrlError(f"{path}: a picture's name ends in {', '.join(PICTURE_SUFFIXES)}")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,7 +41,7 @@ def save_figure(figure: Figure, path: Path) -> Path:
 
 
 def overview(problem: Problem, result: Evaluation) -> Figure:
-    """The map beside what each region received and what the rules ask of it."""
+    """The map, and what each region received with the bounds of the rules."""
     figure = Figure(figsize=(9.0, 4.0), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=[1.0, 1.25])
     draw_map(left, problem.world_spec.regions)
@@ -61,7 +61,7 @@ def draw_map(axes: Axes, regions: RegionMap) -> None:
 
 
 def inner_point(mask: np.ndarray) -> tuple[int, int]:
-    """A cell well inside a region: of its deepest cells the one nearest to its middle."""
+    """A cell well inside a region: of those farthest from its edge the nearest to its centre."""
     from scipy.ndimage import distance_transform_cdt
 
     depth = np.asarray(distance_transform_cdt(np.pad(mask, 1), metric="chessboard"))[1:-1, 1:-1]
@@ -132,7 +132,7 @@ MOST_KAPPAS = 8
 
 
 def training_curves(result: TrainingResult) -> Figure:
-    """The learning curves of a run: the median of its seeds, and the range of all of them."""
+    """The learning curves of a run: median and range over its seeds."""
     run = open_run(result.run)
     rows, problem = run.folder.metrics(), run.problem
     figure = Figure(figsize=(9.0, 7.0), layout="constrained")
@@ -157,7 +157,7 @@ def _draw_return(axes: Axes, rows: Sequence[dict[str, Any]], result: TrainingRes
     _draw_band(axes, returns, colour_of(0), "return")
     if result.reference is not None:
         axes.axhline(result.reference, color="black", ls=":", lw=1, label="best possible")
-        # A policy that stands still costs a hundred times as much: it would hide all the rest.
+        # The scale is limited, since a policy that hardly moves costs a hundred times as much.
         lowest = max(float(np.nanmin(returns)), 3.0 * result.reference)
         axes.set_ylim(bottom=lowest)
     axes.set_ylabel("return")
@@ -183,7 +183,7 @@ def _draw_band(
 
 
 def contrast_figure(found: Comparison) -> Figure:
-    """Left the seeds' returns, right by how much the first run returns more than each other."""
+    """Left the returns of all seeds, right the differences of the first run from the others."""
     figure = Figure(figsize=(10.0, 1.6 + 0.55 * len(found.runs)), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=[1.2, 1.0])
     _draw_seeds(left, found)
@@ -231,8 +231,8 @@ def plot(shown: Any) -> Figure:
     """A Matplotlib figure of a problem, of an answer of `ask`, or of a training.
 
     A problem is drawn with its map and the bounds that rules set on single regions; an answer with
-    what each region receives and what its most driven plan gives out where; a training with its
-    learning curves.
+    what each region receives and the heat map of its plan of the largest weight; a training result
+    with its learning curves.
     """
     raise ScrlError(
         f"nothing to draw for {shown!r:.80}: scrl.plot takes a problem on a map, an answer of "

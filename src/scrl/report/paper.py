@@ -1,4 +1,4 @@
-"""The paper's figures from the runs of a bench: maps, heat maps, equity against adequacy."""
+"""The figures of the paper from the runs of a bench: maps, heat maps, equity and adequacy."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from scrl.report.figures import draw_map
 from scrl.worlds.sweep.regions import colour_of
 
 HEATED = ("situational", "joint")
-"""Tasks whose allocation the paper draws."""
+"""Tasks whose heat maps are in the paper."""
 
 
 def paper_figures(result: BenchResult) -> Iterator[tuple[str, Figure]]:
-    """Names and figures, as far as the runs of this bench go."""
+    """Names and figures for the runs of this bench."""
     problems = list(dict.fromkeys(row.cell.problem for row in result.rows))
     for world in dict.fromkeys(name.partition("-")[0] for name in problems):
         named = next(name for name in problems if name.startswith(world))
@@ -49,7 +49,7 @@ def _map_figure(problem: str) -> Figure:
 
 
 def _split_figure(rows: tuple[Row, ...]) -> Figure:
-    """Two bars for each method on each task: how far equity and adequacy are broken."""
+    """Two bars for each method on each task: the violations of equity and adequacy."""
     figure = Figure(figsize=(1.6 + 1.1 * len(rows), 3.6), layout="constrained")
     axes = figure.subplots()
     places = np.arange(len(rows))

@@ -1,4 +1,4 @@
-"""Run folders as reports see them: what was asked, the result, and metrics over the rounds."""
+"""Run folders as reports read them: problem, result, and metrics over the rounds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_RUNS = 24
 
 @dataclass(frozen=True)
 class RunView:
-    """One run, read from its folder alone."""
+    """One run, read from its folder."""
 
     label: str
     """What it is called among the others."""
@@ -45,12 +45,12 @@ class RunView:
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """What was logged, in the order of the rounds; none where nothing was."""
+        """The logged metrics in the order of the rounds; empty if nothing was logged."""
         return self.folder.metrics() if self.folder.has_metrics else []
 
 
 def read_runs(paths: Sequence[Path]) -> list[RunView]:
-    """Every run, each with a name that no other has."""
+    """All runs, each with a unique name."""
     if len(paths) > MOST_RUNS:
         raise ScrlError(f"{len(paths)} runs are too many for one look: name at most {MOST_RUNS}")
     views = [_read(path) for path in paths]
@@ -63,7 +63,7 @@ def _read(path: Path) -> RunView:
 
 
 def _labels(views: Sequence[RunView]) -> list[str]:
-    """The method, where that tells runs of a problem apart; else the folder's name with it."""
+    """The methods as names, with the folder's name where methods are not unique."""
     named = Counter((view.problem.name, view.label) for view in views)
     labels = [
         view.label
@@ -81,7 +81,7 @@ def _labels(views: Sequence[RunView]) -> list[str]:
 
 
 class Band(NamedTuple):
-    """A curve over all seeds: their median, and the range of all of them."""
+    """A curve over all seeds: median and range."""
 
     rounds: Float[np.ndarray, " point"]
     middle: Float[np.ndarray, " point"]
@@ -90,7 +90,7 @@ class Band(NamedTuple):
 
 
 def by_seed(rows: Sequence[Mapping[str, Any]], key: str) -> Float[np.ndarray, "seed round"]:
-    """One metric as a table; a null, or a row that a kill has torn off, is a gap in the curve."""
+    """One metric as a table; null values and missing rows are NaN."""
     seeds = {seed: index for index, seed in enumerate(sorted({row["seed"] for row in rows}))}
     rounds = {each: index for index, each in enumerate(sorted({row["iteration"] for row in rows}))}
     found = np.full((len(seeds), len(rounds)), np.nan)
@@ -102,7 +102,7 @@ def by_seed(rows: Sequence[Mapping[str, Any]], key: str) -> Float[np.ndarray, "s
 
 
 def band_of(rows: Sequence[Mapping[str, Any]], key: str, *, most: int = 160) -> Band | None:
-    """The curve of one metric with at most so many points; none where it was not logged."""
+    """The curve of one metric with a limited number of points; None if it was not logged."""
     values = by_seed(rows, key)
     rounds = np.array(sorted({row["iteration"] for row in rows}), float)
     is_seen = np.isfinite(values).any(axis=0)

@@ -1,4 +1,4 @@
-"""A map in a terminal: two cells a character, in the colours of the regions."""
+"""A map in a terminal, two cells a character, in the colours of the regions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from scrl.worlds.sweep.regions import RegionMap, colour_of, region_colours
 
 WIDEST = 60
 SIGNS = string.digits[1:] + string.ascii_letters
-"""Of the first regions, where there are no colours."""
+"""Characters of the first regions on a terminal without colours."""
 
 
 def map_lines(regions: RegionMap, *, is_coloured: bool) -> list[Text]:
-    """The map line by line with a legend; signs instead of colours where there are none."""
+    """The map line by line with a legend; characters replace colours where there are none."""
     step = max(1, -(-regions.shape[1] // WIDEST))
     draw = _coloured if is_coloured else _signs
     return [*draw(regions, step), _legend(regions, is_coloured)]

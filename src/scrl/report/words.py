@@ -1,4 +1,4 @@
-"""A rule and its outcome in plain words: which part applies, what is met and by how much."""
+"""Rules and their outcome as text: which part applies, what is met and by how much."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def amount(value: float) -> str:
-    """At most two decimals, none where they are zero; more only where nothing else is left."""
+    """A number with at most two decimals, or more if it would be shown as 0."""
     if value and abs(value) < 0.01:
         return f"{value:.1g}" if abs(value) >= 1e-6 else "0"
     text = f"{value:,.2f}".rstrip("0").rstrip(".")
@@ -38,49 +38,49 @@ def amount(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """1.5 %; no minus before what rounds to nothing."""
+    """A share as text, such as 1.5 %, without a minus before 0."""
     text = f"{100.0 * share:.1f}"
     return f"{text.removeprefix('-') if float(text) == 0.0 else text} %"
 
 
-def chance(p: float) -> str:
-    """p = 0.002, or p < 0.001 below that."""
+def p_text(p: float) -> str:
+    """A p-value as text: p = 0.002, or p < 0.001."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}".rstrip("0").rstrip(".")
 
 
 OPPOSITE: dict[Relation, Relation] = {"<=": ">", ">=": "<", "<": ">=", ">": "<="}
 
 NEUTRAL = "units"
-"""The unit that goes without saying."""
+"""The default unit, which is not shown."""
 LONGEST_TEXT = 120
-"""A piece of a rule that is longer is cut off in a sentence."""
+"""Longer pieces of a rule are cut off in a sentence."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """One piece of a rule in words; its parts are the pieces it is made of."""
+    """One piece of a rule as text, with the pieces it consists of."""
 
     is_held: bool
     text: str
     kind: Literal["fact", "all", "any", "if"] = "fact"
     parts: tuple[Said, ...] = ()
     is_used: bool = True
-    """Whether the rule rests on it; a disjunct that is not taken, for instance, is not used."""
+    """Whether the piece decides the rule; a disjunct that is not taken does not."""
 
 
 @dataclass(frozen=True)
 class RuleDescriber:
-    """Says what densities do to formulas."""
+    """Describes in words whether densities satisfy formulas."""
 
     density: Mapping[str, float]
     conventions: Conventions
     tolerance: float
     unit_of: Callable[[Iterable[str]], str] = lambda _: NEUTRAL
-    """What the amounts of some regions count."""
+    """The unit of the amounts of some regions."""
 
     @classmethod
     def of(cls, problem: BaseProblem, density: Mapping[str, float]) -> RuleDescriber:
-        """What densities do to the rules of a problem."""
+        """The describer of a problem's rules at these densities."""
         return cls(density, problem.rules.conventions, problem.tolerance, problem.unit_of)
 
     def say(self, formula: Formula, *, positive: bool = True) -> Said:
@@ -128,7 +128,7 @@ class RuleDescriber:
         return Said(kept == len(said), text, "all", said)
 
     def _any(self, said: tuple[Said, ...], slacks: list[float], texts: list[str]) -> Said:
-        """A choice: it rests on the part that lies farthest inside, or misses by least."""
+        """A disjunction, decided by the part with the largest slack."""
         taken = max(range(len(said)), key=slacks.__getitem__)
         parts = tuple(replace(each, is_used=index == taken) for index, each in enumerate(said))
         kept = sum(each.is_held for each in said)
@@ -156,7 +156,7 @@ class RuleDescriber:
         return Said(then.is_held, text, "if", (Said(True, condition), then))
 
     def _condition(self, formula: Formula) -> str:
-        """The facts behind a condition: S2 received 298, not above 300."""
+        """The values in a condition: S2 received 298, not above 300."""
         facts = dict.fromkeys(self._condition_fact(each) for each in comparisons(formula))
         return "; ".join(facts)
 
@@ -198,7 +198,7 @@ class RuleDescriber:
         return f"{measured} {against}: {amount(apart)} apart, {allowed}"
 
     def _sides(self, compare: Compare) -> tuple[str, str, Relation]:
-        """What was measured in words, what it is held against, and the relation between them."""
+        """The measured side as text, the other side, and the relation between them."""
         left, right, relation = compare.left, compare.right, compare.relation
         if left.is_constant:
             mirror: dict[Relation, Relation] = {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}

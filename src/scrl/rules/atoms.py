@@ -1,4 +1,4 @@
-"""The atoms of a rule set as arrays: what the fast code computes with."""
+"""The atoms of a rule set as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scrl.rules.normal import Atom
 from scrl.rules.ruleset import Clause, RuleSet
 
 MOST_MEMBERS = 200_000_000
-"""Clauses times atoms, at most: one byte each."""
+"""Largest number of clauses times atoms; each takes one byte."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,11 +30,11 @@ class AtomTable:
     coefficients: Float[np.ndarray, "atom region"]
     bounds: Float[np.ndarray, " atom"]
     members: Bool[np.ndarray, "clause atom"]
-    """Which atoms each clause may be kept by."""
+    """Which atoms belong to each clause."""
     listed: Int[np.ndarray, "clause place"]
-    """The atoms of each clause as numbers in order, -1 where it has fewer than others.
+    """The indices of each clause's atoms in ascending order, padded with -1.
 
-    What is done with these grows with the clauses; with `members`, by their square.
+    Work on `listed` grows linearly with the number of clauses, work on `members` quadratically.
     """
     clause_rule: Int[np.ndarray, " clause"]
     """The index of the rule that each clause comes from."""
@@ -77,9 +77,10 @@ class AtomTable:
 
     @property
     def opposites(self) -> Int[np.ndarray, " atom"]:
-        """The atom that bounds the same sum from the other side, as in an equality; else itself.
+        """The index of the atom that bounds the same sum from the other side, else its own index.
 
-        Only where there is one such atom, and b + b' >= 0: at most one of the two can be broken.
+        An equality gives such a pair. An atom has an opposite only if exactly one other atom
+        qualifies and b + b' >= 0, so that at most one of the two can be violated.
         """
         found = np.arange(len(self.atoms))
         alike: dict[tuple[tuple[str, Fraction], ...], list[int]] = {}

@@ -14,11 +14,11 @@ from scrl.rules.syntax import Compare, Formula, Implies, Relation
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expression:
-    """A linear expression that answers to Python's operators; a comparison gives a formula."""
+    """A linear expression with Python's operators; a comparison of two gives a formula."""
 
     linear: LinearExpression
 
-    # numpy must leave `np.float64(2) * d["S1"]` to us instead of making an array of objects.
+    # Without this, NumPy would make `np.float64(2) * d["S1"]` an array of objects.
     __array_ufunc__ = None
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 

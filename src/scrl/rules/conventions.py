@@ -1,4 +1,4 @@
-"""What a rule leaves open: how far a negation stays away, and how wide an equality is."""
+"""Conventions of the rule language: the margin of a negation and the band of an equality."""
 
 from __future__ import annotations
 
@@ -27,4 +27,4 @@ class Conventions:
 
 
 DEFAULT = Conventions()
-"""No margin, no band."""
+"""Margin and band are 0."""

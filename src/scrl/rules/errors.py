@@ -1,4 +1,4 @@
-"""Errors with a place: rule, line, column, carets under the mistake, and what was expected."""
+"""Rule errors with rule, line, column, carets under the mistake, and what was expected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BEFORE = 30
 
 
 class PlacedRuleError(RuleError):
-    """A rule error that knows its line and column (both counted from 1)."""
+    """A rule error with its line and column, both counted from 1."""
 
     def __init__(self, message: str, line: int | None = None, column: int | None = None) -> None:
         super().__init__(message)
@@ -37,14 +37,14 @@ class Misplaced(Exception):  # noqa: N818 - never leaves this package
 
 
 def placed(mistake: Misplaced, text: str, rule: str | None) -> PlacedRuleError:
-    """The error that the user sees."""
+    """The error that is shown to the user, with its place in the text."""
     line, column = line_and_column(text, mistake.span.start)
     header = f"{where(text, mistake.span, rule)}: {mistake.message}"
     return PlacedRuleError(f"{header}\n{_picture(text, mistake.span)}", line, column)
 
 
 def where(text: str, span: Span, rule: str | None) -> str:
-    """The place in words: rule 'equity', line 1, column 4."""
+    """The place as text: rule 'equity', line 1, column 4."""
     line, column = line_and_column(text, span.start)
     prefix = "" if rule is None else f"rule '{rule}', "
     return f"{prefix}line {line}, column {column}"
@@ -115,15 +115,15 @@ _CHOICES = (
 )
 _SEPARATOR = re.compile(r"[_,]\d\d\d")
 _FACTOR = re.compile(r"(?:\d|(?:^|[-+(,]|\b(?:and|or|not|if|then))\s*[\d.]+\s+)\Z")
-"""A number right before, or one that begins a sum: 2S4, or S1 + 2 S4 (but not S1 <= 3 S4)."""
+"""Matches a factor before a region: 2S4, or S1 + 2 S4 (but not S1 <= 3 S4)."""
 _LAST_WORD = re.compile(r"([^\W\d]\w*)\s*\Z")
 _BOUND = re.compile(r"(?:[<>=≤≥]|\bwithin)\s*[-+\d.eE]+\s*\Z")
-"""A number that is compared with, right before."""
+"""Matches a bound, such as <= 3, before the mistake."""
 _WORDS = re.compile(r"\w+(?:[ \t]+\w+)+")
 
 
 def mistake(error: UnexpectedInput, text: str, regions: Collection[str] | None = None) -> Misplaced:
-    """The parser's complaint in human words, at its place; `regions` are the known names."""
+    """The parser's error as a readable message at its place; `regions` are the known names."""
     if isinstance(error, UnexpectedCharacters):
         return _bad_character(text, error.pos_in_stream)
     if isinstance(error, UnexpectedToken):
@@ -187,7 +187,7 @@ def _hint(token: Token, accepted: Collection[str], before: str, here: str, is_re
 
 
 def unquoted(mistake: Misplaced, text: str, regions: Collection[str]) -> Misplaced | None:
-    """The mistake of a name that needs quotes and has none, where that is the mistake."""
+    """The mistake of a region's name without the quotes it needs; None if that is not the cause."""
     start = mistake.span.start
     names = [name for name in regions if show_name(name) != name]
     for name in sorted((name for name in names if name in text), key=len, reverse=True):
@@ -208,7 +208,7 @@ def unquoted(mistake: Misplaced, text: str, regions: Collection[str]) -> Misplac
 
 
 def _expected(accepted: Collection[str]) -> str:
-    """The accepted tokens in human words."""
+    """The accepted tokens as readable text."""
     if "NAME" in accepted:
         words = [f"'{word}'" for word in ("not", "if") if word.upper() in accepted]
         return _listed(["a region", "a number", *words, "'('"])

@@ -1,4 +1,4 @@
-"""Linear expressions over densities in exact fractions: no boundary is a matter of rounding."""
+"""Linear expressions over densities in exact fractions, without rounding."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)$")
 
 
 def fraction(value: Number) -> Fraction:
-    """The exact value of a number; a float is what it prints: 0.1 is 1/10."""
+    """The exact value of a number; a float counts as its printed decimal: 0.1 is 1/10."""
     if isinstance(value, Fraction):
         return value
     if isinstance(value, bool) or not hasattr(value, "__float__"):
@@ -42,7 +42,7 @@ def fraction(value: Number) -> Fraction:
 
 
 def bounded(value: Fraction) -> Fraction:
-    """The same number, if it is small enough to stay fast."""
+    """The number itself; raises if it has more than MAX_BITS bits."""
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > MAX_BITS:
         raise RuleError(f"a number becomes too large or too precise (more than {MAX_BITS} bits)")
     return value
@@ -80,7 +80,7 @@ MAX_NAME = 200
 
 
 def checked_name(name: object) -> str:
-    """The same name, if a region may be called so."""
+    """The name itself; raises if it cannot name a region."""
     if not isinstance(name, str):
         raise RuleError(f"a region's name is text, not {name!r}")
     if not name:

@@ -1,4 +1,4 @@
-"""The slow and obvious truth of a formula at given densities: the referee for everything else."""
+"""The direct evaluation of a formula at given densities, against which fast code is tested."""
 
 from __future__ import annotations
 

@@ -42,12 +42,12 @@ class Atom:
         return self._hash
 
     def loosened(self, by: Number) -> Atom:
-        """The same atom with its bound moved by so many units."""
+        """The atom with its bound moved by this many units."""
         return replace(self, bound=self.bound + exact(by))
 
     @property
     def is_at_least(self) -> bool:
-        """Whether it reads better the other way round: S3 >= 800 rather than -S3 <= -800."""
+        """Whether it is shown as a lower bound: S3 >= 800 rather than -S3 <= -800."""
         return all(coefficient < 0 for _, coefficient in self.coefficients)
 
     def show(self) -> str:
@@ -79,7 +79,7 @@ Positive: TypeAlias = Atom | AllOf | AnyOf
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What an atom needs to know about the rule around it."""
+    """The rule that an atom belongs to, and the conventions it is read by."""
 
     conventions: Conventions
     rule: str | None
@@ -93,7 +93,7 @@ def negation_normal(
     rule: str | None = None,
     text: str | None = None,
 ) -> Positive:
-    """The same meaning without negation; `rule` and `text` are remembered in every atom."""
+    """The formula without negation; every atom stores `rule` and its place in `text`."""
     return _positive(formula, _Context(conventions, rule, text), True)
 
 
@@ -227,11 +227,11 @@ def _expand(node: Positive, joined: type[AllOf] | type[AnyOf]) -> list[tuple[Ato
 
 def _without_repeats(groups: Iterable[tuple[Atom, ...]]) -> Groups:
     """Each atom once in a group, each set of atoms once; the first stays."""
-    kept: dict[frozenset[Atom], tuple[Atom, ...]] = {}
+    unique_groups: dict[frozenset[Atom], tuple[Atom, ...]] = {}
     for group in groups:
         unique = tuple(dict.fromkeys(group))
-        kept.setdefault(frozenset(unique), unique)
-    return tuple(kept.values())
+        unique_groups.setdefault(frozenset(unique), unique)
+    return tuple(unique_groups.values())
 
 
 def check_size(
@@ -249,7 +249,7 @@ def check_size(
 
 
 def readable(count: int) -> str:
-    """12,345, or about 2.6e+120 where the digits say nothing."""
+    """A count as text: 12,345, or about 2.6e+120 for a very large one."""
     if count < 10**9:
         return f"{count:,}"
     exponent = math.floor(math.log10(count))

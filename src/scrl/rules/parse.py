@@ -18,26 +18,26 @@ from scrl.rules.transform import FormulaTransformer, Piece, known_regions
 MAX_TEXT = 200_000
 """A rule's text has at most this many characters."""
 MAX_PIECES = 20_000
-"""A rule has at most this many words and signs, so that reading it takes less than a second."""
+"""A rule has at most this many tokens, so that parsing takes less than a second."""
 MAX_EFFORT = 200_000
-"""The same, each counted once more for every parenthesis around it: sums are read inside out."""
+"""Limit on tokens, each counted once more for every parenthesis around it."""
 MAX_PARENTHESES = 100
 """Parentheses nested deeper than this are refused."""
 
 _COMMENT = re.compile(r"#[^\n]*")
 _RULE = re.compile(r'(?:"(?:[^"\\\n]|\\.)*"|#[^\n]*|[^;])+')
-"""Up to the next ; that is neither in a quoted name nor in a comment."""
+"""Matches up to the next ; that is neither in a quoted name nor in a comment."""
 _PIECES = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|\w+|\S')
 _NESTING = {"(": 1, ")": -1}
 
 
 def split_rules(text: str) -> list[str]:
-    """The rules of a text, with `;` between them; a piece that says nothing is none."""
+    """The rules of a text, separated by `;`; empty pieces are left out."""
     return [rule.strip() for rule in _RULE.findall(text) if says_something(rule)]
 
 
 def says_something(text: str) -> bool:
-    """Whether there is more than a comment."""
+    """Whether the text holds more than comments."""
     return bool(_COMMENT.sub("", text).strip())
 
 
@@ -76,7 +76,7 @@ def _parser() -> Lark:
 
 
 def _check_limits(text: str) -> None:
-    """Refuses control characters, and what would be slow to read, before reading it."""
+    """Refuse control characters and texts that would be slow to parse."""
     if (found := control_character(text, may_break=True)) is not None:
         raise Misplaced(describe_control(found), Span(*found.span()))
     depth = effort = 0

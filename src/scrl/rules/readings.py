@@ -1,7 +1,7 @@
-"""Readings of the rules, as methods are told them: all, one disjunct of each, one cost, nothing.
+"""Readings of the rules, as methods receive them: all, one disjunct of each, one cost, nothing.
 
-SCRL takes rules as they are. Other methods cannot: a plain learner hears nothing of them, DCRL is
-given one disjunct of every rule, RCPO and CAL get a single cost.
+SCRL takes the rules as they are. Other methods cannot: a plain learner receives no rules, DCRL
+receives one disjunct of every rule, RCPO and CAL a single cost.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def reading_of(rule_set: RuleSet, reading: str) -> AtomTable:
 
 
 def disjuncts(rule: Positive) -> tuple[Positive, ...]:
-    """The ways to keep a rule as it was written, from left to right; itself where it has no `or`.
+    """The disjuncts of a rule from left to right; the rule itself if it has no `or`.
 
-    `if P then C` has the negated premise first.
+    The first disjunct of `if P then C` is the negated premise.
     """
     if not isinstance(rule, AnyOf):
         return (rule,)
@@ -42,7 +42,7 @@ def disjuncts(rule: Positive) -> tuple[Positive, ...]:
 
 
 def with_disjunct(rule_set: RuleSet, rule: int, number: int) -> AtomTable:
-    """The rules with one of them cut down to a single disjunct, counted from 0."""
+    """The rule set with one rule replaced by one of its disjuncts, counted from 0."""
     chosen = disjuncts(rule_set.positive[rule])[number]
     of = f"disjunct {number + 1} of rule '{rule_set.rules[rule].name}'"
     clauses = [clause for clause in rule_set.clauses if clause.rule != rule]
@@ -51,14 +51,14 @@ def with_disjunct(rule_set: RuleSet, rule: int, number: int) -> AtomTable:
 
 
 def disjunct_clauses(rule: Positive) -> tuple[tuple[str, ...], ...]:
-    """A disjunct in the words of the rule language: of each clause one atom must hold."""
+    """The clauses of a disjunct as rule texts: one atom of each clause must hold."""
     return tuple(
         tuple(atom.show() for atom in atoms) for atoms in normal.clauses(rule, of="a rule")
     )
 
 
 def _disjunct_of_each(rule_set: RuleSet, number: int) -> tuple[Clause, ...]:
-    """The clauses of one disjunct of every rule; rules without a choice are taken whole."""
+    """The clauses of one disjunct of every rule; a rule without `or` keeps all of its clauses."""
     if number > 1 and all(len(disjuncts(node)) == 1 for node in rule_set.positive):
         raise RuleError(f"no rule leaves a choice: there is only disjunct 1, and no {number}")
     found: list[Clause] = []
@@ -78,8 +78,8 @@ def _disjunct_of_each(rule_set: RuleSet, number: int) -> tuple[Clause, ...]:
 def _as_one_cost(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
     """One atom for all clauses: sum over the clauses of the mean of their atoms.
 
-    Linear, in units of density, and for a rule set of a single atom that atom itself. What is lost:
-    which disjunct holds, and equalities: their two halves would cancel, so they are left out.
+    It is linear, in units of density; for a rule set of a single atom it is that atom. It does not
+    tell which disjunct holds, and it leaves out equalities, whose two halves would cancel.
     """
     coefficients: dict[str, Fraction] = {}
     bound = Fraction(0)

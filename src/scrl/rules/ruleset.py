@@ -20,12 +20,12 @@ from scrl.rules.show import show
 from scrl.rules.syntax import Compare, Formula, comparisons, regions_of
 
 Source: TypeAlias = str | Formula | Mapping[str, str | Formula] | Sequence[str | Formula]
-"""Rules as a person may give them: one or several, as text or formula, named or not."""
+"""Rules as a caller may give them: one or several, as text or formula, named or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: its name, its text as written, and what it means."""
+    """One rule: its name, its text as written, and its formula."""
 
     name: str
     text: str
@@ -42,7 +42,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """At least one of the atoms must hold, says the rule with this index."""
+    """A disjunction of atoms, and the index of the rule that it comes from."""
 
     atoms: tuple[Atom, ...]
     rule: int
@@ -96,16 +96,6 @@ class RuleSet:
         """Rules from named texts, as a problem file holds them."""
         return cls.of(texts, regions, conventions)
 
-    @classmethod
-    def from_formulas(
-        cls,
-        formulas: Mapping[str, Formula],
-        regions: Iterable[str],
-        conventions: Conventions = DEFAULT,
-    ) -> RuleSet:
-        """Rules from named formulas, built by Python operators."""
-        return cls.of(formulas, regions, conventions)
-
     @cached_property
     def clauses(self) -> tuple[Clause, ...]:
         """The clauses of every rule, rule by rule; all must hold."""
@@ -122,7 +112,7 @@ class RuleSet:
 
     @cached_property
     def branches(self) -> normal.Groups:
-        """The ways to keep all rules: in one of them every atom holds."""
+        """The disjunctive normal form of all rules: every atom of one branch must hold."""
         return normal.branches(AllOf(self.positive), of="the rule set")
 
     @cached_property
@@ -138,7 +128,7 @@ class RuleSet:
         return all(holds(rule.formula, density, self.conventions) for rule in self.rules)
 
     def warnings(self) -> tuple[str, ...]:
-        """What is allowed but probably not meant."""
+        """Rules that are allowed but probably not intended."""
         if self.conventions.equality_band > 0:
             return ()
         return tuple(
@@ -176,7 +166,7 @@ def _check_unique(noun: str, names: Sequence[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise RuleError(f"the {noun} '{name}' is there twice")
+            raise RuleError(f"the {noun} '{name}' occurs twice")
         seen.add(name)
 
 

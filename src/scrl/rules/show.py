@@ -82,6 +82,6 @@ def _term(name: str, coefficient: Fraction) -> str:
 
 
 def _operand(formula: Formula) -> str:
-    """A part of `and` or `or`: what binds less, or could be misread, gets parentheses."""
+    """A part of `and` or `or`, in parentheses where precedence or readability needs them."""
     text = show(formula)
     return text if isinstance(formula, Compare | Not) else f"({text})"

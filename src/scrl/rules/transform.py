@@ -1,4 +1,4 @@
-"""From the parse tree to a formula, bottom-up and without recursion."""
+"""Converts the parse tree to a formula, bottom-up and without recursion."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _link(
 
 
 def _extreme(name: str, relation: Relation, compares: list[Compare]) -> Formula:
-    """max <= b means all parts are, max >= b that one is; min the other way round."""
+    """max <= b: all parts are <= b; max >= b: one part is; for min the reverse holds."""
     if relation == "==":
         raise RuleError(f"{name}(...) in an equality is not allowed: use <=, >=, < or >")
     if len(compares) == 1:
@@ -76,7 +76,7 @@ def _extreme(name: str, relation: Relation, compares: list[Compare]) -> Formula:
 
 
 known_regions: ContextVar[Collection[str] | None] = ContextVar("known_regions", default=None)
-"""The regions that the rule being parsed may name; None: any. (The parser is shared by threads.)"""
+"""The regions that the rule may name, or None for any; threads share the parser."""
 
 _RELATIONS: dict[str, Relation] = {
     "<=": "<=",
@@ -107,7 +107,7 @@ def _span(child: Child) -> Span:
 
 
 def _placed(action: Callable[[Any, list[Child]], Any]) -> Callable[[Any, list[Child]], Piece]:
-    """Gives the action's value its place in the text, and an error inside it the same one."""
+    """Attach the place in the text to the action's value, and to an error raised inside it."""
 
     @wraps(action)
     def with_place(self: object, children: list[Child]) -> Piece:
@@ -121,13 +121,13 @@ def _placed(action: Callable[[Any, list[Child]], Any]) -> Callable[[Any, list[Ch
 
 
 def _placed_token(action: Callable[[Any, str], LinearExpression]) -> Callable[[Any, Token], Piece]:
-    """The same for a single token."""
+    """Attach the place in the text to the value of a single token."""
     on_children = _placed(lambda self, children: action(self, cast("str", children[0])))
     return lambda self, token: on_children(self, [token])
 
 
 class FormulaTransformer(Transformer[Token, Piece]):
-    """One method for each alternative and valued token of grammar.lark; it keeps no state."""
+    """One method for each alternative and valued token of grammar.lark; it has no state."""
 
     @_placed_token
     def NUMBER(self, literal: str) -> LinearExpression:  # noqa: N802 - lark finds it by the token's name

@@ -1,1 +1,1 @@
-"""Maps with regions, and the vehicle that moves over them."""
+"""Worlds: maps with regions, and the vehicle that moves over them."""

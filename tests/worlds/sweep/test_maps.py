@@ -103,7 +103,7 @@ def test_names_and_a_place_for_labels(labels):
     assert region_map.enterable.tolist() == [[True, True, True], [False, False, True]]
     placed = load_map(labels, MapOptions(extent=(0, 0, 3, 2))).georeference
     assert placed is not None
-    assert placed.to_map(2, 3) == (3, 0)
+    assert placed.places(np.array([[2.0, 3.0]])).tolist() == [[3, 0]]
     assert refusal(labels, regions=["a"]) == ("label 3 has no name: names are given for 1 to 1")
     assert "not degrees" in refusal(labels, extent=(0, 0, 3000, 2))
 

@@ -136,11 +136,10 @@ def test_sizes_are_bounded(labels, message):
         from_labels(labels)
 
 
-def test_to_map_counts_down_from_the_top():
+def test_places_count_down_from_the_top():
     where = Georeference(left=10, top=50, cell_width=2, cell_height=4, shape=(5, 3))
-    assert where.to_map(0, 0) == (10, 50)
-    assert where.to_map(0.5, 0.5) == (11, 48)
-    assert where.to_map(5, 3) == (16, 30)
+    corners = np.array([[0.0, 0.0], [0.5, 0.5], [5.0, 3.0]])
+    assert where.places(corners).tolist() == [[10, 50], [11, 48], [16, 30]]
     assert where.extent == (10, 30, 16, 50)
     assert where.cell_size_metres() is None
 

@@ -1,4 +1,4 @@
-"""Who trains the runs of a bench: one machine, or many."""
+"""Engines that train the runs of a bench: this process, or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from scrl.errors import ScrlError, did_you_mean
 
 @dataclass(frozen=True)
 class Workers:
-    """Those that an engine may use which is not this process alone."""
+    """The workers of an engine other than this process."""
 
     count: int | None = None
-    """At most so many at once; none: as many as there is room for."""
+    """Largest number of workers; None: as many as the cluster can hold."""
     cores: int = 1
-    """Set aside for each of them."""
+    """Cores of each worker."""
     address: str | None = None
-    """Of a cluster that is there already; none: what the engine's environment says, or our own."""
+    """Address of an existing cluster; None: RAY_ADDRESS, or a new local cluster."""
 
 
 class Engine(Protocol):
-    """Trains jobs to their end and tells of it; at most `at_once` of them in one call."""
+    """Trains jobs and reports their progress; at most `at_once` of them in one call."""
 
     def __call__(
         self, jobs: Sequence[Job], teller: ProgressCounter, workers: Workers, *, at_once: int | None

@@ -1,8 +1,8 @@
-"""A Ray cluster: the one at an address, which is left as it was, or our own for as long as needed.
+"""A Ray cluster: an existing one at an address, or a temporary local one.
 
-Our own sends no usage statistics, listens on the loopback address only, serves only who has its
-token, keeps its files in a folder that only its owner can enter, and is gone with all its processes
-when it is left or when this process is killed.
+The local one sends no usage statistics, listens on the loopback address only, requires a token,
+keeps its files in a folder that only its owner can enter, and ends with all its processes when it
+is no longer needed or when this process is killed.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from scrl.errors import ScrlError
 
 MANNERS = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else a warning about a coming default
-    "RAY_worker_niceness": "0",  # else anything else on the machine would starve the workers
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # avoids a warning about a future default
+    "RAY_worker_niceness": "0",  # keeps workers from being killed when other programs use memory
 }
-"""What Ray looks for in the environment."""
+"""Environment variables for Ray."""
 KNOCK_S = 10.0
-"""Seconds in which a machine must answer."""
+"""Seconds within which an address must answer."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where workers run."""
+    """A joined Ray cluster."""
 
     ray: Any
-    """The module; none of its types are known where it is not installed."""
+    """The module `ray`, untyped because it may not be installed."""
     workers: Workers
     folder: Path | None
-    """Where the workers of our own cluster put files; none: elsewhere."""
+    """The folder for files of the workers of a local cluster; None otherwise."""
 
     def room(self) -> int:
-        """How many workers there may be now."""
+        """How many workers the cluster can hold now."""
         if self.workers.count is not None:
             return self.workers.count
         return max(1, int(self.ray.cluster_resources().get("CPU", 0) // self.workers.cores))
@@ -57,7 +57,7 @@ class Cluster:
 
 @contextmanager
 def cluster(workers: Workers) -> Iterator[Cluster]:
-    """The cluster that was asked for; one that this process has joined already is used."""
+    """Join the requested cluster, or use one that this process has already joined."""
     os.environ.update({name: text for name, text in MANNERS.items() if name not in os.environ})
     ray = _import_ray()
     if ray.is_initialized():
@@ -67,14 +67,14 @@ def cluster(workers: Workers) -> Iterator[Cluster]:
     with _left(ray) if address else _own(ray, workers) as folder:
         if address:
             _join(ray, address)
-        if _has_signals():  # Ray has taken this one for itself, and would abort
+        if _has_signals():  # Ray installs its own handler, which would abort
             signal.signal(signal.SIGTERM, _exit)
         yield _checked(Cluster(ray, workers, folder))
 
 
 @contextmanager
 def _left(ray: Any) -> Iterator[None]:
-    """Whatever cluster is joined meanwhile is left, and signals mean what they meant before."""
+    """Leave the cluster joined inside, and restore the signal handlers."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -86,7 +86,7 @@ def _left(ray: Any) -> Iterator[None]:
 
 @contextmanager
 def _own(ray: Any, workers: Workers) -> Iterator[Path]:
-    """A cluster of our own for as long as needed, and the folder with its files."""
+    """A temporary local cluster and the folder with its files."""
     folder = _new_folder()
     try:
         with _reaper(folder) as remember, _closed_to_others(ray), _left(ray):
@@ -119,7 +119,7 @@ def _join(ray: Any, address: str) -> None:
 
 
 def _knock(address: str) -> None:
-    """Whether anybody is there: Ray itself would wait for many minutes."""
+    """Raise if nothing listens at the address; Ray itself would wait for many minutes."""
     if address == "auto":
         return
     host, colon, port = address.rpartition(":")
@@ -130,24 +130,24 @@ def _knock(address: str) -> None:
 
 def _new_folder() -> Path:
     """A folder that only its owner can enter."""
-    # Paths of sockets are short, and those of temporary folders are not everywhere.
+    # Socket paths have a length limit, which some temporary folders exceed.
     short = "/tmp" if sys.platform != "win32" and Path("/tmp").is_dir() else None  # noqa: S108
     return Path(tempfile.mkdtemp(prefix=f"scrl-ray-{os.getpid()}-", dir=short))
 
 
 @contextmanager
 def _closed_to_others(ray: Any) -> Iterator[None]:
-    """Ray in this process as our own cluster needs it: loopback only, with a token of its own.
+    """Configure Ray in this process for a local cluster: loopback only, with its own token.
 
-    The token is only in the environment of our processes, which other users cannot read; Ray itself
-    would keep one for all clusters in a file that everybody may read.
+    The token is only in the environment of these processes, which other users cannot read; Ray
+    itself would store one for all clusters in a world-readable file.
     """
     constants, name = ray._private.ray_constants, "ENABLE_RAY_CLUSTER"
     has_network = getattr(constants, name)
     own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     before = {key: os.environ.get(key) for key in own}
     try:
-        # As on macOS and Windows: all processes get the loopback address for the machine's.
+        # As on macOS and Windows: all processes use the loopback address.
         setattr(constants, name, False)
         os.environ.update(own)
         _read_settings_again(ray)
@@ -163,7 +163,7 @@ def _closed_to_others(ray: Any) -> Iterator[None]:
 
 
 def _read_settings_again(ray: Any) -> None:
-    """Ray reads its environment when it is imported; it may have been before."""
+    """Have Ray read its environment again, in case it was imported before."""
     ray._raylet.Config.initialize("")
     ray._raylet.AuthenticationTokenLoader.instance().reset_cache()
 
@@ -171,19 +171,19 @@ def _read_settings_again(ray: Any) -> None:
 def _start(ray: Any, workers: Workers, folder: Path) -> None:
     count = workers.count or max(1, (os.cpu_count() or 1) // workers.cores)
     with warnings.catch_warnings():
-        # It forks to start other programs at once, which JAX in this process does not mind.
+        # Ray forks to start other programs, which is safe with JAX in this process.
         warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
         ray.init(
             address="local", num_cpus=count * workers.cores, num_gpus=0, include_dashboard=False,
             log_to_driver=False, logging_level=logging.ERROR,
-            _temp_dir=str(folder / "r"),  # which Ray opens to everybody; the folder above is not
+            _temp_dir=str(folder / "r"),  # Ray makes it world-accessible; its parent folder is not
         )  # fmt: skip
 
 
 @contextmanager
 def _reaper(folder: Path) -> Iterator[Callable[[], None]]:
-    """A process that ends our cluster if this process is killed; it is told whom to remember."""
-    psutil: Any = importlib.import_module("psutil")  # Ray brings its own
+    """A process that ends the local cluster if this process is killed; it receives the PIDs."""
+    psutil: Any = importlib.import_module("psutil")  # Ray bundles psutil
     library = Path(psutil.__file__).parents[1]
     started = subprocess.Popen(  # noqa: S603 (our own program)
         [sys.executable, "-I", reaper.__file__, str(library), str(folder)], text=True,
@@ -205,7 +205,7 @@ def _reaper(folder: Path) -> Iterator[Callable[[], None]]:
 
 
 def _checked(joined: Cluster) -> Cluster:
-    """A worker that no machine has room for would be waited for without end."""
+    """Raise if no machine has enough cores for a worker, which would wait for ever."""
     nodes = [node for node in joined.ray.nodes() if node["Alive"]]
     most = max((node["Resources"].get("CPU", 0) for node in nodes), default=0)
     if most < joined.workers.cores:
@@ -217,7 +217,7 @@ def _checked(joined: Cluster) -> Cluster:
 
 
 def _leave(ray: Any) -> None:
-    """Disconnect, which also ends what we started; a Ctrl-C must not leave half of it behind."""
+    """Disconnect, which also ends a local cluster; Ctrl-C does not interrupt it."""
     if not _has_signals():
         ray.shutdown()
         return
@@ -229,12 +229,12 @@ def _leave(ray: Any) -> None:
 
 
 def _has_signals() -> bool:
-    """Whether this thread may say what happens at a signal."""
+    """Whether this thread may set signal handlers."""
     return threading.current_thread() is threading.main_thread()
 
 
 def _exit(number: int, frame: Any) -> None:
-    """End as the signal would have it, but leave the cluster first."""
+    """Leave the cluster, then end as the signal would have done."""
     del frame
     raise SystemExit(128 + number)
 

@@ -1,4 +1,4 @@
-"""In this process, one pack after the other."""
+"""The local engine: trains in this process, one group of runs after the other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scrl.training.maps import train_side_by_side
 def train_jobs(
     jobs: Sequence[Job], teller: ProgressCounter, workers: Workers, *, at_once: int | None
 ) -> None:
-    """The engine of one machine."""
+    """Train the jobs in this process."""
     if workers != Workers():
         raise ScrlError("workers, their cores and an address are for --engine ray")
     all_packs = packs(jobs, at_once=at_once)
@@ -30,9 +30,9 @@ def train_jobs(
 
 @contextmanager
 def compiling(pack: Sequence[Job]) -> Iterator[None]:
-    """Meanwhile compile what comes next: a third of a bench's time on a GPU.
+    """Compile the next group in the background, which saves a third of the time on a GPU.
 
-    A CPU has enough to do with the present pack; without a cache on disk it would be in vain.
+    Not on a CPU, which is busy with the present group, nor without a compilation cache on disk.
     """
     is_idle = jax.local_devices()[0].platform != "cpu"
     if not (pack and is_idle and jax.config.values["jax_compilation_cache_dir"]):

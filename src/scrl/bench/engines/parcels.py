@@ -1,6 +1,6 @@
-"""A run folder as bytes, and back: what travels between the machines of a cluster.
+"""Packs a run folder into bytes and back, to send it between machines of a cluster.
 
-Only plain files with plain names travel; nothing in them is executed, and none of them can land
+Only regular files with plain names are sent; nothing in them is executed, and none can be written
 outside its folder.
 """
 
@@ -18,7 +18,7 @@ LARGEST_PARCEL_BYTES = 2**32
 """A parcel above this size is neither packed nor unpacked."""
 MOST_FILES = 100_000
 MOST_PARTS = 4
-"""Folders below folders, and the file."""
+"""Largest number of parts of a file's path."""
 LONGEST_PART = 255
 MARK = "checkpoint/checkpoint.json"
 RESULT = "result.json"
@@ -30,7 +30,7 @@ Stamps = dict[str, tuple[int, int]]
 
 
 def stamps_of(folder: Path) -> Stamps:
-    """The files that are there; half-written ones and links are not looked at."""
+    """The files of a folder, without temporary files and links."""
     found = {}
     for path in sorted(folder.rglob("*")):
         is_plain = path.is_file() and not path.is_symlink()
@@ -41,7 +41,7 @@ def stamps_of(folder: Path) -> Stamps:
 
 
 def pack(folder: Path, before: Stamps | None = None) -> Parcel:
-    """The files of a folder, or those that are not as they were."""
+    """The files of a folder, or only those that changed."""
     before = before or {}
     now = stamps_of(folder)
     names = [name for name, stamp in now.items() if before.get(name) != stamp]
@@ -50,7 +50,7 @@ def pack(folder: Path, before: Stamps | None = None) -> Parcel:
 
 
 def unpack(parcel: Mapping[str, bytes], folder: Path) -> None:
-    """Put the files in place, each whole; a checkpoint counts once all of it is there."""
+    """Write the files atomically; a checkpoint is valid once all of its files are written."""
     _check(folder, len(parcel), sum(map(len, parcel.values())))
     for name in parcel:
         _check_name(name, folder)
@@ -69,7 +69,7 @@ def unpack(parcel: Mapping[str, bytes], folder: Path) -> None:
 
 
 def is_named(state: str, files: Mapping[str, bytes]) -> bool:
-    """Whether a state is that of one of the checkpoints in these files."""
+    """Whether a state file belongs to one of the checkpoints in these files."""
     return any(state.encode() in content for name, content in files.items() if ".json" in name)
 
 
@@ -87,7 +87,7 @@ def _check_name(name: str, folder: Path) -> None:
         part not in ("", ".", "..") and "\0" not in part and len(os.fsencode(part)) <= LONGEST_PART
         for part in parts
     )
-    # A drive or a backslash means something on some systems only.
+    # Drives and backslashes are special on some systems only.
     is_inside = not Path(name).is_absolute() and Path(name).parts == PurePosixPath(name).parts
     if not (is_plain and is_inside and len(parts) <= MOST_PARTS):
         raise RunError(f"{folder}: no file of a run has the name {name!r:.80}")

@@ -1,7 +1,7 @@
-"""Packs on the workers of a Ray cluster: sent out, watched, brought home; the lost ones again.
+"""The Ray engine: trains groups of runs on workers, and again those whose worker was lost.
 
-Run folders are made here, as the local engine makes them, and are at any time what that engine
-would go on with: a worker's files take their places whenever it has saved a checkpoint.
+Run folders are created here, as by the local engine, and can be resumed by it at any time: a
+worker's files are written here whenever it has saved a checkpoint.
 """
 
 from __future__ import annotations
@@ -30,44 +30,44 @@ from scrl.training.result import TrainingResult, read_result
 from scrl.training.run import TrainingRun
 
 MOST_TRIES = 4
-"""Workers that a pack may have: one, and one more for each that was lost."""
+"""Attempts to train a group, each on a new worker."""
 LOOK_EVERY_S = 0.2
 
 
 class LostWorkerError(ScrlError):
-    """A pack has lost worker after worker."""
+    """All attempts to train a group have lost their worker."""
 
 
 class CrashedWorkerError(RuntimeError):
-    """A worker has met an error that is nobody's input: a bug, or no memory left."""
+    """A worker failed by an internal error, such as a bug or a lack of memory."""
 
 
 def train_jobs(
     jobs: Sequence[Job], teller: ProgressCounter, workers: Workers, *, at_once: int | None
 ) -> None:
-    """The engine of a Ray cluster; a worker has one run at a time, unless it is told otherwise."""
+    """Train the jobs on a Ray cluster; a worker has one run at a time unless `at_once` is set."""
     with finishing_the_round(teller) as is_interrupted, cluster(workers) as joined:
-        # Only now: a cluster is best started before JAX has threads.
+        # Imported late: a cluster should start before JAX has threads.
         _Head(packs(jobs, at_once=at_once or 1), teller, joined).run(is_interrupted)
 
 
 @dataclass
 class _Attempt:
-    """A pack and the worker that has it."""
+    """A group of runs and its worker."""
 
     pack: Sequence[Job]
     number: int
     actor: Any
     who: dict[str, str] = field(default_factory=dict)
-    """What the worker has said of itself."""
+    """Machine and versions of the worker."""
     runs: list[TrainingRun] = field(default_factory=list)
-    """None before the worker has been found fit."""
+    """The runs; empty until the worker's versions were checked."""
     held: ExitStack = field(default_factory=ExitStack)
     """The locks of the run folders."""
 
 
 class _Head:
-    """Who keeps the workers busy and the run folders up to date."""
+    """Assigns groups to workers and updates the run folders."""
 
     def __init__(
         self, given: Sequence[Sequence[Job]], teller: ProgressCounter, joined: Cluster
@@ -76,7 +76,7 @@ class _Head:
         self.paths = [job.path for each in given for job in each]
         self.waiting = deque((each, 1) for each in given)
         self.asked: dict[Any, _Attempt] = {}
-        """The attempts under way, by the question that each has not answered yet."""
+        """The running attempts by their pending remote call."""
         self.errors: list[Exception] = []
         manner = Manner.here(joined.workers.cores, joined.folder)
         self.make_worker: Callable[[], Any] = lambda: (
@@ -86,7 +86,7 @@ class _Head:
         )
 
     def run(self, is_interrupted: Callable[[], bool]) -> None:
-        """Until everything is home; a run that failed does not keep the others from it."""
+        """Run until all groups are finished; a failed run does not stop the others."""
         try:
             while self.asked or (self.waiting and not is_interrupted()):
                 while self.waiting and len(self.asked) < self.cluster.room() > 0:
@@ -108,8 +108,8 @@ class _Head:
         self.asked[attempt.actor.identity.remote()] = attempt
 
     def _look(self, is_stopping: bool) -> None:
-        """Hear whoever has answered, and ask again."""
-        if is_stopping:  # who waits for a place, or is only just coming up, has nothing to save
+        """Handle the workers that have answered, and call them again."""
+        if is_stopping:  # attempts that have not started have nothing to save
             for question, attempt in list(self.asked.items()):
                 if not attempt.runs:
                     self._drop(self.asked.pop(question))
@@ -146,7 +146,7 @@ class _Head:
         self.asked[attempt.actor.news.remote(is_stopping)] = attempt
 
     def _begin(self, attempt: _Attempt) -> None:
-        """Make the run folders, or take those that are there, and send them to the worker."""
+        """Create or open the run folders, and send them to the worker."""
         attempt.runs = [job.run() for job in attempt.pack]
         for run in attempt.runs:
             attempt.held.enter_context(run.folder.writing())
@@ -170,7 +170,7 @@ class _Head:
                 self._fail(attempt, CrashedWorkerError(end.text))
 
     def _lose(self, attempt: _Attempt, error: Exception, is_stopping: bool) -> None:
-        """The worker is gone: its runs go on elsewhere from what is home."""
+        """Handle a lost worker: its runs resume on another from the last checkpoint here."""
         reason = " ".join(str(error).split())[:300]
         if is_stopping:
             self._drop(attempt)
@@ -202,7 +202,7 @@ class _Head:
 
 
 def _check_same(theirs: Mapping[str, str]) -> None:
-    """Another scrl would train something else, and may not even understand the files."""
+    """Raise if the worker has other versions, whose results could differ."""
     ours = identity()
     for name, value in ours.items():
         if theirs.get(name) != value:
@@ -213,12 +213,12 @@ def _check_same(theirs: Mapping[str, str]) -> None:
 
 
 def _bring_home(files: dict[str, bytes], run: TrainingRun) -> None:
-    """Put what a worker has sent in place; the result, which ends the run, last."""
+    """Write the files that a worker has sent; the result, which ends the run, last."""
     path = run.folder.path
     unpack({name: content for name, content in files.items() if name != RESULT}, path)
     if RESULT in files:
         document = parse_json(files[RESULT], str(path / RESULT), {"schema": int, "result": dict})
-        # The worker's folder is gone; the result belongs here.
+        # The path of the worker's temporary folder is replaced.
         run.folder.save_result(TrainingResult.from_json(document["result"], path).to_json())
 
 

@@ -1,7 +1,7 @@
-"""What ends a cluster of our own whose process was killed: a program of its own, without imports.
+"""A separate program that ends a local cluster whose parent process was killed.
 
-It is told the numbers of the processes on its input, and waits until that ends. Ray's agents would
-look for their head for another minute, and nobody would remove the cluster's folder.
+It reads process ids from its input and waits until that is closed. Without it, Ray's agents would
+run for another minute, and the cluster's folder would remain.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 
 
 def main(library: str, folder: str) -> None:
-    """Remember processes; when our process is gone, end those that are left and the folder."""
+    """Record processes; when the input is closed, end them and remove the folder."""
     sys.path.append(library)
     psutil = importlib.import_module("psutil")
     known = []
@@ -21,7 +21,7 @@ def main(library: str, folder: str) -> None:
             known.append(psutil.Process(int(line)))
         except psutil.NoSuchProcess:
             continue
-    for process in known:  # remembered with their start: none that has the number now is meant
+    for process in known:  # recorded with their start times, since process ids are reused
         try:
             process.kill()
         except psutil.NoSuchProcess:

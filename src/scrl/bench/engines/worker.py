@@ -1,8 +1,8 @@
-"""A worker: trains one pack on its own machine, in a folder that is gone afterwards.
+"""A worker: trains one group of runs on its own machine, in a temporary folder.
 
-It is asked for news, and answers with numbers and with the files of the last checkpoint. So a
-cluster needs no disk that all machines share, and who dies takes along one checkpoint's work at
-most. Nothing in here knows the cluster.
+It is polled for progress and answers with metrics and the files of the last checkpoint. So a
+cluster needs no shared disk, and a lost worker costs at most the work since its last checkpoint.
+This module does not depend on Ray.
 """
 
 from __future__ import annotations
@@ -31,43 +31,43 @@ from scrl.training.progress import TrainingProgress
 from scrl.training.run import TrainingRun
 
 NEWS_WITHIN_S = 1.0
-"""Who asks for news waits at most this long."""
+"""A poll waits at most this long, in seconds."""
 
 NUMERIC = (
     "jax_enable_x64", "jax_disable_most_optimizations", "jax_default_matmul_precision",
     "jax_default_prng_impl", "jax_threefry_partitionable", "jax_numpy_dtype_promotion",
 )  # fmt: skip
-"""Settings of JAX that decide bits: a worker takes them over."""
+"""Settings of JAX that affect results, which a worker copies."""
 CACHING = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
-"""Where compiled code is kept: taken over only on the same machine."""
+"""Settings of the compilation cache, which a worker copies only on the same machine."""
 
 
 class Manner(NamedTuple):
-    """How a worker is to train, so that it finds the bits that this process would find."""
+    """The settings that make a worker reproduce the results of this process."""
 
     jax: dict[str, Any]
-    """Settings, among them how many devices share the seeds out."""
+    """JAX settings, including the number of devices."""
     cores: int
     checkpoint_every_s: float
     folder: str | None
-    """Where its files go; none: where temporary files go on its machine."""
+    """The folder for its files; None: the temporary folder of its machine."""
 
     @classmethod
     def here(cls, cores: int, folder: Path | None) -> Manner:
-        """As this process does; with a folder, the worker is on this machine."""
+        """The settings of this process; with a folder, the worker is on this machine."""
         names = NUMERIC if folder is None else NUMERIC + CACHING
         settings = {name: jax.config.values[name] for name in names}
-        settings["jax_platforms"] = "cpu"  # workers know nothing of each other's GPU memory
+        settings["jax_platforms"] = "cpu"  # several workers share the memory of a GPU
         settings["jax_num_cpu_devices"] = jax.local_device_count("cpu")
         every_s = loop.CHECKPOINT_EVERY_S
         return cls(settings, cores, every_s, None if folder is None else str(folder))
 
 
 class Parcelled(NamedTuple):
-    """A run on its way to a worker."""
+    """A run as sent to a worker."""
 
     home: str
-    """Its folder at home, for messages."""
+    """Its folder on the head, for messages."""
     files: Parcel
 
 
@@ -81,7 +81,7 @@ class RoundNews(NamedTuple):
 
 
 class End(NamedTuple):
-    """How it ended: `done`, `stopped`, `refused` (a ScrlError), or `crashed`."""
+    """How the training ended: `done`, `stopped`, `refused` (a ScrlError), or `crashed`."""
 
     how: str
     kind: str = ""
@@ -90,7 +90,7 @@ class End(NamedTuple):
 
 
 class News(NamedTuple):
-    """What has happened since the last time, for each run by its place in the pack."""
+    """The progress since the last poll, for each run by its index in the group."""
 
     rounds: dict[int, RoundNews]
     files: dict[int, Parcel]
@@ -103,7 +103,7 @@ def identity() -> dict[str, str]:
 
 
 def _fingerprint() -> str:
-    """Short for all source files: checkouts with one version may differ."""
+    """A hash of all source files, since checkouts of one version may differ."""
     found = hashlib.sha256()
     for path in sorted(PACKAGE_FOLDER.rglob("*.py")):
         found.update(path.relative_to(PACKAGE_FOLDER).as_posix().encode() + b"\0")
@@ -112,7 +112,7 @@ def _fingerprint() -> str:
 
 
 class Worker:
-    """Trains in a thread of its own, so that it can be asked meanwhile."""
+    """Trains in a separate thread, so that it can be polled meanwhile."""
 
     def __init__(self, manner: Manner) -> None:
         self._folder = manner.folder
@@ -121,22 +121,22 @@ class Worker:
         self._rounds: dict[int, RoundNews] = {}
         self._files: dict[int, Parcel] = {}
         self._end: End | None = None
-        # Read by XLA when its first device is made, which is later.
+        # XLA reads these when its first device is created, which is later.
         os.environ["NPROC"] = str(manner.cores)
         for name, value in manner.jax.items():
             jax.config.update(name, value)
         loop.CHECKPOINT_EVERY_S = manner.checkpoint_every_s
 
     def identity(self) -> dict[str, str]:
-        """Who this is."""
+        """Machine and versions of this worker."""
         return {**identity(), "machine": platform.node(), "process": str(os.getpid())}
 
     def begin(self, runs: Sequence[Parcelled]) -> None:
-        """Start training; everything else is news."""
+        """Start the training thread."""
         threading.Thread(target=self._train, args=(list(runs),), daemon=True).start()
 
     def news(self, is_stopping: bool) -> News:
-        """What is new, or nothing after a while; who is stopping wants the round to be the last."""
+        """The progress since the last poll; `is_stopping` ends the training after this round."""
         if is_stopping:
             self._stopped.set()
         with self._changed:
@@ -149,13 +149,13 @@ class Worker:
         try:
             with tempfile.TemporaryDirectory(prefix="scrl-run-", dir=self._folder) as root:
                 end, files = self._in_folder(runs, Path(root))
-        except BaseException:  # nobody else would hear of it
+        except BaseException:  # otherwise the exception would be lost in the thread
             end, files = End("crashed", text=traceback.format_exc()), {}
-        # Whoever hears of the end may end this process: the folder must be gone before.
+        # The folder is removed before the end is reported, since that may end this process.
         self._end_with(end, files)
 
     def _in_folder(self, runs: list[Parcelled], root: Path) -> tuple[End, dict[int, Parcel]]:
-        """How it ended, and the files that are new since the last news."""
+        """Train in a folder; returns the end and the files since the last poll."""
         folders = [root / str(index) for index in range(len(runs))]
         try:
             for run, folder in zip(runs, folders, strict=True):
@@ -183,14 +183,14 @@ class Worker:
             self._changed.notify_all()
 
     def note(self, index: int, now: RoundNews, files: Mapping[int, Parcel]) -> None:
-        """One more round, and what was saved since the last."""
+        """Record a round and the files saved since the last one."""
         with self._changed:
             self._rounds[index] = now
             self._add(files)
             self._changed.notify_all()
 
     def _add(self, files: Mapping[int, Parcel]) -> None:
-        """A newer checkpoint takes the place of one that nobody has asked for."""
+        """Add files; a newer checkpoint replaces one that was not fetched."""
         for index, parcel in files.items():
             waiting = self._files.setdefault(index, {})
             waiting.update(parcel)
@@ -201,7 +201,7 @@ class Worker:
 
 
 class _Sender:
-    """Watches the runs and hands on what is new: their numbers, and whole checkpoints."""
+    """Watches the runs and passes on new metrics and whole checkpoints."""
 
     def __init__(self, worker: Worker, folders: Sequence[Path]) -> None:
         self.worker, self.folders = worker, folders
@@ -211,14 +211,14 @@ class _Sender:
     def __call__(self, now: TrainingProgress) -> None:
         numbers = tuple(np.asarray(leaf) for leaf in now.metrics)
         news = RoundNews(now.rounds, now.env_steps, now.wall_s, numbers)
-        # Saved just before this call, in this thread, or not at all: no file is half-written.
+        # Checkpoints are written in this thread before this call, so no file is incomplete.
         marks = [_mark(folder) for folder in self.folders]
         files = self.changed() if marks != self.marks else {}
         self.marks = marks
         self.worker.note(self.folders.index(now.run), news, files)
 
     def changed(self) -> dict[int, Parcel]:
-        """The files that have changed since the last time."""
+        """The files that have changed since the last call."""
         found = {}
         for index, folder in enumerate(self.folders):
             found[index] = pack(folder, self.sent[index])
@@ -231,7 +231,7 @@ def _mark(folder: Path) -> bytes:
 
 
 def _opened(folder: Path) -> TrainingRun:
-    """The run; one that begins here remembers what it is trained on."""
+    """Open the run; a new one records the machine it is trained on."""
     run = RunFolder.open(folder)
     device = jax.devices()[0].device_kind
     if not (folder / MARK).exists() and run.record.device != device:

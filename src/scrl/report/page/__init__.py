@@ -1,4 +1,4 @@
-"""One self-contained HTML page about runs: no network, no script, no font of its own."""
+"""One self-contained HTML page about runs: without network access, scripts or web fonts."""
 
 from scrl.report.page.story import page_text, write_page
 

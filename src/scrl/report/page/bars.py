@@ -1,4 +1,4 @@
-"""What each region received, against the bounds that rules set on it alone."""
+"""Bars of what each region received, with the bounds of rules on that region alone."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class RegionBar:
     run: int
     received: str
     spread: str
-    """Plus or minus so much, where chance plays a part."""
+    """The standard error as text, in a random world."""
     begin: float
-    """In percent of the line; from nothing to the right, or from less than nothing to there."""
+    """Where the bar begins, in percent of the line: at 0, or at a negative value."""
     width: float
 
 
@@ -35,10 +35,10 @@ class Bound:
 
     text: str
     at: float
-    """In percent of the line."""
+    """The place of the mark, in percent of the line."""
     is_least: bool
     is_firm: bool
-    """Whether it must be kept anyway; else a rule leaves a choice."""
+    """Whether the bound must hold; otherwise its rule has alternatives."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ class RegionBars:
     bars: tuple[RegionBar, ...]
     bounds: tuple[Bound, ...]
     unit: str = ""
-    """What it counts, where that is not the same for all regions."""
+    """The unit of the region, where units differ."""
 
 
 @dataclass(frozen=True)
 class Received:
-    """What a run gave: densities with their standard errors."""
+    """The densities of a run with their standard errors."""
 
     label: str
     run: int
@@ -72,18 +72,18 @@ class BoundMark:
 
     @classmethod
     def over(cls, values: Sequence[float]) -> BoundMark:
-        """With a little room beyond the largest, and beyond the smallest where it is negative."""
+        """A scale with a margin beyond the largest value, and beyond the smallest if negative."""
         low, high = min([0.0, *values]), max([0.0, *values])
         room = 0.06 * (high - low) or 1.0
         return cls(low - room if low < 0.0 else 0.0, 0.0 if high == 0.0 > low else high + room)
 
     def at(self, value: float) -> float:
-        """In percent."""
+        """The place of a value on the line, in percent."""
         return 100.0 * (value - self.low) / (self.high - self.low)
 
 
 def region_bars(problem: BaseProblem, received: Sequence[Received]) -> tuple[list[RegionBars], int]:
-    """Bars of the regions, those that rules name first if not all fit; and how many are missing."""
+    """Bars of the regions, those in rules first, and how many are left out."""
     names = problem.regions
     bounds = single_region_bounds(problem)
     named = np.flatnonzero(np.abs(problem.atoms.coefficients).sum(axis=0) > 0).tolist()
@@ -117,7 +117,7 @@ def region_bars(problem: BaseProblem, received: Sequence[Received]) -> tuple[lis
 def _line_of(
     problem: BaseProblem, received: Sequence[Received], units: Mapping[int, str], unit: str
 ) -> BoundMark:
-    """The scale of all regions that count the same."""
+    """The common scale of all regions with the same unit."""
     same = [index for index, counted in units.items() if counted == unit]
     amounts = [each.density[problem.regions[index]] for each in received for index in same]
     return BoundMark.over(
@@ -134,7 +134,7 @@ def _bar(each: Received, name: str, line: BoundMark) -> RegionBar:
 
 
 def _firm_bounds(problem: BaseProblem) -> set[tuple[int, float, bool]]:
-    """Those whose clause has no other way to be kept."""
+    """The bounds whose clause has no other atom."""
     table = problem.atoms
     alone = np.flatnonzero(table.members[table.members.sum(axis=1) == 1].sum(axis=0))
     found = set()

@@ -1,4 +1,4 @@
-"""Curves as geometry: lines, bands and ticks of small charts, and tables of their numbers."""
+"""Geometry of small charts (lines, bands, ticks) and tables of their numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Scale = Callable[[Float[np.ndarray, "..."]], Float[np.ndarray, "..."]]
 
 @dataclass(frozen=True)
 class Curve:
-    """One line with its band, in the colour of that number."""
+    """One line with its band; its number selects the colour."""
 
     label: str
     colour: int
@@ -32,18 +32,18 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing, and the same in words and numbers."""
+    """A drawing with a text alternative and a table."""
 
     title: str
     about: str
-    """What can be seen, in a sentence: the text alternative."""
+    """The text alternative of the drawing."""
     curves: tuple[Curve, ...]
     x_ticks: tuple[tuple[float, str], ...]
     y_ticks: tuple[tuple[float, str], ...]
     level: tuple[float, str] | None
-    """A line across, with its name."""
+    """A horizontal line with its name."""
     mark: tuple[float, str] | None
-    """A line upwards, with its name."""
+    """A vertical line with its name."""
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
@@ -53,7 +53,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Sketch:
-    """What a chart is drawn from."""
+    """The data of a chart."""
 
     title: str
     bands: Sequence[tuple[str, int, Band]]
@@ -62,11 +62,11 @@ class Sketch:
     level: tuple[float, str] | None = None
     mark: tuple[float, str] | None = None
     is_stretched: bool = False
-    """Whether large values are squeezed (asinh), so that small ones can be seen too."""
+    """Whether the scale is asinh, which compresses large values."""
 
 
 def draw_chart(sketch: Sketch) -> Chart:
-    """Scales, ticks, lines."""
+    """Compute scales, ticks and lines of a chart."""
     first = min(float(band.rounds[0]) for _, _, band in sketch.bands)
     last = max(float(band.rounds[-1]) for _, _, band in sketch.bands)
     last = last if last > first else first + 1.0
@@ -120,7 +120,7 @@ def _points(x: Float[np.ndarray, " point"], y: Float[np.ndarray, " point"]) -> s
 
 
 def nice(low: float, high: float, most: int) -> list[float]:
-    """Round numbers between the two: at most about so many."""
+    """About this many round numbers between the two."""
     rough = (high - low) / most
     size = 10.0 ** np.floor(np.log10(rough))
     step = next(size * factor for factor in (1.0, 2.0, 5.0, 10.0) if size * factor >= rough)
@@ -136,17 +136,17 @@ def _y_ticks(sketch: Sketch) -> list[float]:
 
 
 def _about(sketch: Sketch) -> str:
-    reading_of = [
+    curves = [
         f"{label}: from {amount(float(band.middle[0]))} in round {band.rounds[0]:.0f} to "
         f"{amount(float(band.middle[-1]))} in round {band.rounds[-1]:.0f}"
         for label, _, band in sketch.bands
     ]
     lines = "".join(f". {line[1]}" for line in (sketch.level, sketch.mark) if line)
-    return f"{sketch.title}, median of the seeds. {'; '.join(reading_of)}{lines}."
+    return f"{sketch.title}, median of the seeds. {'; '.join(curves)}{lines}."
 
 
 def _table(sketch: Sketch) -> tuple[tuple[str, ...], ...]:
-    """Some rounds in numbers."""
+    """A table of the values in some rounds."""
     longest = max((band for _, _, band in sketch.bands), key=lambda band: len(band.rounds))
     picked = np.unique(np.linspace(0, len(longest.rounds) - 1, TABLE_ROWS).round().astype(int))
     rows = []
@@ -189,7 +189,7 @@ def learning_charts(views: Sequence[RunView], reference: float | None) -> list[C
 
 
 def _bands(numbered: Sequence[tuple[int, RunView]], key: str) -> list[tuple[str, int, Band]]:
-    """Each under the number, and so in the colour, that its run has on the whole page."""
+    """The curves, each with the number (and colour) of its run on the page."""
     found = ((view.label, index, band_of(view.rows, key)) for index, view in numbered)
     return [(label, index, band) for label, index, band in found if band is not None]
 
@@ -200,7 +200,7 @@ def _return_sketch(
     reference: float | None,
     mark: tuple[float, str] | None,
 ) -> Sketch:
-    """A policy that stands still costs a hundred times as much: it would hide all the rest."""
+    """The chart of returns, with a limited scale: a policy that hardly moves would dominate it."""
     lows = np.concatenate([band.low for _, _, band in bands])
     highs = np.concatenate([band.high for _, _, band in bands])
     low, high = float(np.quantile(lows, 0.03)), float(highs.max())
@@ -214,7 +214,7 @@ def _return_sketch(
 
 
 def _kappa_chart(view: RunView, mark: tuple[float, str] | None, *, is_alone: bool) -> Chart | None:
-    """What each atom costs a unit, as far as the method was reading_of of it."""
+    """The kappa of each atom in the reading of the method."""
     reading = reading_of(view.problem.rules, view.folder.record.reading)
     bands = []
     for index, atom in enumerate(reading.atoms[:MOST_KAPPAS]):
@@ -231,7 +231,7 @@ def _kappa_chart(view: RunView, mark: tuple[float, str] | None, *, is_alone: boo
 
 
 def _settling(settings: dict[str, Any]) -> tuple[float, str] | None:
-    """Where learning ends: in the rounds after it only kappa moves."""
+    """The round where learning ends and only kappa changes."""
     rounds = settings.get("settings", {})
     learned, settle = rounds.get("iterations"), rounds.get("settle")
     if not isinstance(learned, int) or not settle:

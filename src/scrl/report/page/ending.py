@@ -1,4 +1,4 @@
-"""How a run ended: a sentence, and the numbers that matter."""
+"""The outcome of a run: a sentence and the key figures."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from scrl.runs.result import RunResult
 
 @dataclass(frozen=True)
 class Figure:
-    """One number that matters, with a word before and a remark after."""
+    """A key figure with a title and a remark."""
 
     name: str
     value: str
     remark: str = ""
     state: str = ""
-    """`good` or `bad`, where it is one of them."""
+    """`good`, `bad` or empty."""
 
 
 @dataclass(frozen=True)
 class Impossible:
-    """Why no plan keeps every rule, and what would help, as `scrl ask` says it."""
+    """Why no plan keeps every rule and what would help, from the answer of `scrl ask`."""
 
     rules: tuple[tuple[str, str], ...]
     """A smallest set of rules in conflict: names and texts."""
     relax: tuple[str, ...]
     """The least loosening."""
     others: tuple[str, ...]
-    """Other ways."""
+    """Alternative loosenings."""
 
 
 def impossible_of(view: RunView) -> Impossible | None:
-    """What an asked plan says of rules that are proven impossible; none for anything else."""
+    """The explanation of rules that are proven impossible; None for anything else."""
     path, run = view.folder.path, view.run
     if not isinstance(run, PlanRun):
         return None
@@ -47,7 +47,7 @@ def impossible_of(view: RunView) -> Impossible | None:
         return None
     try:
         relax = [Loosened(**each) for each in answer["relax"]]
-        # Folders of old have neither of the two.
+        # Older folders have neither field.
         ways = [[Loosened(**each) for each in way] for way in answer.get("alternatives", [])]
         others = ["; ".join(map(str, way)) for way in ways if way != relax]
         return Impossible(
@@ -60,7 +60,7 @@ def impossible_of(view: RunView) -> Impossible | None:
 
 
 def impossible_verdict(result: RunResult, problem: BaseProblem) -> str:
-    """A plan for the least loosening breaks rules; that is the best there is."""
+    """The sentence for impossible rules, with the violation of the plan."""
     by = f"{amount(result.best.evaluation.cons_vio)} {problem.unit}"
     return (
         "Impossible: no plan keeps every rule. Shown is a plan for the least loosening; it breaks "
@@ -69,7 +69,7 @@ def impossible_verdict(result: RunResult, problem: BaseProblem) -> str:
 
 
 def unfinished(view: RunView) -> str:
-    """How far it has come."""
+    """The sentence for an unfinished run: how many rounds are done."""
     if not view.rows:
         return "This run is not finished, and nothing has been measured yet."
     last = max(row["iteration"] for row in view.rows)
@@ -79,7 +79,7 @@ def unfinished(view: RunView) -> str:
 def verdict_on(
     result: RunResult, problem: BaseProblem, confidence: float | None = None
 ) -> tuple[str, str]:
-    """How it ended, in a sentence or two, and whether that is good.
+    """The outcome in a sentence or two, and whether it is good.
 
     `confidence` is the share of single episodes that was asked to keep every rule.
     """
@@ -124,7 +124,7 @@ def _on_average(result: RunResult, problem: BaseProblem) -> tuple[str, str]:
 
 
 def figures_of(result: RunResult, problem: BaseProblem) -> tuple[Figure, ...]:
-    """The few numbers that matter most."""
+    """The key figures of a run."""
     best, count = result.best.evaluation, len(result.seeds)
     found = [_rules_kept(result)] if best.rules else []
     if count > 1:

@@ -1,4 +1,4 @@
-"""Masks of cells as outlines: the d of an SVG path, in units of cells."""
+"""Outlines of masks of cells as SVG path data, and pictures of maps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Corner = tuple[int, int]
 
 
 def edges_in(mask: Bool[np.ndarray, "row column"]) -> int:
-    """How many sides of cells the outline has, before straight ones are joined."""
+    """The number of cell sides in the outline."""
     padded = np.pad(mask, 1)
     return int((padded[1:] != padded[:-1]).sum() + (padded[:, 1:] != padded[:, :-1]).sum())
 
@@ -34,7 +34,7 @@ def outline(mask: Bool[np.ndarray, "row column"]) -> str:
 
 
 def _next_corners(mask: Bool[np.ndarray, "row column"]) -> dict[Corner, list[Corner]]:
-    """From each corner on the outline where to go on, with the mask on the right."""
+    """The next corner for each corner of the outline, with the mask on the right."""
     padded = np.pad(mask, 1)
     inside = padded[1:-1, 1:-1]
     sides = [
@@ -52,7 +52,7 @@ def _next_corners(mask: Bool[np.ndarray, "row column"]) -> dict[Corner, list[Cor
 
 
 def _loop(after: dict[Corner, list[Corner]], start: Corner) -> list[Corner]:
-    """Walk until the start is reached again, and forget what was walked."""
+    """Follow a loop back to its start, and remove its corners."""
     corners, here = [start], start
     while True:
         there = after[here].pop()
@@ -65,7 +65,7 @@ def _loop(after: dict[Corner, list[Corner]], start: Corner) -> list[Corner]:
 
 
 def _path_of(corners: list[Corner]) -> str:
-    """Only the corners where the way turns, as steps along and across."""
+    """SVG path data with the corners where the outline turns."""
     count = len(corners)
     turns = [
         corner
@@ -87,18 +87,18 @@ def _is_straight(before: Corner, here: Corner, after: Corner) -> bool:
 SIDE = 360.0
 MOST_PIXELS = 240
 MOST_EDGES = 20_000
-"""Sides of cells in all outlines together."""
+"""Largest number of cell sides in all outlines."""
 MOST_DRAWN = 200
-"""Regions with an outline of their own."""
+"""Largest number of regions that are drawn."""
 SMALLEST_LABELLED = 0.006
-"""A region with less than this share of the map gets no name on it: there is no room."""
+"""Regions with a smaller share of the map get no label."""
 LONGEST_LABEL = 14
 COARSER = (240, 120, 60, 30)
 
 
 @dataclass(frozen=True)
 class MapFrame:
-    """How cells become units of the drawing."""
+    """The transformation from cells to units of the drawing."""
 
     rows: int
     columns: int
@@ -117,13 +117,13 @@ class MapFrame:
 
     @property
     def left(self) -> float:
-        """A tall map stands in the middle."""
+        """The left edge, which centres a tall map."""
         return (SIDE - self.width) / 2.0
 
 
 @dataclass(frozen=True)
 class DrawnRegion:
-    """One region: its outline, and where its name goes (none: no room)."""
+    """One region: its outline, and the place of its label (None: no label)."""
 
     name: str
     colour: str
@@ -142,13 +142,13 @@ class DrawnMap:
     forbidden: str
     regions: tuple[DrawnRegion, ...]
     left_out: int
-    """Regions that are not drawn, since there are too many."""
+    """Number of regions that are not drawn, since there are too many."""
     has_outside: bool
     """Whether the vehicle covers cells of no region."""
 
 
 def draw_map(regions: RegionMap) -> DrawnMap:
-    """As fine as fits."""
+    """The outlines of a map on the finest grid within the limits."""
     rows, columns = regions.shape
     frame = MapFrame(rows, columns)
     field, forbidden, *masks = _as_fine_as_fits(regions)
@@ -179,7 +179,7 @@ def _as_fine_as_fits(regions: RegionMap) -> list[Bool[np.ndarray, "row column"]]
 
 
 def _coarse(regions: RegionMap, step: int) -> list[Bool[np.ndarray, "row column"]]:
-    """Every so many cells one."""
+    """Every n-th cell in both directions."""
     middle = slice(step // 2, None, step)
     some = [regions.field, regions.forbidden, *regions.masks[:MOST_DRAWN]]
     return [each[middle, middle] for each in some]
@@ -201,13 +201,13 @@ def _label(
 
 
 def heat_pictures(found: Sequence[Float[np.ndarray, "row column"]]) -> tuple[list[str], float]:
-    """For each table of amounts a mask (white: most), all in one scale; and what is the most."""
+    """A grey mask (white: most) for each table of amounts on one scale, and the largest amount."""
     top = max(float(np.nanquantile(each, 0.99)) for each in found)
     top = top if top > 0.0 else 1.0
     pictures = []
     for each in found:
         share = np.nan_to_num(np.clip(block_means(each) / top, 0.0, 1.0))
-        # Some of the colour for whatever gets anything at all: so the field can be told apart.
+        # Any positive amount gets some colour, so that the field is visible.
         shown = np.where(share > 0.0, 0.06 + 0.94 * share, 0.0)
         levels = np.round(shown * 32.0) / 32.0  # fewer levels: a smaller file
         pictures.append(png((255.0 * levels).astype(np.uint8)))
@@ -217,7 +217,7 @@ def heat_pictures(found: Sequence[Float[np.ndarray, "row column"]]) -> tuple[lis
 def block_means(
     found: Float[np.ndarray, "row column"],
 ) -> Float[np.ndarray, "block_row block_column"]:
-    """The table at the size of a picture: means of blocks, where cells are more than pixels."""
+    """The table reduced to the size of a picture by means of blocks."""
     step = max(1, -(-max(found.shape) // MOST_PIXELS))
     if step == 1:
         return found
@@ -231,7 +231,7 @@ def block_means(
 
 
 def png(pixels: UInt8[np.ndarray, ...]) -> str:
-    """A picture as an address that holds it."""
+    """A picture as a data URL."""
     held = io.BytesIO()
     Image.fromarray(pixels).save(held, "PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(held.getvalue()).decode()

@@ -1,4 +1,4 @@
-"""How a run was made, so that it can be made again: commands, or Python calls."""
+"""How to reproduce a run: commands or Python calls."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ LONGEST_TEXT = 8_000
 
 @dataclass(frozen=True)
 class Provenance:
-    """What was run, with what, and where."""
+    """How a run was made: command, settings, versions, machine."""
 
     command: str
     """A command line, or a call in Python."""
     note: str
-    """What must be said of it."""
+    """A note on the command."""
     again: str
-    """What resumes the run, or judges its policy again."""
+    """The command that resumes the run or evaluates its policy again."""
     is_finished: bool
     facts: tuple[tuple[str, str], ...]
     settings: tuple[tuple[str, str], ...]
     kept_as: str
-    """What the folder holds of the problem."""
+    """The heading for the problem stored in the folder."""
     kept: str
 
 
 def origin_of(view: RunView) -> Provenance:
-    """Read from the run's own record."""
+    """The provenance of a run, from its record."""
     record, path = view.folder.record, view.folder.path
     how = view.run.recreation
     facts = [
@@ -59,7 +59,7 @@ def origin_of(view: RunView) -> Provenance:
 
 
 def seeds_text(seeds: Sequence[int]) -> str:
-    """0 to 9, or each by name."""
+    """Seeds as text: 0 to 9, or a list."""
     if len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[0] + len(seeds))):
         return f"{seeds[0]} to {seeds[-1]}"
     shown = ", ".join(map(str, seeds[:40]))
@@ -67,11 +67,11 @@ def seeds_text(seeds: Sequence[int]) -> str:
 
 
 OWNERS = {"settings": "", "policy": "price policy: "}
-"""Whose the settings in a table are; what a method is set to needs no such word."""
+"""Prefixes of nested settings by table; those of the method have none."""
 
 
 def _flat(settings: dict[str, Any], owner: str = "") -> list[tuple[str, str]]:
-    """Settings of settings among the others, each with the name of whose it is."""
+    """Nested settings flattened, each with the prefix of its table."""
     found: list[tuple[str, str]] = []
     for name, value in settings.items():
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What a run's best policy drives: where it gives out how much, and how fast it goes."""
+"""One episode of a run's best policy: amounts and speeds on the map."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scrl.report.words import amount
 from scrl.route import Route
 
 MOST_ROWS = 60
-"""Regions in the table of numbers."""
+"""Largest number of regions in the table."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class PlanSection:
 
     label: str
     run: int
-    """Which of the runs it belongs to."""
+    """The index of the run."""
     heat: str
-    """A mask: the whiter, the more."""
+    """The heat map as a mask; white is most."""
     route: DrawnRoute
     about_heat: str
     about_route: str
@@ -46,18 +46,18 @@ class PlanSection:
 
 @dataclass(frozen=True)
 class Plans:
-    """A map, the plans of several runs on it in one scale, and what must be said about some."""
+    """A map with the plans of several runs on one scale, and messages for runs without one."""
 
     map: DrawnMap
     top_speed: str
     shown: tuple[PlanSection, ...]
     most: str
-    """What the fullest colour means."""
+    """The amount at the strongest colour."""
     missing: tuple[str, ...]
 
 
 def plans_of(problem: Problem, views: Sequence[RunView]) -> Plans:
-    """Drive every finished run once more, in the first of the episodes that it was judged by."""
+    """Run the first evaluation episode of every finished run again."""
     routes: list[tuple[int, Route]] = []
     missing = []
     for index, view in enumerate(views):

@@ -1,4 +1,4 @@
-"""Seeds as dots on a line: how far each is from the best possible, and what really differs."""
+"""Seeds as dots on a line of gaps or returns, and the differences between runs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Dot:
     """One seed."""
 
     at: float
-    """In percent of the line."""
+    """The place of the dot, in percent of the line."""
     is_held: bool
     text: str
 
 
 @dataclass(frozen=True)
 class Track:
-    """One run's seeds."""
+    """The seeds of one run."""
 
     label: str
     run: int
@@ -45,7 +45,7 @@ class Spread:
     tracks: tuple[Track, ...]
     ticks: tuple[tuple[float, str], ...]
     zero: float | None
-    """Where the best possible lies, in percent."""
+    """The place of the reference, in percent of the line."""
 
 
 @dataclass(frozen=True)
@@ -62,17 +62,17 @@ class Whisker:
 
 @dataclass(frozen=True)
 class Whiskers:
-    """How the return of the first run differs from that of each other."""
+    """The differences in return of the first run from the others."""
 
     first: str
     shown: tuple[Whisker, ...]
     zero: float
-    """Where there is no difference, in percent of the line."""
+    """The place of 0, in percent of the line."""
     ticks: tuple[tuple[float, str], ...]
 
 
 def spread_of(views: Sequence[RunView], reference: float | None) -> Spread | None:
-    """Gaps where every seed has one, returns where one has none."""
+    """Gaps if every seed has one, otherwise returns."""
     done = [(index, view.label, view.result) for index, view in enumerate(views) if view.result]
     if not done:
         return None
@@ -117,7 +117,7 @@ def _value(each: SeedResult, is_gap: bool) -> float:
 
 
 def whiskers_of(comparison: Comparison) -> Whiskers:
-    """The difference in return of the first run from each other, on one scale with 0 in it."""
+    """The differences in return of the first run from the others, on a scale that includes 0."""
     found = [(pair, pair.contrasts[0]) for pair in comparison.pairs]
     low = min(0.0, *(each.difference.low for _, each in found))
     high = max(0.0, *(each.difference.high for _, each in found))

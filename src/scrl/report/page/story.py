@@ -1,4 +1,4 @@
-"""What the page says of runs, section by section, and the one HTML file it becomes."""
+"""The content of the HTML page, section by section, and its rendering."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ LONGEST_RULE = 1_000
 
 @dataclass(frozen=True)
 class Outcome:
-    """A rule in one run."""
+    """The outcome of a rule in one run."""
 
     label: str
     run: int
     said: Said
     is_held: bool
     kept_by: str
-    """In how many seeds it holds."""
+    """In how many seeds the rule holds, as text."""
 
 
 @dataclass(frozen=True)
 class RuleCard:
-    """A rule, and what came of it in every run."""
+    """A rule and its outcome in every run."""
 
     name: str
     text: str
@@ -73,7 +73,7 @@ class SeedRow:
 
 @dataclass(frozen=True)
 class SeedTable:
-    """Every seed of a run in numbers."""
+    """The seeds of a run as a table."""
 
     columns: tuple[str, ...] = ()
     rows: tuple[SeedRow, ...] = ()
@@ -82,7 +82,7 @@ class SeedTable:
 
 @dataclass(frozen=True)
 class RunStory:
-    """One run: how it ended, seed by seed, and where it came from."""
+    """One run: outcome, seeds, and provenance."""
 
     label: str
     run: int
@@ -92,7 +92,7 @@ class RunStory:
     seeds: SeedTable
     origin: Provenance
     impossible: Impossible | None = None
-    """Why no plan keeps every rule, where that is proven."""
+    """The explanation of rules that are proven impossible."""
 
 
 @dataclass(frozen=True)
@@ -102,18 +102,18 @@ class Story:
     name: str
     description: str
     return_text: str
-    """What a return is made of."""
+    """What the return sums up."""
     unit: str
     is_discounted: bool
     is_random: bool
     reference: str | None
     runs: tuple[RunStory, ...]
     plans: Plans | None
-    """None where there is no map to draw them on."""
+    """None without a map."""
     bars: tuple[RegionBars, ...]
     bars_left_out: int
     totals: tuple[str, ...]
-    """What each run gave out in all, and what of it outside all regions."""
+    """For each run, what was given out in all and outside of all regions."""
     rules: tuple[RuleCard, ...]
     rules_left_out: int
     spread: Spread | None
@@ -132,7 +132,7 @@ class Story:
 
     @property
     def has_units(self) -> bool:
-        """Whether regions count different things."""
+        """Whether regions have different units."""
         return any(region.unit for region in self.bars)
 
     @property
@@ -142,7 +142,7 @@ class Story:
 
 
 def stories_of(views: Sequence[RunView]) -> list[Story]:
-    """Runs of the same problem together, in the order in which they were named."""
+    """The runs grouped by problem, in the given order."""
     groups: list[list[RunView]] = []
     for view in views:
         for group in groups:
@@ -189,7 +189,7 @@ def _story(views: Sequence[RunView]) -> Story:
 
 
 def _totals(views: Sequence[RunView]) -> list[str]:
-    """In sentences; nothing of runs that do not know, and the name only where there are several."""
+    """The totals as sentences; runs without a map have none."""
     found = [(view.label, view.result.best.evaluation.total) for view in views if view.result]
     if len(found) == 1:
         return [f"{total[0].upper()}{total[1:]}" for _, total in found if total]
@@ -213,7 +213,7 @@ def _run(index: int, view: RunView) -> RunStory:
 
 
 def _seeds(result: RunResult) -> SeedTable:
-    """Without a column of gaps where there is no reference."""
+    """The table of seeds; the column of gaps needs a reference."""
     columns: dict[str, Callable[[SeedResult], str]] = {
         "return": lambda each: amount(each.evaluation.return_),
         "gap": lambda each: "" if each.gap is None else percent(each.gap),
@@ -237,20 +237,16 @@ def _card(problem: BaseProblem, rule: Rule, views: Sequence[RunView]) -> RuleCar
             continue
         best = view.result.best.evaluation
         said = RuleDescriber.of(problem, best.density).say(rule.formula)
-        kept = sum(each.evaluation.rules[place].is_satisfied for each in view.result.seeds)
+        holding = sum(each.evaluation.rules[place].is_satisfied for each in view.result.seeds)
         count = len(view.result.seeds)
-        kept_by = "" if count == 1 else f"holds in {kept} of {count} seeds"
+        kept_by = "" if count == 1 else f"holds in {holding} of {count} seeds"
         outcomes.append(Outcome(view.label, index, said, best.rules[place].is_satisfied, kept_by))
     text = rule.text if len(rule.text) <= LONGEST_RULE else rule.text[:LONGEST_RULE] + " …"
     return RuleCard(rule.name, text, tuple(outcomes))
 
 
-LARGEST_PAGE_BYTES = 1_000_000
-"""A page stays below this for each run and each problem on it, whatever the map and the run."""
-
-
 def write_page(views: Sequence[RunView], path: Path) -> Path:
-    """The page as a file, whole or not at all."""
+    """Write the page to a file atomically."""
     if path.suffix.lower() not in (".html", ".htm"):
         raise ScrlError(f"{path}: a page's name ends in .html")
     text = page_text(views)
@@ -261,7 +257,7 @@ def write_page(views: Sequence[RunView], path: Path) -> Path:
 
 
 def page_text(views: Sequence[RunView]) -> str:
-    """The page."""
+    """The HTML text of the page."""
     stories = stories_of(views)
     template = _environment().get_template("page.html")
     return template.render(

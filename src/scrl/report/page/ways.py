@@ -1,4 +1,4 @@
-"""A route as lines, coloured by speed; where lines would touch each other, as a picture."""
+"""A route as lines coloured by speed, or as a picture where lines would touch."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from scrl.route import Route
 from scrl.worlds.sweep.regions import rgb
 
 SPEED_COLOURS = ("#b5432a", "#d4754a", "#d6a56a", "#97aca6", "#5890ad", "#2c6c98")
-"""From slow to fast; told apart by the colour-blind too, and on light and dark ground."""
+"""Colours from slow to fast, safe for colour-blind readers and for light and dark themes."""
 MOST_LINES = 90
-"""Passes over the map that can still be told apart."""
+"""Largest number of passes that are drawn as lines."""
 MOST_POINTS = 8_000
 
 
 MOST_ARROWS = 18
-"""That show in which direction the way goes, all over the map."""
+"""Number of arrows along the route."""
 MOST_TRANSITS = 400
 ARROW = 4.5
 """Half the length of an arrow."""
@@ -28,7 +28,7 @@ ARROW = 4.5
 
 @dataclass(frozen=True)
 class Line:
-    """Points at about one speed."""
+    """A line of one speed class."""
 
     d: str
     colour: str
@@ -36,23 +36,22 @@ class Line:
 
 @dataclass(frozen=True)
 class DrawnRoute:
-    """The way over the map."""
+    """The drawing of a route."""
 
     frame: MapFrame
     lines: tuple[Line, ...]
     transits: str
-    """From the end of each stretch to the beginning of the next: nothing is given out there."""
+    """SVG path data of the transits."""
     legs: int
-    """Unbroken parts that were driven, at least in part."""
+    """Number of legs that were driven, at least in part."""
     arrows: str
     """Small triangles that point in the direction of travel."""
     picture: str | None
-    """Instead of lines, where they would be too many."""
+    """A picture that replaces too many lines."""
     start: tuple[float, float]
     end: tuple[float, float]
     width: float
-    """Of a line."""
-    is_cut_off: bool
+    """The width of a line."""
 
 
 def draw_route(route: Route) -> DrawnRoute:
@@ -81,12 +80,11 @@ def draw_route(route: Route) -> DrawnRoute:
         _place(first, frame),
         _place(last, frame),
         max(1.2, min(5.0, 0.5 * frame.scale * spec.route.swath)),
-        not route.is_whole,
     )
 
 
 def speed_classes(route: Route) -> Int[np.ndarray, " cell"]:
-    """For each cell of the path which sixth of the top speed was driven in it; -1: never there."""
+    """The speed class (sixth of the top speed) of each path cell; -1 if not visited."""
     cells = len(route.problem.world_spec.path.cells)
     middles = np.arange(cells) + 0.5
     step = np.searchsorted(route.along, middles, side="left") - 1
@@ -97,7 +95,7 @@ def speed_classes(route: Route) -> Int[np.ndarray, " cell"]:
 
 
 def _arrows(path: Int[np.ndarray, "cell 2"], frame: MapFrame) -> str:
-    """Triangles at about even distances along the way, where it goes straight on."""
+    """Triangles at about even distances along straight parts of the route."""
     moves = np.diff(path, axis=0)
     is_straight = (moves[1:] == moves[:-1]).all(axis=1) & (np.abs(moves[1:]).sum(axis=1) == 1)
     straight = np.flatnonzero(is_straight) + 1
@@ -130,7 +128,7 @@ def _lines(
     legs: set[int],
     frame: MapFrame,
 ) -> tuple[Line, ...]:
-    """Cells of one class in a row are one line, which reaches to the first cell of the next."""
+    """One line for consecutive cells of a class, up to the first cell of the next line."""
     found = []
     cells = path.tolist()
     begin = 0
@@ -147,16 +145,16 @@ def _lines(
 
 
 def _path_of(cells: list[list[int]], frame: MapFrame) -> str:
-    """Only the points where the way turns."""
-    kept = [
+    """SVG path data with the points where the route turns."""
+    corners = [
         cell
         for index, cell in enumerate(cells)
         if index in (0, len(cells) - 1)
         or (cell[0] - cells[index - 1][0], cell[1] - cells[index - 1][1])
         != (cells[index + 1][0] - cell[0], cells[index + 1][1] - cell[1])
     ]
-    line = _polyline((np.array(kept) + 0.5) * frame.scale)
-    return line + ("h0" if len(kept) == 1 else "")
+    line = _polyline((np.array(corners) + 0.5) * frame.scale)
+    return line + ("h0" if len(corners) == 1 else "")
 
 
 def _polyline(places: Float[np.ndarray, "place 2"]) -> str:
@@ -169,7 +167,7 @@ def _place(cell: list[int] | Int[np.ndarray, " 2"], frame: MapFrame) -> tuple[fl
 
 
 def _picture(route: Route, classes: Int[np.ndarray, " cell"]) -> str:
-    """The mean class of each block of cells in its colour; clear where nobody drove."""
+    """The mean speed class of each block of cells as a colour; transparent where not visited."""
     driven = np.where(classes >= 0, classes.astype(float), np.nan)
     means = block_means(on_map(driven, nearest_path_cell(route.problem.world_spec)))
     is_driven = np.isfinite(means)

@@ -1,7 +1,7 @@
 """One step of the vehicle, written once for arrays (JAX) and for plain floats (Gymnasium).
 
 Every function takes the namespace `xp` that holds `floor`, `minimum` and `maximum`: `jax.numpy`
-inside compiled code, `Scalars` in Python. So the two worlds cannot drift apart.
+inside compiled code, `Scalars` in Python. So both worlds share one implementation.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Scalars = SimpleNamespace(floor=math.floor, minimum=min, maximum=max)
 """The namespace of plain Python floats."""
 
 SMALLEST_WIND_FACTOR = 0.05
-"""Even against the strongest gust the vehicle keeps this share of its speed: episodes end."""
+"""Least factor of the wind on the speed, so that every episode ends."""
 
 
 def next_speed(vehicle: VehicleLike, speed: Any, action: Any, xp: Any) -> Any:
@@ -52,12 +52,12 @@ def next_gust(wind: WindLike, gust: Any, noise: Any) -> Any:
 
 
 def ground_speed(speed: Any, gust: Any, xp: Any) -> Any:
-    """How far one step carries: v (1 + g)."""
+    """Distance of one step: v (1 + g)."""
     return speed * xp.maximum(1.0 + gust, SMALLEST_WIND_FACTOR)
 
 
 def advance(offset: Any, distance: Any, xp: Any) -> tuple[Any, Any]:
-    """Whole cells moved on, and the new offset; kept apart so that long paths stay exact."""
+    """The next cell and offset; they are separate so that long paths stay exact."""
     travelled = offset + distance
     whole = xp.floor(travelled)
     return whole, travelled - whole

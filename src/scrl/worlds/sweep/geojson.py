@@ -1,6 +1,6 @@
-"""GeoJSON polygons to a map on a grid: a cell belongs to the shapes that hold its centre.
+"""Reads GeoJSON polygons into a map on a grid: a cell belongs to the shapes that hold its centre.
 
-Shapes that must not be entered are the exception: they take every cell that they overlap.
+Forbidden shapes are the exception: they take every cell that they overlap.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 MOST_BYTES = 64_000_000
 DEFAULT_GRID = (50, 50)
 FINEST_CHOSEN = 200
-"""Rows and columns of the finest grid that is chosen where none is given."""
+"""Most rows and columns of a grid that is chosen automatically."""
 FINER, MOST_GRIDS = 1.1, 100
-"""Grids that are tried have so many times the rows and columns of the one before."""
+"""Growth of rows and columns from one tried grid to the next, and how many grids are tried."""
 MOST_SORTED = 2_000_000
-"""Crossings of a grid that is tried."""
+"""Largest number of edge crossings of a grid that is tried."""
 FEW_CELLS = 9
 """A region with more cells than this has some on any finer grid too."""
 WGS84 = re.compile(r"(CRS:?84|EPSG:+([\d.]*:)?4326)$", re.IGNORECASE)
-"""How files name the degrees that the GeoJSON standard prescribes."""
+"""Matches the names of WGS84 degrees, the coordinates that the GeoJSON standard prescribes."""
 
 
 def read_geojson(
@@ -112,7 +112,7 @@ def _document(path: Path) -> Any:
 
 
 def _coordinate_system(document: Any) -> str | None:
-    """What the file's `crs` names; None if it has none, or the degrees of the standard."""
+    """The coordinate system in the file's `crs`; None if there is none or if it is WGS84."""
     found = document.get("crs")
     if found is None:
         return None
@@ -136,7 +136,7 @@ def _check_degrees(shapes: list[Shape], system: str | None) -> None:
 
 
 def _inside(shapes: list[Shape], extent: Extent | None, faults: Faults) -> dict[str, list[Polygon]]:
-    """The polygons of each name; without the shapes that lie outside the extent."""
+    """The polygons of each region, without shapes outside the extent."""
     import shapely
 
     drawn: dict[str, list[Polygon]] = {}
@@ -171,9 +171,9 @@ def _rasterised(
     forbidden: Collection[str],
     can_choose: bool,
 ) -> tuple[Bool[np.ndarray, "region row column"], Georeference]:
-    """A mask for each region, and the grid: a finer one, if that may be chosen and is needed.
+    """A mask for each region, and the grid, which may be refined if it was not given.
 
-    A region that no centre falls into gets the cell that it lies in.
+    A region that holds no cell centre gets the one cell that it lies in.
     """
     masks = _masks(drawn, where, forbidden)
     lost = [name for name, mask in zip(drawn, masks, strict=True) if not mask.any()]
@@ -212,9 +212,9 @@ def _grids_with_losses(
     masks: Bool[np.ndarray, "region row column"],
     where: Georeference,
 ) -> list[tuple[Georeference, int]]:
-    """Finer and finer grids over the same ground, up to one without losses.
+    """Finer grids over the same extent, each with the number of regions without a cell centre.
 
-    Of each, in how many regions no centre lies; only those that have few cells now can lose all.
+    Only regions with few cells on the first grid can have none on a finer one.
     """
     is_small = np.count_nonzero(masks, axis=(1, 2)) <= FEW_CELLS
     small = [each for each, few in zip(drawn.values(), is_small.tolist(), strict=True) if few]
@@ -239,7 +239,7 @@ def _cell_of(polygons: list[Polygon], where: Georeference) -> tuple[int, int]:
     inside = shapely.intersection(polygons, shapely.box(*where.extent))
     largest = int(np.argmax(shapely.area(inside)))
     found = shapely.get_coordinates(shapely.point_on_surface(inside[largest]))
-    if not len(found):  # a polygon so small that nothing is left of its intersection
+    if not len(found):  # the intersection of a very small polygon can be empty
         found = shapely.get_coordinates(polygons[largest])
     x, y = found[0].tolist()
     row = math.floor((where.top - y) / where.cell_height)

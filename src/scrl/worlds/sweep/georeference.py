@@ -1,4 +1,4 @@
-"""Where a grid lies: from rows and columns to map coordinates, and how large a cell is."""
+"""Georeference of a grid: map coordinates of rows and columns, and the size of a cell."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Georeference:
     shape: tuple[int, int]
     """Rows and columns of the grid."""
     kind: Coordinates = "plain"
-    """`geographic` for WGS84 degrees, `plain` for anything flat."""
+    """`geographic` for WGS84 degrees, `plain` for planar coordinates."""
     system: str | None = None
-    """The coordinate system that the file names, where it is another one; it is not applied."""
+    """Another coordinate system that the file names; it is not applied."""
 
     def __post_init__(self) -> None:
         numbers = (self.left, self.top, self.cell_width, self.cell_height)
@@ -48,7 +48,7 @@ class Georeference:
             check_geographic(self.extent)
 
     def warnings(self) -> list[str]:
-        """That coordinates do not count as what the file says that they are."""
+        """A warning if the file names a coordinate system that is not applied."""
         if self.system is None:
             return []
         taken = "degrees of longitude and latitude (WGS84)"
@@ -66,12 +66,8 @@ class Georeference:
         right = self.left + columns * self.cell_width
         return self.left, self.top - rows * self.cell_height, right, self.top
 
-    def to_map(self, row: float, column: float) -> tuple[float, float]:
-        """(x, y) of a place in the grid; the centre of the first cell is row 0.5, column 0.5."""
-        return self.left + column * self.cell_width, self.top - row * self.cell_height
-
     def places(self, cells: Float[np.ndarray, "place 2"]) -> Float[np.ndarray, "place 2"]:
-        """(x, y) of many places, each a row and a column."""
+        """(x, y) of places in the grid; the centre of the first cell is row 0.5, column 0.5."""
         origin, size = (self.left, self.top), (self.cell_width, -self.cell_height)
         return np.asarray(origin) + cells[:, ::-1] * size
 
@@ -100,7 +96,7 @@ def from_extent(extent: Extent, shape: tuple[int, int], kind: Coordinates) -> Ge
 
 
 def check_geographic(extent: Extent) -> None:
-    """Raises unless the edges are degrees of longitude and latitude, give or take rounding."""
+    """Raise unless the edges are degrees of longitude and latitude, up to rounding."""
     left, bottom, right, top = extent
     slack = 1e-6
     if left < -180 - slack or right > 180 + slack or bottom < -90 - slack or top > 90 + slack:

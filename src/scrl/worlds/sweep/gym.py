@@ -1,6 +1,6 @@
 """The sweep world as a Gymnasium environment, in plain Python floats.
 
-It shares every line of the dynamics with the JAX world, so both step to the same numbers.
+It shares the dynamics with the JAX world, so both give the same numbers.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """At rest at the head of the path, moved on by the start noise."""
+        """Put the vehicle at rest at the start of the path, moved forward by the start noise."""
         super().reset(seed=seed, options=options)
         noise = self.world.vehicle.start_noise
         self._start(self.np_random.uniform(0.0, noise) if noise > 0 else 0.0)

@@ -1,4 +1,4 @@
-"""Rows of tables that are as long as a path, looked up in every step."""
+"""Fast look-up of rows in tables that are as long as the path."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ import numpy as np
 from jaxtyping import Array, Int, Shaped
 
 MOST_SLICES = 8
-"""A batch of look-ups up to this size is made one by one."""
+"""Batches of look-ups up to this size are unrolled into slices."""
 
 
 def rows_from(table: Shaped[Array, "row ..."], start: Int[Array, ""], count: int) -> Array:
-    """So many rows of a table from one on; all of them must lie inside.
+    """A block of consecutive rows of a table; all of them must exist.
 
-    A batch of slices would become a gather, which XLA takes for a reader of the whole table: it
-    shares a gather from a large table out among threads, and that costs more than the look-up. So
-    small batches are unrolled.
+    XLA would turn a batch of slices into a gather, estimate that it reads the whole table and
+    split it over threads, which costs more than the look-up. So small batches are unrolled.
     """
     places = [start, *[jnp.zeros((), start.dtype)] * (table.ndim - 1)]
     return _slicing((count, *table.shape[1:]))(table, *places)
 
 
 def _slicing(sizes: tuple[int, ...]) -> Any:
-    """A slice of these sizes as a function of a table and a place for each of its axes."""
+    """A function that slices these sizes from a table at given start indices."""
 
     @jax.custom_batching.custom_vmap
     def one(table: Array, *places: Int[Array | np.ndarray, ""]) -> Array:

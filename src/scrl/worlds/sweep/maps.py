@@ -1,4 +1,4 @@
-"""Map files of every kind to a `RegionMap`: one door, one record of options."""
+"""Reads map files of every format into a `RegionMap`."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class MapOptions:
 DEFAULT_OPTIONS = MapOptions()
 
 EVERYTHING = ("*",)
-"""As a field: all shapes together, which stay regions."""
+"""As `field`: the union of all shapes, which remain regions."""
 
 
 def load_map(path: Path, options: MapOptions = DEFAULT_OPTIONS) -> RegionMap:
@@ -152,7 +152,7 @@ def _read(path: Path, options: MapOptions) -> RegionMap:
 
 
 def _cut(region_map: RegionMap, field: tuple[str, ...], forbidden: tuple[str, ...]) -> RegionMap:
-    """Turns the shapes named as field and forbidden from regions into what they stand for."""
+    """Turn the shapes named as field and forbidden from regions into cell masks."""
     both = [name for name in field if name in forbidden]
     if both:
         raise MapError(f"'{both[0]}' cannot be both field and forbidden")

@@ -1,4 +1,4 @@
-"""What a policy sees: where it is, how fast, what it serves here and ahead, and what is left."""
+"""The observation: position, speed, regions served here and ahead, and what is left of each."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ OBSERVED_SCALARS = 5
 """Numbers before the regions: progress, speed, gust, row, column; all within [-1, 1]."""
 
 STEPS_AHEAD = (1 / 3, 2 / 3, 1.0, 4 / 3, 2.0, 8 / 3)
-"""How far ahead the vehicle looks, in steps at top speed: it cannot brake at once."""
+"""Look-ahead distances in steps at top speed; the vehicle needs some steps to brake."""
 
 VIEWS = 1 + len(STEPS_AHEAD)
-"""Places whose regions are seen: here, and those ahead."""
+"""Number of places whose regions are observed: here and ahead."""
 
 MOST_MILESTONES = 4096
-"""What is left of each region is known at this many places of the path at most."""
+"""Largest number of path cells at which the rest of each region is tabulated."""
 
 
 class Seen(NamedTuple):
-    """An observation, taken apart again."""
+    """The parts of an observation."""
 
     scalars: Float[Array, " scalar"]
     views: Float[Array, "view region"]
@@ -35,7 +35,7 @@ class Seen(NamedTuple):
 
 
 def read_observation(observation: Float[Array, " feature"]) -> Seen:
-    """The parts of an observation, of numpy or JAX."""
+    """Split an observation, a NumPy or JAX array, into its parts."""
     regions = (len(observation) - OBSERVED_SCALARS) // (VIEWS + 1)
     first_left = OBSERVED_SCALARS + VIEWS * regions
     views = observation[OBSERVED_SCALARS:first_left].reshape(VIEWS, regions)
@@ -43,12 +43,12 @@ def read_observation(observation: Float[Array, " feature"]) -> Seen:
 
 
 def observation_size(regions: int) -> int:
-    """Numbers in an observation."""
+    """The length of an observation."""
     return OBSERVED_SCALARS + (VIEWS + 1) * regions
 
 
 def cells_ahead(vehicle: Vehicle) -> Int[np.ndarray, " view"]:
-    """How many cells ahead each view lies: 0, then further with the vehicle's speed."""
+    """How many cells ahead each view lies: 0, then `STEPS_AHEAD` times the top speed."""
     ahead = [max(near, math.ceil(steps * vehicle.max_speed - 1e-9))
              for near, steps in enumerate(STEPS_AHEAD, start=1)]  # fmt: skip
     return np.array([0, *ahead], np.int32)
@@ -70,7 +70,7 @@ class Milestones(NamedTuple):
 
 
 def milestones(spec: SweepSpec) -> Milestones:
-    """1 at the head of the path, 0 at its end; regions that are never served have 0 left."""
+    """The shares left: 1 at the start of the path, 0 at its end, 0 for regions never served."""
     kind_of_cell, kinds = spec.service.kind_of_cell, spec.service.kinds
     cells = len(kind_of_cell) - 1
     stride = -(-cells // MOST_MILESTONES)

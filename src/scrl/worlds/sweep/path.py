@@ -1,11 +1,11 @@
-"""The way over the field: bands swept to and fro, so that every cell is covered exactly once.
+"""The sweep path: bands swept back and forth, so that every cell is covered exactly once.
 
 The field is cut into bands as wide as the swath, and `strips` orders their columns. All of this is
-done as if the start were top-left and the bands were rows: the others are mirror images.
+done for a start at the top left and bands along rows; the other cases are mirror images.
 
 Two successive path cells belong to one leg if they are neighbours, or lie in neighbouring bands
-with a free L-shaped way between them: along one band, then across. Inside a strip that is always
-so, because its runs overlap. Anywhere else a new leg begins.
+with a free L-shaped way between them: along one band, then across. Inside a strip this
+always holds, because its runs overlap. Elsewhere a new leg begins.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SweepPath:
     legs: tuple[int, ...]
     """Where each unbroken leg starts; between legs the vehicle gives nothing out."""
     missed_cells: int
-    """Cells that could be entered but that no swath covers, since it would touch forbidden ones."""
+    """Enterable cells that are not covered, since the swath would touch forbidden cells."""
 
     @cached_property
     def stretches(self) -> tuple[int, ...]:
@@ -108,7 +108,7 @@ def _legs(
     band: Int[np.ndarray, " cell"],
     column: Int[np.ndarray, " cell"],
 ) -> tuple[int, ...]:
-    """Where a leg starts: at the first cell, and where no L-shaped way leads on from the last."""
+    """Where legs start: at the first cell, and where no L-shaped way leads from the last one."""
     blocked_before = np.pad(np.cumsum(~free, axis=1), ((0, 0), (1, 0)))
     low, high = np.minimum(column[:-1], column[1:]), np.maximum(column[:-1], column[1:]) + 1
 
@@ -127,7 +127,7 @@ def _shares(
     field_cells: Integer[np.ndarray, "band column"],
     at: tuple[Int[np.ndarray, " cell"], Int[np.ndarray, " cell"]],
 ) -> Float[np.ndarray, "cell region"]:
-    """Field cells of each mask in the swath, as a share of all its field cells."""
+    """The share of the swath's field cells that each mask covers."""
     direction, start, swath = turn
     enterable, regions = region_map.enterable, len(masks)
     counts = np.stack(
@@ -136,7 +136,7 @@ def _shares(
     places = np.ravel_multi_index(at, field_cells.shape)
     all_cells = field_cells[at].astype(np.float32)
     service = np.empty((len(places), regions), np.float32)
-    # The turned copy is written piece by piece: a piece stays in the processor's cache.
+    # The transposed copy is written in blocks that fit into the processor's cache.
     for piece in (slice(begin, begin + 4096) for begin in range(0, len(places), 4096)):
         service[piece] = counts[:, places[piece]].T / all_cells[piece, None]
     return service
@@ -158,7 +158,7 @@ def _cells(
     turn: tuple[Direction, Start, int],
     at: tuple[Int[np.ndarray, " cell"], Int[np.ndarray, " cell"]],
 ) -> Int[np.ndarray, "cell 2"]:
-    """The map's own rows and columns of the centre line; of an even swath, the nearer middle."""
+    """Row and column on the map of the centre line; for an even swath, of the nearer middle."""
     direction, start, swath = turn
     band, column = at
     own = _turned(np.arange(shape[0] * shape[1]).reshape(shape), direction, start)
@@ -218,7 +218,7 @@ def _overlapping(
 
 
 class _Corners:
-    """The entry corners of the strips still to be swept, found by nearness."""
+    """The entry corners of the strips still to be swept, searched by distance."""
 
     def __init__(self, runs: _Runs, strips: list[Int[np.ndarray, " _"]], band_width: int) -> None:
         self.band_width = band_width
@@ -241,7 +241,7 @@ class _Corners:
             corners.sort()
 
     def take_nearest(self, band: int, column: int) -> tuple[int, bool, bool]:
-        """(strip, from the right, upwards) of the nearest corner; its strip is taken out."""
+        """(strip, from the right, upwards) of the nearest corner; its strip is removed."""
         best_squared, best = None, None
         for step in range(len(self.by_band)):
             if best_squared is not None and (step * self.band_width) ** 2 > best_squared:

@@ -1,4 +1,4 @@
-"""From a distance along the path to a place in the grid.
+"""Converts a distance along the path to a place in the grid.
 
 A path cell k covers the distances from k to k + 1, and its centre lies at k + 1/2. Between two
 centres of a stretch the vehicle goes straight; it enters the first and leaves the last cell of a
@@ -47,17 +47,17 @@ def _places(
     first, last = starts[stretch], starts[stretch + 1] - 1
     arriving, leaving = _moves(path)
     middle = along - 0.5  # counted from the first centre
-    kept = np.clip(middle, first, last)
-    before = np.floor(kept).astype(int)
+    inner = np.clip(middle, first, last)
+    before = np.floor(inner).astype(int)
     after = np.minimum(before + 1, last)
-    share = (kept - before)[:, None]
+    share = (inner - before)[:, None]
     at = path.cells[before] * (1 - share) + path.cells[after] * share + 0.5
-    beyond = (middle - kept)[:, None]
+    beyond = (middle - inner)[:, None]
     return at + beyond * np.where(beyond < 0, arriving[first], leaving[last])
 
 
 def _moves(path: SweepPath) -> tuple[Int[np.ndarray, "cell 2"], Int[np.ndarray, "cell 2"]]:
-    """How the vehicle comes to each cell and how it goes on; at the ends of a stretch, straight."""
+    """The moves into and out of each cell; at the ends of a stretch both are equal."""
     moves = np.diff(path.cells, axis=0, append=path.cells[-1:])
     first = np.array(path.stretches)
     last = np.append(first[1:], len(path.cells)) - 1

@@ -1,4 +1,4 @@
-"""Label images and .npy arrays to a map: each pixel or entry says which region it belongs to."""
+"""Reads label images and .npy arrays into a map: each pixel or entry is the label of a region."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _numbers(wanted: Sequence[str], names: Sequence[str] | None) -> list[int]:
 def _overlapped(
     found: Bool[np.ndarray, "row column"], grid: tuple[int, ...]
 ) -> Bool[np.ndarray, "new_row new_column"]:
-    """The cells of a new grid over the same ground that overlap any cell found."""
+    """The cells of a new grid over the same extent that overlap a marked cell."""
     if found.shape == grid:
         return found
     sums = np.pad(np.cumsum(np.cumsum(found, axis=0), axis=1), ((1, 0), (1, 0)))
@@ -109,11 +109,11 @@ def _pixels(path: Path) -> tuple[Shaped[np.ndarray, "row column"], Georeference 
                 pixels = np.asarray(image) // factor if factor > 1 else np.asarray(image)
     except MapError:
         raise
-    except Image.DecompressionBombError as error:  # of less, it only warns
+    except Image.DecompressionBombError as error:  # Pillow only warns about somewhat smaller images
         raise MapError(f"the image is larger than {MOST_PIXELS:,} pixels") from error
-    except UnidentifiedImageError as error:  # its own message repeats the path
+    except UnidentifiedImageError as error:  # Pillow's message repeats the path
         raise MapError("its contents are not those of an image") from error
-    except Exception as error:  # decoders meet a broken file with exceptions of every kind
+    except Exception as error:  # decoders raise exceptions of many types for a broken file
         raise MapError(f"not a readable image: {error}") from error
     return pixels, _tiff_georeference(tags, pixels.shape)
 
@@ -137,7 +137,7 @@ def _raw_mode(image: Any) -> str:
 
 
 def _tiff_georeference(tags: dict[int, Any], shape: tuple[int, ...]) -> Georeference | None:
-    """The place that a GeoTIFF's pixel scale and tie point give; None if it has none."""
+    """The georeference from a GeoTIFF's pixel scale and tie point; None if it has none."""
     scale, tie = tags.get(PIXEL_SCALE_TAG), tags.get(TIEPOINT_TAG)
     if scale is None or tie is None:
         return None
@@ -158,13 +158,13 @@ def _tiff_georeference(tags: dict[int, Any], shape: tuple[int, ...]) -> Georefer
 
 
 def _geo_keys(directory: Sequence[int]) -> dict[int, int]:
-    """The keys whose value stands in the directory itself; four numbers a key, after a header."""
+    """The GeoKeys whose value is stored in the directory: four numbers a key, after a header."""
     entries = [directory[start : start + 4] for start in range(4, len(directory) - 3, 4)]
     return {key: value for key, location, _, value in entries if location == 0}
 
 
 def _header(file: BinaryIO, size_bytes: int) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Shape, order and type; raises if the file is not as long as they say, before allocating."""
+    """Shape, order and type; raises before allocation if the file has another length."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -173,7 +173,7 @@ def _header(file: BinaryIO, size_bytes: int) -> tuple[tuple[int, ...], bool, np.
                     shape, by_columns, kind = np.lib.format.read_array_header_1_0(file)
                 case _:
                     shape, by_columns, kind = np.lib.format.read_array_header_2_0(file)
-    except Exception as error:  # the header is a Python literal: it can be wrong in many ways
+    except Exception as error:  # the header is a Python literal and can be malformed in many ways
         raise MapError(f"not a readable .npy array: {error}") from error
     if kind.kind not in "biuf":
         raise MapError(f"labels must be whole numbers, not values of type {kind}")
@@ -193,7 +193,7 @@ def _header(file: BinaryIO, size_bytes: int) -> tuple[tuple[int, ...], bool, np.
 def _resampled(
     array: np.ndarray, georeference: Georeference | None, grid: tuple[int, int] | None
 ) -> tuple[np.ndarray, Georeference | None]:
-    """The value at each new cell's centre, over the same ground."""
+    """The value at the centre of each new cell, over the same extent."""
     rows, columns = array.shape[-2:]
     if grid is None or grid == (rows, columns):
         return array, georeference

@@ -34,7 +34,7 @@ class RegionMap:
     georeference: Georeference | None = None
     """Where the grid lies, if the map says so."""
     warnings: tuple[str, ...] = ()
-    """What was repaired or not taken from the file; equal maps may differ in it."""
+    """What was repaired or ignored in the file; not compared by ==."""
 
     def __post_init__(self) -> None:
         check_size(len(self.names), self.field.shape)
@@ -43,7 +43,7 @@ class RegionMap:
         _check_not_empty(self)
 
     def __eq__(self, other: object) -> bool:
-        """Maps are equal if every cell is."""
+        """Maps are equal if names, masks, field, forbidden cells and georeference are."""
         if not isinstance(other, RegionMap):
             return NotImplemented
         same_place = self.names == other.names and self.georeference == other.georeference
@@ -120,7 +120,7 @@ def from_labels(
 
 @contextmanager
 def located(place: str) -> Iterator[None]:
-    """Puts `place` in front of the message of any map error raised inside."""
+    """Prefix the message of any map error raised inside with `place`."""
     try:
         yield
     except MapError as error:
@@ -128,7 +128,7 @@ def located(place: str) -> Iterator[None]:
 
 
 def check_size(regions: int, shape: tuple[int, ...]) -> None:
-    """Raises if a map has no region or more cells and regions than fit into memory."""
+    """Raise if a map has no region or more cells and regions than fit into memory."""
     if regions == 0:
         raise MapError("the map has no region: every cell is unlabelled")
     cells = int(np.prod(shape, dtype=float))
@@ -147,7 +147,7 @@ def check_size(regions: int, shape: tuple[int, ...]) -> None:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raises unless every name can be shown and written in a rule, and none occurs twice."""
+    """Raise unless every name can be shown and written in a rule, and none occurs twice."""
     for name in names:
         if isinstance(name, str):
             check_text(name, f"the region's name {name!a}", error=MapError)

@@ -2,9 +2,9 @@
 
 Centres are found by scan lines: along each row, from edge to edge.
 
-Every edge that is crossed changes in how many polygons one is: by 1, up or down as the edge goes
-down or up around an area on its left. The work grows with the crossings, not with the cells of
-the polygons' boxes, so slivers are as cheap as they are thin.
+Crossing an edge changes the number of polygons around the point by 1; the sign depends on the
+direction of the edge around its area. The work grows with the crossings, not with the cells of
+the polygons' bounding boxes, so slivers are cheap.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from shapely import Polygon
 
 MOST_CROSSINGS = 50_000_000
-"""Some seconds of work."""
+"""Largest number of edge crossings, which take some seconds."""
 AT_ONCE = 1_000_000
-# A centre on an edge that two regions share must fall to one of them: shifted by an irrational
-# fraction of a cell, no centre lies on an edge that somebody drew through round numbers.
+# A centre on an edge that two regions share must belong to one of them. Shifted by an irrational
+# fraction of a cell, no centre lies on an edge between round coordinates.
 NUDGE_RIGHT = math.sqrt(2) * 1e-7
 NUDGE_UP = math.sqrt(3) * 1e-7
 OVERLAP = 1e-6
-"""An overlap of less than this share of a cell's side is a matter of rounding."""
+"""An overlap of less than this share of a cell's side counts as rounding."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Edges:
         return Edges(self.start[own], self.end[own], self.turn[own], self.owner[own])
 
     def crossings(self, where: Georeference) -> int:
-        """How often edges cross rows of centres, give or take the rows beyond the grid."""
+        """How often edges cross rows of centres, including rows outside the grid."""
         return int(np.abs(self.end[:, 1] - self.start[:, 1]).sum() / where.cell_height)
 
 
@@ -81,7 +81,7 @@ def check_work(edges: Edges, where: Georeference) -> None:
 
 
 def fill(mask: Bool[np.ndarray, "row column"], edges: Edges, where: Georeference) -> None:
-    """Set the cells whose nudged centre lies inside of one of the polygons."""
+    """Set the cells whose shifted centre lies inside one of the polygons."""
     rows, columns = mask.shape
     top, bottom = _reach(edges.start[:, 1], -where.cell_height, where.top, rows)
     left, right = _reach(edges.start[:, 0], where.cell_width, where.left, columns)
@@ -95,7 +95,7 @@ def fill(mask: Bool[np.ndarray, "row column"], edges: Edges, where: Georeference
 
 
 def cell_counts(edges: Edges, where: Georeference, regions: int) -> Int[np.ndarray, " region"]:
-    """How many cells each region would have; nothing is filled, all crossings are sorted."""
+    """How many cells each region would have, from sorted crossings, without filling masks."""
     rows, columns = where.shape
     counts = np.zeros(regions)
     for owner, row, column, change in _crossings(edges, where, at_once=MOST_CROSSINGS):
@@ -121,7 +121,7 @@ def _crossings(
     edges: Edges, where: Georeference, *, at_once: int = AT_ONCE
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
     """Where edges cross rows of centres: owner, row, first column to the right, and the change."""
-    # In rows and columns, with the nudged centre of cell (0, 0) at the origin.
+    # In rows and columns, with the shifted centre of cell (0, 0) at the origin.
     y, x = (np.stack([edges.start[:, axis], edges.end[:, axis]]) for axis in (1, 0))
     y = (where.top - y) / where.cell_height - 0.5 + NUDGE_UP
     x = (x - where.left) / where.cell_width - 0.5 - NUDGE_RIGHT
@@ -144,7 +144,7 @@ def _crossings(
 def fill_overlapped(
     mask: Bool[np.ndarray, "row column"], polygon: Polygon, where: Georeference
 ) -> None:
-    """Sets every cell that shares an area with the polygon, by halving blocks of cells."""
+    """Set every cell that shares an area with the polygon, by halving blocks of cells."""
     import shapely
 
     left, bottom, right, top = polygon.bounds

@@ -1,8 +1,8 @@
-"""GeoJSON features to named polygons: what is wrong with them, and what was done about it.
+"""Reads GeoJSON features into named polygons and repairs their faults.
 
-Files that people publish cross themselves, leave rings open, hold points and lines beside areas,
-and have features without a name. Each such fault is noted with its remedy. Who reads the shapes
-reports them as warnings, or refuses the file.
+Published files have outlines that cross themselves, open rings, points and lines beside areas, and
+features without a name. Each fault is recorded with its repair. The caller reports them as
+warnings, or refuses the file.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ MOST_POINTS = 1_000_000
 # Beyond this, double precision no longer tells neighbouring cells apart.
 LARGEST_COORDINATE = 1e12
 MOST_TANGLED = 200_000
-"""Pairs of edges, some seconds of repairs: no more polygons of a file are repaired."""
+"""Pairs of edges that are repaired in one file at most, which takes some seconds."""
 PLAIN_PAIRS = 8
-"""An edge of a plain outline meets itself, its neighbours, and a few that lie close."""
+"""Overlapping pairs per edge of a simple outline: itself, its neighbours, and a few close ones."""
 EDGES_AT_ONCE = 100
 SHOWN_IN_WARNINGS = 3
 SHOWN_IN_ERRORS = 12
@@ -39,19 +39,19 @@ USUAL_PROPERTY = "name"
 
 @dataclass
 class Faults:
-    """What is wrong with a file, and the remedy for each, as in ("left out", "feature")."""
+    """The faults of a file, grouped by their repair, as in ("left out", "feature")."""
 
     found: list[tuple[str, tuple[str, str]]] = field(default_factory=list)
     tangled: int = 0
     """Pairs of edges that may cross, in the polygons that were repaired so far."""
 
     def add(self, text: str, verb: str, noun: str) -> None:
-        """Note a fault."""
+        """Record a fault."""
         self.found.append((text, (verb, noun)))
 
     @contextmanager
     def noted(self, verb: str, noun: str) -> Iterator[None]:
-        """Note a map error that is raised inside, and go on after the block."""
+        """Record a map error that is raised inside, and continue after the block."""
         try:
             yield
         except MapError as error:
@@ -66,7 +66,7 @@ class Faults:
             raise MapError("\n  ".join([f"{len(texts)} faults:", *_first(texts, SHOWN_IN_ERRORS)]))
 
     def warnings(self) -> list[str]:
-        """One sentence for each remedy, with the first faults that it was used for."""
+        """One sentence for each kind of repair, with its first faults."""
         return [
             f"{verb} {count:,} {noun}{'s' if count > 1 else ''}: "
             + "; ".join(
@@ -83,7 +83,7 @@ def _first(texts: list[str], most: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Shape:
-    """One feature: where it stands in the file, its name, its polygons, none of them crossing."""
+    """One feature: its place in the file, its name, and its simple polygons."""
 
     place: str
     name: str
@@ -93,7 +93,7 @@ class Shape:
 def read_shapes(document: Any, region_property: str, faults: Faults) -> list[Shape]:
     """The shapes of a GeoJSON document that have an area; what was left out is in `faults`."""
     features = _features(document)
-    if features is None:  # a bare geometry has no properties: it is the only region there is
+    if features is None:  # a bare geometry has no properties and is the only region
         raw = [("the geometry", "S1", document)]
     else:
         raw = _named(features, region_property, faults)
@@ -160,9 +160,9 @@ def _properties(feature: dict[str, Any]) -> dict[str, Any]:
 
 
 def _other_property(properties: list[dict[str, Any]], wanted: str) -> str | None:
-    """The property to take names from where no feature has the usual one; None if there is none.
+    """The property that gives the names if no feature has the usual one; None if there is none.
 
-    It has a different text for each feature; one with 'name' in its own name goes first.
+    Its texts differ between all features; a property with 'name' in its own name is preferred.
     """
     if any(wanted in each for each in properties):
         return None
@@ -214,7 +214,7 @@ class _Names:
         return self.renamed[found]
 
     def _free(self, name: str) -> str:
-        """The name, with a number behind it if another feature has it."""
+        """The name, with a number appended if another feature has it."""
         tries = itertools.chain([name], (f"{name} ({count})" for count in itertools.count(2)))
         free = next(each for each in tries if each not in self.taken)
         self.taken.add(free)
@@ -260,9 +260,9 @@ def _point_count(polygons: list[Any]) -> int:
 
 
 def _polygons(raws: list[Any], place: str, faults: Faults) -> list[Polygon]:
-    """The polygons of a feature, none of them crossing itself; those without an area are left out.
+    """The simple polygons of a feature; those without an area are left out.
 
-    A repair may part one into several.
+    A repair may split one into several.
     """
     polygons = []
     for number, raw in enumerate(raws, start=1):

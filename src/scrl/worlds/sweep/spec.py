@@ -1,4 +1,4 @@
-"""The whole description of a sweep world as plain data: map, route, vehicle, wind, units."""
+"""The description of a sweep world as plain data: map, route, vehicle, wind, units."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class SweepSpec:
 
 
 def cell_on_map(regions: RegionMap, route: SweepRoute) -> float | None:
-    """Metres of a cell along the sweep, as a geographic map has it; None for any other map."""
+    """Length of a cell along the sweep in metres, from a geographic map; None for other maps."""
     sizes = regions.georeference.cell_size_metres() if regions.georeference else None
     if sizes is None:
         return None
@@ -106,15 +106,15 @@ def cell_sides(regions: RegionMap, route: SweepRoute) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class ServiceTable:
-    """Rows that many cells share, kept once: a map of millions of cells has few kinds of cell.
+    """Service rows, stored once for each kind of cell: a large map has few kinds of cell.
 
-    Index `len(kind_of_cell) - 1` stands for the place past the end, which serves nothing.
+    Index `len(kind_of_cell) - 1` is the place past the end of the path, which serves nothing.
     """
 
     kind_of_cell: Int[np.ndarray, " cell_and_end"]
     kinds: Float[np.ndarray, "kind region"]
     outside: Float[np.ndarray, " kind"]
-    """What a step there gives to no region, as a share of what it gives out."""
+    """The share of a step's amount that no region receives."""
 
 
 def service_table(

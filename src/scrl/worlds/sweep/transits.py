@@ -1,7 +1,7 @@
-"""Ways on which nothing is given out: from the end of a stretch to the beginning of the next.
+"""Transits, on which nothing is given out: from the end of a stretch to the start of the next.
 
 A transit is straight, or the shortest way around forbidden cells: through their corners that see
-each other (a visibility graph). Past the edges of the grid forbidden cells are taken to go on.
+each other (a visibility graph). Forbidden cells are taken to continue past the edge of the grid.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from shapely import Polygon, STRtree
 
 INSET = 0.05
-"""Cells by which the forbidden area lies inside its cells: their edges may be touched."""
+"""Cells by which the forbidden area is shrunk, so that its edges may be touched."""
 MOST_LINES = 400_000
-"""Lines of sight that are looked at; with more corners than that, transits stay straight."""
+"""Largest number of lines of sight to test; beyond it, transits stay straight."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +33,13 @@ class Transit:
     places: Float[np.ndarray, "place 2"]
     """Row and column of its ends and of the corners between them."""
     lengths: tuple[float, ...]
-    """Of each straight part, in cells along the sweep."""
+    """Length of each straight part, in cells along the sweep."""
     forbidden_length: float
-    """Cells along the sweep that lie inside forbidden cells."""
+    """Length inside forbidden cells, in cells along the sweep."""
 
     @property
     def length(self) -> float:
-        """Of all parts together."""
+        """Length of all parts, in cells along the sweep."""
         return sum(self.lengths)
 
 
@@ -73,7 +73,7 @@ def forbidden_area(regions: RegionMap) -> list[Polygon]:
 
 
 def _polygons(forbidden: Bool[np.ndarray, "row column"]) -> np.ndarray:
-    """Polygons of each group of connected cells; groups are united one by one, which is fast."""
+    """Polygons of the groups of connected cells; uniting each group separately is fast."""
     import shapely
     from scipy.ndimage import label
 

@@ -24,7 +24,7 @@ class Units:
         check_settings(self)
 
     def speed(self, cells_per_step: float) -> str:
-        """A speed in the user's words: metres per second where both scales are known."""
+        """A speed as text, in metres per second where both scales are known."""
         if self.cell is None or self.step is None:
             return f"{cells_per_step:.2f} cells/step"
         return f"{self.metres_per_second(cells_per_step):.2f} m/s"
@@ -36,9 +36,9 @@ class Units:
         return cells_per_step * self.cell / self.step
 
     def duration(self, steps: float, transit_steps: float = 0.0) -> str:
-        """A time in the user's words: minutes and seconds where the step's length is known.
+        """A time as text, in minutes and seconds where the length of a step is known.
 
-        Steps in transit come on top of the others, and are said.
+        Steps in transit are added to the others and reported separately.
         """
         if transit_steps:
             whole, transit = self.duration(steps + transit_steps), self.duration(transit_steps)
@@ -52,7 +52,7 @@ class Units:
         return f"{steps:,.0f} steps ({clock})"
 
     def length(self, cells: float) -> str:
-        """A length in the user's words: metres where the cell's length is known."""
+        """A length as text, in metres where the length of a cell is known."""
         return f"{cells:,.0f} cells" if self.cell is None else f"{cells * self.cell:,.0f} m"
 
 
@@ -127,7 +127,7 @@ class Wind:
 
     @property
     def freshness(self) -> float:
-        """sqrt(1 - persistence^2) strength: keeps the variance at strength^2 for ever."""
+        """sqrt(1 - persistence^2) strength: keeps the variance at strength^2."""
         return math.sqrt(1.0 - self.persistence**2) * self.strength
 
     @property

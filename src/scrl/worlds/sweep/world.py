@@ -22,7 +22,7 @@ from scrl.worlds.sweep.spec import SweepSpec
 
 
 class SweepState(NamedTuple):
-    """Where the vehicle is (whole cells and the rest apart), how fast, in what gust, and when."""
+    """Cell and offset of the vehicle, its speed, the gust, and the number of steps."""
 
     cell: Int[Array, "*batch"]
     offset: Float[Array, "*batch"]
@@ -45,12 +45,12 @@ class VehicleNumbers(eqx.Module):
 
 
 class SweepWorld(eqx.Module):
-    """Answers `step` (`worlds.contract.SteppedWorld`)."""
+    """The sweep world: initial state, transition, reward, termination, observation and labels."""
 
     kind_of_cell: Int[Array, " cell_and_end"]
     kinds: Float[Array, "kind region"]
     outside: Float[Array, " kind"]
-    """What a step gives to no region, as a share of what it gives out."""
+    """The share of a step's amount that no region receives."""
     place: tuple[Float[Array, " cell_and_end"], Float[Array, " cell_and_end"]]
     """Row and column of each cell."""
     left: Float[Array, "milestone region"]
@@ -62,7 +62,7 @@ class SweepWorld(eqx.Module):
 
     @classmethod
     def from_spec(cls, spec: SweepSpec) -> SweepWorld:
-        """Move a plain description onto the device."""
+        """Build the arrays of the world from its description."""
         vehicle, wind = spec.vehicle, spec.wind
         numbers = VehicleNumbers(
             *(jnp.asarray(getattr(vehicle, name), float) for name in _VEHICLE_FIELDS),
@@ -85,7 +85,7 @@ class SweepWorld(eqx.Module):
 
     @property
     def regions(self) -> int:
-        """How many there are."""
+        """The number of regions."""
         return self.kinds.shape[1]
 
     @property
@@ -103,7 +103,7 @@ class SweepWorld(eqx.Module):
         return observation_size(self.kinds.shape[1])
 
     def initial(self, *, key: PRNGKeyArray) -> SweepState:
-        """At rest at the head of the path, moved on by the start noise."""
+        """At rest at the start of the path, moved forward by the start noise."""
         drawn = jax.random.uniform(key) * self.numbers.start_noise
         cell, offset = dynamics.advance(jnp.zeros(()), drawn, jnp)
         zero = jnp.zeros_like(offset)
@@ -112,7 +112,7 @@ class SweepWorld(eqx.Module):
     def transition(
         self, state: SweepState, action: Float[Array, ""], *, key: PRNGKeyArray | None = None
     ) -> SweepState:
-        """One step: throttle, gust, and on along the path. Calm worlds need no key."""
+        """One step of throttle, gust and movement along the path. Calm worlds need no key."""
         speed = dynamics.next_speed(self.numbers, state.speed, action, jnp)
         gust = state.gust
         if self.is_windy:
@@ -144,11 +144,11 @@ class SweepWorld(eqx.Module):
         return dynamics.step_reward(self.numbers, distance)
 
     def is_terminal(self, state: SweepState) -> Bool[Array, ""]:
-        """The path is at its end; that step serves nothing."""
+        """Whether the path is at its end; the last step serves nothing."""
         return state.cell >= self.length
 
     def is_truncated(self, state: SweepState) -> Bool[Array, ""]:
-        """The horizon cut the episode off before its end."""
+        """Whether the horizon was reached before the end of the path."""
         return (state.step >= self.horizon_steps) & ~self.is_terminal(state)
 
     def labels(self, state: SweepState) -> Float[Array, " region"]:
@@ -156,7 +156,7 @@ class SweepWorld(eqx.Module):
         return _row(self.kinds, rows_from(self.kind_of_cell, state.cell, 1)[0])
 
     def given(self, state: SweepState) -> Float[Array, " 2"]:
-        """What the step that led to `state` gives out, and to no region, in steps of service."""
+        """What the step to `state` gives out in all and to no region, in steps of service."""
         is_inside = (state.cell < self.length).astype(float)
         return jnp.stack([is_inside, _row(self.outside, _row(self.kind_of_cell, state.cell))])
 
@@ -172,8 +172,8 @@ class SweepWorld(eqx.Module):
     def _views(self, state: SweepState) -> list[Float[Array, " region"]]:
         """The regions of the cells here and ahead; past the end of the path there are none."""
         cells = jnp.minimum(state.cell + self.cells_ahead, self.length)
-        # One look-up for all views, and not again in each that uses it: XLA shares out whatever may
-        # read a large table among threads, and each such sharing costs more than the look-up.
+        # One look-up serves all views: XLA splits every operation that may read a large table
+        # over threads, and each split costs more than the look-up.
         kinds = self.kind_of_cell.at[cells].get(mode="promise_in_bounds")
         return [_row(self.kinds, kind) for kind in jax.lax.optimization_barrier(kinds)]
 
@@ -185,7 +185,7 @@ MOST_COLUMNS_ONE_BY_ONE = 16
 
 
 def _row(table: Array, index: Int[Array, ""]) -> Array:
-    """A row by an index that is known to lie inside: no clamping in the inner loop.
+    """A row by an index that is in bounds, without clamping.
 
     A CPU gathers scalars four times as fast as short rows, so narrow tables go column by column.
     """
