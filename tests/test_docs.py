@@ -151,10 +151,11 @@ def test_the_messages_on_the_rules_page_are_real() -> None:
         assert str(caught.value) == message
 
 
-def test_the_message_in_the_readme_is_real() -> None:
+def test_the_message_in_the_quick_start_is_real() -> None:
     with pytest.raises(RuleError) as caught:
         parse("S22 <= 300", regions=REGIONS, rule="adequacy")
-    assert f"scrl: my-field/problem.toml: {caught.value}\n" in README.read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert f"scrl: my-field/problem.toml: {caught.value}\n" in page
 
 
 def test_the_settings_tables_are_up_to_date() -> None:
