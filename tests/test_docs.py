@@ -217,6 +217,18 @@ def test_the_windy_example_is_real(tmp_path: Path) -> None:
     assert f"in {200 - result.episodes_satisfied} of 200 drives" in page
 
 
+def test_the_design_page_names_files_and_functions_that_exist() -> None:
+    """Each `file.py` of the table "Where do I find", with the (`names`) that follow it."""
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    table = page.partition("## Where do I find")[2].partition("\n## ")[0]
+    found = re.findall(r"`([\w/]+\.py)`(?: \(([^)]*)\))?", table)
+    assert len(found) > 20
+    for path, names in found:
+        source = (ROOT / "src" / "scrl" / path).read_text(encoding="utf-8")
+        for name in re.findall(r"`(\w+)`", names):
+            assert re.search(rf"^ *(def|class) {name}\b", source, re.MULTILINE), f"{path}: {name}"
+
+
 def test_relative_links_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
