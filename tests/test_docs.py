@@ -152,10 +152,11 @@ def test_the_messages_on_the_rules_page_are_real() -> None:
         assert str(caught.value) == message
 
 
-def test_the_message_in_the_readme_is_real() -> None:
+def test_the_message_in_the_quick_start_is_real() -> None:
     with pytest.raises(RuleError) as caught:
         parse("S22 <= 300", regions=REGIONS, rule="adequacy")
-    assert f"scrl: my-field/problem.toml: {caught.value}\n" in README.read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert f"scrl: my-field/problem.toml: {caught.value}\n" in page
 
 
 def test_the_settings_tables_are_up_to_date() -> None:
@@ -215,6 +216,18 @@ def test_the_windy_example_is_real(tmp_path: Path) -> None:
     assert result.density_se["S1"] == pytest.approx(1.4, abs=0.1)
     assert f"{result.episodes_satisfied} of 200 single episodes" in page
     assert f"in {200 - result.episodes_satisfied} of 200 drives" in page
+
+
+def test_the_design_page_names_files_and_functions_that_exist() -> None:
+    """Each `file.py` of the table "Where do I find", with the (`names`) that follow it."""
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    table = page.partition("## Where do I find")[2].partition("\n## ")[0]
+    found = re.findall(r"`([\w/]+\.py)`(?: \(([^)]*)\))?", table)
+    assert len(found) > 20
+    for path, names in found:
+        source = (ROOT / "src" / "scrl" / path).read_text(encoding="utf-8")
+        for name in re.findall(r"`(\w+)`", names):
+            assert re.search(rf"^ *(def|class) {name}\b", source, re.MULTILINE), f"{path}: {name}"
 
 
 def test_relative_links_lead_somewhere() -> None:
