@@ -16,6 +16,8 @@ from scrl.reference.occupancy import occupancy_of
 from scrl.reference.solve_finite import atoms_of, solve_mdp
 from scrl.rules import AtomTable, RuleSet
 
+from .conftest import Force
+
 # As in test_finite: each step in the hall costs 1; "go" leaves, "linger" leaves half of the time.
 HALL = FiniteMDP(
     transitions=[[[0.0], [0.5]]], rewards=[-1.0], labels=[[1.0]], start=[1.0], regions=["hall"]
@@ -54,7 +56,7 @@ def test_phase_one_by_hand():
 
 
 @pytest.mark.parametrize("bound", [2 + 1e-6, 3, 1e6])
-def test_infeasible_is_proven(bound):
+def test_infeasible_is_proven(bound: float) -> None:
     # Nobody stays longer than 2 steps: also a millionth more is too much.
     solution = solve_mdp(HALL, f"hall >= {bound}", method="columns")
     assert solution.status is Status.INFEASIBLE
@@ -76,7 +78,7 @@ def test_a_miss_of_a_millionth_is_not_forgiven():
     assert solution.status is Status.INFEASIBLE
 
 
-def test_no_time_says_so(force):
+def test_no_time_says_so(force: Force) -> None:
     small = force.small(5, 0.9)
     solution = solve_mdp(small.mdp, list(small.rules), method="columns", time_limit_s=0.0)
     assert solution.status in (Status.TIME_LIMIT, Status.OPTIMAL)
@@ -85,7 +87,7 @@ def test_no_time_says_so(force):
     assert free.return_ is None or free.return_ <= solution.bound + 1e-9
 
 
-def test_a_gap_that_does_not_close_is_an_error(monkeypatch):
+def test_a_gap_that_does_not_close_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "STOP", -1.0)
     with pytest.raises(NumericalTroubleError, match="leave a gap"):
         solve_mdp(HALL, "hall >= 1.5", method="columns")
@@ -93,7 +95,7 @@ def test_a_gap_that_does_not_close_is_an_error(monkeypatch):
 
 @given(st.integers(0, 2**31), st.sampled_from([0.5, 0.9, 1.0]))
 @settings(deadline=None, max_examples=40)
-def test_columns_agree_with_brute_force(force, seed, discount):
+def test_columns_agree_with_brute_force(force: Force, seed: int, discount: float) -> None:
     small = force.small(seed, discount)
     assume(not force.is_knife_edge(small))
     best = force.best(small)
@@ -113,7 +115,7 @@ def test_columns_agree_with_brute_force(force, seed, discount):
 
 @given(st.integers(0, 2**31), st.sampled_from([0.5, 0.9, 1.0]))
 @settings(deadline=None, max_examples=20)
-def test_a_corrupted_solution_is_found_out(force, seed, discount):
+def test_a_corrupted_solution_is_found_out(force: Force, seed: int, discount: float) -> None:
     small = force.small(seed, discount)
     atoms = atoms_of(small.mdp, AtomTable.of(RuleSet.of(list(small.rules), ("X", "Y"))))
     choice = solve_columns(small.mdp, atoms).choice

@@ -55,7 +55,9 @@ def test_divergence_names_round_and_seed_and_keeps_the_last_good_checkpoint(
     assert [each.seed for each in result.seeds] == [4, 8]
 
 
-def test_all_seeds_that_diverged_are_named(problem: Problem, tmp_path: Path, monkeypatch) -> None:
+def test_all_seeds_that_diverged_are_named(
+    problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def spoiled(self: devices.Rounds, state: Any) -> Any:
         state, metrics = devices.learn_round(self.plan, self.mesh, self.tasks, state)
         return state, metrics._replace(loss=metrics.loss * np.nan)
