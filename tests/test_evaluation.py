@@ -130,7 +130,7 @@ def test_what_notebooks_and_shells_show_is_short_and_safe(strip: SweepSpec) -> N
 
 
 @pytest.mark.parametrize("episodes", [0, -1, 1.5])
-def test_episodes_that_make_no_sense(episodes) -> None:
+def test_episodes_that_make_no_sense(episodes: Any) -> None:
     with pytest.raises(PolicyError, match="must be a whole number of at least 1"):
         scrl.evaluate(scrl.load("agri-joint"), "full-speed", episodes=episodes)
 

@@ -27,7 +27,9 @@ TABLE = AtomTable.of(RULES)
         ((4.0, 9.0), 3.0, (1.0, -3.0)),
     ],
 )
-def test_violation_and_margins_by_hand(density, violation, margins) -> None:
+def test_violation_and_margins_by_hand(
+    density: tuple[float, float], violation: float, margins: tuple[float, float]
+) -> None:
     assert cons_vio(TABLE, np.array(density)) == pytest.approx(violation)
     assert np.allclose(rule_margins(TABLE, np.array(density), 2), margins)
     assert float(cons_vio(TABLE, jnp.array(density))) == pytest.approx(violation)

@@ -22,7 +22,9 @@ from scrl.problems import load
 SCRL = [sys.executable, "-m", "scrl"]
 
 
-def run(*arguments: str, cwd: Path | None = None, **environment: str):
+def run(
+    *arguments: str, cwd: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run `scrl` in a shell of its own."""
     return subprocess.run(
         [*SCRL, *arguments],

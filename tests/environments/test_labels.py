@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +13,13 @@ from scrl.environments.labels import LabelError, Labels, Step
 SAMPLE = Step(np.array([-0.5, 2.0]), np.array([0.1]), -1.5, {"served": [1.0, 0.0], "fuel": 2.5})
 
 
-def is_left(observation):
+def is_left(observation: np.ndarray) -> bool:
     return observation[0] < 0
 
 
-def by_all(observation, action, reward, info):
+def by_all(
+    observation: np.ndarray, action: np.ndarray, reward: float, info: dict[str, Any]
+) -> dict[str, float]:
     return {"cost": -reward, "fuel": info["fuel"], "pushed": action[0]}
 
 
@@ -37,7 +40,9 @@ def by_all(observation, action, reward, info):
         (lambda *step: [step[0][0]], ("x",), ("x",), [-0.5]),
     ],
 )
-def test_every_form_is_read(source, regions, names, amounts):
+def test_every_form_is_read(
+    source: Any, regions: tuple[str, ...] | None, names: tuple[str, ...], amounts: list[float]
+) -> None:
     labels = Labels.of(source, regions, sample=SAMPLE)
     assert labels.names == names
     found = labels(SAMPLE)
@@ -52,7 +57,7 @@ def test_labels_that_are_read_already_stay_as_they_are():
 
 def test_a_method_and_defaults_count_as_one_would_think():
     class Field:
-        def labels(self, observation, scale=2.0):
+        def labels(self, observation: np.ndarray, scale: float = 2.0) -> list[float]:
             return [scale * observation[1]]
 
     assert Labels.of(Field().labels, ("amount",))(SAMPLE) == pytest.approx([4.0])
@@ -82,7 +87,7 @@ def test_a_method_and_defaults_count_as_one_would_think():
         ({"a": is_left, "b": is_left}, ("a",), "labels name an unknown region 'b'"),
     ],
 )
-def test_what_is_wrong_is_said(source, regions, message):
+def test_what_is_wrong_is_said(source: Any, regions: tuple[str, ...] | None, message: str) -> None:
     with pytest.raises(LabelError) as error:
         Labels.of(source, regions)(SAMPLE)
     assert message in str(error.value)

@@ -118,7 +118,9 @@ def test_no_such_problem_names_the_nearest() -> None:
         load("agri-join")
 
 
-def test_a_link_that_leads_out_is_refused(folder: Path, tmp_path_factory) -> None:
+def test_a_link_that_leads_out_is_refused(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     outside = tmp_path_factory.mktemp("outside") / "secret.npy"
     np.save(outside, np.array([[1]]))
     (folder / "link.npy").symlink_to(outside)

@@ -14,6 +14,8 @@ from scrl.reference.linear import Status
 from scrl.reference.model import LinearModel
 from scrl.reference.solve_finite import solve_mdp
 
+from .conftest import Force
+
 MODEL = LinearModel(
     reward=np.array([3.0, 2.0]),
     density=sparse.csr_array(np.eye(2)),
@@ -62,7 +64,7 @@ def test_no_time_says_so():
 
 @given(st.integers(0, 2**31))
 @settings(deadline=None, max_examples=40)
-def test_the_mixed_integer_program_agrees(seed):
+def test_the_mixed_integer_program_agrees(seed: int) -> None:
     # A random box model with 5 clauses over 8 atoms, each in several clauses.
     random = np.random.default_rng(seed)
     model = LinearModel(
@@ -96,7 +98,7 @@ def test_the_mixed_integer_program_agrees(seed):
 
 @given(st.integers(0, 2**31), st.sampled_from([0.5, 0.9, 1.0]))
 @settings(deadline=None, max_examples=40)
-def test_finite_mdps_agree_with_brute_force(force, seed, discount):
+def test_finite_mdps_agree_with_brute_force(force: Force, seed: int, discount: float) -> None:
     small = force.small(seed, discount)
     assume(not force.is_knife_edge(small))
     best = force.best(small)

@@ -1,6 +1,7 @@
 """Certificates: a true optimum proves itself, anything else does not."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def optimum() -> Optimum:
     return found
 
 
-def test_an_optimum_proves_itself(optimum):
+def test_an_optimum_proves_itself(optimum: Optimum) -> None:
     certificate = require(certify(MODEL, COEFFICIENTS, BOUNDS, optimum))
     assert certificate.bound == pytest.approx(11)
     assert certificate.worst <= 1e-12
@@ -48,21 +49,21 @@ def test_an_optimum_proves_itself(optimum):
         ({"of_atom": np.array([np.nan, 1.0])}, "gap"),
     ],
 )
-def test_a_corrupted_optimum_fails(optimum, change, failure):
+def test_a_corrupted_optimum_fails(optimum: Optimum, change: dict[str, Any], failure: str) -> None:
     certificate = certify(MODEL, COEFFICIENTS, BOUNDS, replace(optimum, **change))
     assert not getattr(certificate, failure) <= 1e-6
     with pytest.raises(NumericalTroubleError, match="does not prove itself"):
         require(certificate)
 
 
-def test_a_feasible_point_that_claims_the_optimum_fails(optimum):
+def test_a_feasible_point_that_claims_the_optimum_fails(optimum: Optimum) -> None:
     # (2, 1) gives 8, not the 11 that stands beside it: no stated number is believed.
     claim = replace(optimum, point=np.array([2.0, 1.0]), density=np.array([2.0, 1.0]))
     assert claim.return_ == pytest.approx(11)
     assert certify(MODEL, COEFFICIENTS, BOUNDS, claim).gap > 0.1
 
 
-def test_tiny_rewards_are_held_to_the_same_standard(optimum):
+def test_tiny_rewards_are_held_to_the_same_standard(optimum: Optimum) -> None:
     # everything times 1e-9: a return of 8e-9 in place of 11e-9 is as wrong as 8 in place of 11
     tiny = replace(MODEL, reward=MODEL.reward * 1e-9)
     claim = replace(
@@ -75,7 +76,7 @@ def test_tiny_rewards_are_held_to_the_same_standard(optimum):
     assert certify(tiny, COEFFICIENTS, BOUNDS, claim).gap > 0.1
 
 
-def test_the_bound_holds_for_any_multipliers(optimum):
+def test_the_bound_holds_for_any_multipliers(optimum: Optimum) -> None:
     # Without multipliers the box alone: 3 * 10 + 2 * 10.
     free = replace(optimum, of_atom=np.zeros(2))
     assert certify(MODEL, COEFFICIENTS, BOUNDS, free).bound == pytest.approx(50)

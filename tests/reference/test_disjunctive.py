@@ -88,7 +88,7 @@ def test_a_disjunct_that_always_holds_costs_nothing():
     ],
     ids=["atom", "pair", "branches"],
 )
-def test_no_branch_holds(rows, members):
+def test_no_branch_holds(rows: list[tuple[int, int, int]], members: list[list[int]]) -> None:
     choice = choose_branch(MODEL, atoms(rows, members))
     assert choice.status is Status.INFEASIBLE
     assert choice.optimum is None
@@ -112,12 +112,14 @@ def test_an_unknown_range_is_an_error():
         choose_branch(MODEL, rules)
 
 
-def test_a_branch_that_slips_is_cut_off(monkeypatch):
+def test_a_branch_that_slips_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     # A solver that takes z = 0.999999 for 1 may pick a worse branch, or one that cannot hold: here
     # the first pick is forced to be x <= 4 (32), and the loop must still end at y <= 5 (40).
     honest, picks = disjunctive._one_each, []
 
-    def slipping(members, picked, density, table):
+    def slipping(
+        members: np.ndarray, picked: np.ndarray, density: np.ndarray, table: BoundedAtoms
+    ) -> np.ndarray:
         picks.append(honest(members, picked, density, table))
         return np.array([True, False]) if len(picks) == 1 else picks[-1]
 
@@ -148,7 +150,7 @@ def test_no_time_leaves_a_bound():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the C library is found by name elsewhere")
-def test_a_solver_cannot_print_into_the_answer(capfd):
+def test_a_solver_cannot_print_into_the_answer(capfd: pytest.CaptureFixture[str]) -> None:
     # HiGHS prints a line on standard output now and then; --json promises one document there.
     with stdout_closed_to_c():
         ctypes.CDLL(None).puts(b"chatter")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def test_the_smallest_conflict_is_the_smallest(case: tuple[int, list[set[int]]])
     """Invent the conflicts; then the smallest of them must come back."""
     rules, conflicts = case
 
-    def is_possible(subset) -> bool:
+    def is_possible(subset: Iterable[int]) -> bool:
         return not any(conflict <= set(subset) for conflict in conflicts)
 
     found = smallest_conflict(rules, is_possible)

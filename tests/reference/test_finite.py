@@ -1,6 +1,7 @@
 """Finite MDPs: what is refused and in which words, exact values, the best policy under rules."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from scrl.errors import RuleError, ScrlError
 from scrl.reference.finite import FiniteMDP, MdpError
 from scrl.reference.linear import Status
 from scrl.reference.occupancy import occupancy_of, ranges
-from scrl.reference.solve_finite import solve_mdp
+from scrl.reference.solve_finite import Method, solve_mdp
 from scrl.rules import RuleSet
 
 from .sampling import sample
@@ -45,7 +46,7 @@ def lamp_with(row: list[float]) -> list:
     return [*LAMP["transitions"][:1], [[0.0, 1], row]]
 
 
-def lamp(**changes) -> FiniteMDP:
+def lamp(**changes: Any) -> FiniteMDP:
     return FiniteMDP(**{**LAMP, **changes})
 
 
@@ -81,7 +82,7 @@ def test_a_rule_needs_a_randomised_policy():
 
 
 @pytest.mark.parametrize("method", ["milp", "branches", "columns"])
-def test_more_than_possible_is_infeasible(method):
+def test_more_than_possible_is_infeasible(method: Method) -> None:
     # Nobody stays longer than 2 steps in expectation.
     solution = solve_mdp(FiniteMDP(**HALL), "hall >= 2.001", method=method)
     assert solution.status is Status.INFEASIBLE
@@ -144,7 +145,7 @@ def test_ranges_by_hand():
         ({"discount": 1.0}, "state 0: from here a policy may never end the episode"),
     ],
 )
-def test_what_is_refused(changes, words):
+def test_what_is_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(MdpError, match=words):
         lamp(**changes)
 
@@ -201,7 +202,7 @@ def test_no_rules():
 
 @given(SEEDS, DISCOUNTS)
 @settings(deadline=None, max_examples=60)
-def test_the_optimum_is_that_of_brute_force(force, seed, discount):
+def test_the_optimum_is_that_of_brute_force(force: Force, seed: int, discount: float) -> None:
     small = force.small(seed, discount)
     assume(not force.is_knife_edge(small))
     best = force.best(small)
@@ -221,7 +222,7 @@ def test_the_optimum_is_that_of_brute_force(force, seed, discount):
 
 @given(SEEDS, DISCOUNTS)
 @settings(deadline=None, max_examples=10)
-def test_simulated_episodes_give_the_same(force, seed, discount):
+def test_simulated_episodes_give_the_same(force: Force, seed: int, discount: float) -> None:
     mdp = force.small(seed, discount).mdp
     point = solve_mdp(mdp, []).policy
     assert point is not None
@@ -234,7 +235,9 @@ def test_simulated_episodes_give_the_same(force, seed, discount):
 
 @given(SEEDS, DISCOUNTS)
 @settings(deadline=None, max_examples=30)
-def test_looser_never_lowers_and_more_never_raises(force, seed, discount):
+def test_looser_never_lowers_and_more_never_raises(
+    force: Force, seed: int, discount: float
+) -> None:
     mdp = force.small(seed, discount).mdp
     free = solve_mdp(mdp, [])
     assert free.density is not None
@@ -249,7 +252,7 @@ def test_looser_never_lowers_and_more_never_raises(force, seed, discount):
 
 @given(SEEDS, DISCOUNTS)
 @settings(deadline=None, max_examples=30)
-def test_points_and_policies_are_the_same_thing(force, seed, discount):
+def test_points_and_policies_are_the_same_thing(force: Force, seed: int, discount: float) -> None:
     # from a policy to its occupancies, which keep the flow, and back
     mdp = force.small(seed, discount).mdp
     policy = mdp.available * np.random.default_rng(seed).uniform(0.1, 1, mdp.available.shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from scrl.reference import Status
 from scrl.reference.answer import Question
 from scrl.reference.fluid import FluidSweep
 from scrl.reference.sweep import best_fluid
+from scrl.rules import Atom
 from scrl.worlds.sweep.regions import from_labels, from_masks
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
@@ -150,7 +152,7 @@ def test_the_optimum_equals_a_smooth_solver_over_every_branch(problem: Problem) 
         assert found.return_ == pytest.approx(best, rel=1e-4, abs=1e-5)
 
 
-def _by_slsqp(problem: Problem, fluid: FluidSweep, branch) -> float:
+def _by_slsqp(problem: Problem, fluid: FluidSweep, branch: Sequence[Atom]) -> float:
     index = {name: place for place, name in enumerate(problem.rules.regions)}
     rows = np.zeros((len(branch), len(index)))
     for row, atom in enumerate(branch):

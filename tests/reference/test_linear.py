@@ -1,22 +1,25 @@
 """One branch as a linear program: optimum, multipliers, and what happens when there is none."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from scrl.reference.linear import NumericalTroubleError, OutOfTimeError, best_point
 from scrl.reference.model import LinearModel
 
 
-def box(reward, upper, **rows) -> LinearModel:
+def box(reward: ArrayLike, upper: ArrayLike) -> LinearModel:
     """Variables between 0 and `upper`; each is the density of its own region."""
-    count = len(reward)
+    rewards = np.array(reward, float)
+    count = len(rewards)
     return LinearModel(
-        reward=np.array(reward, float),
+        reward=rewards,
         density=sparse.csr_array(np.eye(count)),
         lower=np.zeros(count),
         upper=np.array(upper, float),
-        **rows,
     )
 
 
@@ -33,9 +36,8 @@ def test_multipliers_by_hand():
 
 def test_rows_of_the_model_keep_their_own_multipliers():
     # The same, with x + y <= 4 as a row of the model and x = 3 as an equality.
-    model = box(
-        [3, 2],
-        [10, 10],
+    model = replace(
+        box([3, 2], [10, 10]),
         equal=sparse.csr_array([[1.0, 0]]),
         equal_to=np.array([3.0]),
         below=sparse.csr_array([[1.0, 1]]),
@@ -49,7 +51,7 @@ def test_rows_of_the_model_keep_their_own_multipliers():
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
-def test_units_do_not_matter(scale):
+def test_units_do_not_matter(scale: float) -> None:
     # Rewards and units in other scales: x + y <= 4 stays sharp, its multiplier scales.
     model = box([3 * scale, 2 * scale], [10, 10])
     optimum = best_point(model, np.array([[scale, scale]]), np.array([4 * scale]))

@@ -165,7 +165,9 @@ def test_the_page_says_what_was_given_out_outside_and_what_a_return_is(tmp_path:
     assert "must not be entered" not in text
 
 
-def test_every_colour_of_the_plan_is_explained(tmp_path: Path, monkeypatch) -> None:
+def test_every_colour_of_the_plan_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     regions = from_labels(np.ones((6, 8), int))
     regions.forbidden[2:4, 3:5] = True
     problem = Problem.create(SweepSpec(regions), {"one": "S1 >= 1"}, ProblemOptions(name="hole"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import Protocol, TypeAlias, TypeVar
 
 from hypothesis import strategies as st
 
@@ -23,6 +24,11 @@ from scrl.rules import (
 from scrl.rules.syntax import Relation
 
 REGIONS = ("S1", "S2", "S3")
+
+Drawn = TypeVar("Drawn")
+
+Case: TypeAlias = tuple[Formula, Conventions, dict[str, Fraction]]
+"""A formula, what was agreed on, and densities."""
 
 # Powers of two: whatever is solved for stays a finite binary fraction, exact in float64.
 coefficients = st.sampled_from([Fraction(n) for n in (1, -1, 2, -2, 4)] + [Fraction(1, 2)])
@@ -96,8 +102,14 @@ def value(atom: Atom, density: Mapping[str, Fraction]) -> Fraction:
     return sum((c * density[name] for name, c in atom.coefficients), start=Fraction(0))
 
 
+class Draw(Protocol):
+    """Draws from a strategy, in a composite one or in a test."""
+
+    def __call__(self, strategy: st.SearchStrategy[Drawn]) -> Drawn: ...
+
+
 def boundary(
-    draw: st.DrawFn, formula: Formula, agreed: Conventions, density: dict[str, Fraction]
+    draw: Draw, formula: Formula, agreed: Conventions, density: dict[str, Fraction]
 ) -> dict[str, Fraction]:
     """The densities, moved exactly onto the boundary of one of the formula's atoms."""
     atom = draw(st.sampled_from(atoms_of(negation_normal(formula, agreed))))
@@ -107,7 +119,7 @@ def boundary(
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[Formula, Conventions, dict[str, Fraction]]:
+def cases(draw: st.DrawFn) -> Case:
     """A formula, conventions, and densities: often exactly on the boundary of one of its atoms."""
     formula, agreed = draw(plain), draw(conventions)
     density = {name: draw(bounds) for name in REGIONS}

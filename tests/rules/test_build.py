@@ -15,6 +15,7 @@ from scrl.rules import (
     And,
     Compare,
     Conventions,
+    Formula,
     LinearExpression,
     Not,
     Or,
@@ -43,7 +44,7 @@ from scrl.rules import (
         (d["S1"] - d["S1"] + d["S2"] + d["S1"] <= 0, "S1 - S1 + S2 + S1 <= 0"),
     ],
 )
-def test_operators_build_what_the_text_means(formula, text):
+def test_operators_build_what_the_text_means(formula: Formula, text: str) -> None:
     assert formula == parse(text)
 
 

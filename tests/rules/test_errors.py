@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from scrl.errors import RuleError
@@ -144,7 +146,7 @@ rule 'equity', line 1, column 241: unknown region 'S22': did you mean 'S2'?
 
 
 @pytest.mark.parametrize(("text", "message"), GOLDEN.items())
-def test_the_message(text, message):
+def test_the_message(text: str, message: str) -> None:
     with pytest.raises(RuleError) as caught:
         parse(text, regions=REGIONS, rule="equity")
     assert str(caught.value) == message
@@ -170,7 +172,7 @@ def test_carets_stand_under_wide_and_odd_characters():
 
 
 @pytest.mark.parametrize("text", [None, 3, b"S1 <= 3", ["S1 <= 3"]])
-def test_a_rule_is_text(text):
+def test_a_rule_is_text(text: Any) -> None:
     with pytest.raises(RuleError, match="a rule is text, not"):
         parse(text)
 

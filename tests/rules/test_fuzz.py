@@ -70,7 +70,7 @@ KINDS = (*(byte_soup,) * 8, *(token_soup,) * 12, *(mutated,) * 14, joined, huge_
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_a_formula_or_a_clean_error(chunk):
+def test_a_formula_or_a_clean_error(chunk: int) -> None:
     rng = random.Random(chunk)
     formulas, errors = 0, []
     for number in range(PER_CHUNK):
@@ -112,7 +112,7 @@ LARGE = [
 
 
 @pytest.mark.parametrize(("text", "message"), LARGE, ids=range(len(LARGE)))
-def test_large_mistakes_are_clean_errors_in_under_a_second(text, message):
+def test_large_mistakes_are_clean_errors_in_under_a_second(text: str, message: str) -> None:
     start = time.thread_time()
     with pytest.raises(RuleError, match=message) as caught:
         parse(text, regions=REGIONS, rule="large")
@@ -134,7 +134,7 @@ SLOW = {
 
 
 @pytest.mark.parametrize("text", SLOW.values(), ids=SLOW)
-def test_large_rules_parse_in_under_a_second(text):
+def test_large_rules_parse_in_under_a_second(text: str) -> None:
     parse("S1 <= 3")
     start = time.thread_time()
     parse(text)

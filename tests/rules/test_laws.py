@@ -41,6 +41,7 @@ from scrl.rules.normal import AnyOf, Positive, _expand
 
 from .strategies import (
     REGIONS,
+    Case,
     atoms_of,
     boundary,
     cases,
@@ -65,7 +66,7 @@ def is_true(node: Positive, density: dict[str, Fraction]) -> bool:
 
 @many
 @given(wild)
-def test_show_then_parse_is_the_identity(formula):
+def test_show_then_parse_is_the_identity(formula: Formula) -> None:
     again = parse(show(formula), regions=regions_of(formula))
     assert again == formula
     assert hash(again) == hash(formula)
@@ -74,7 +75,7 @@ def test_show_then_parse_is_the_identity(formula):
 
 @many
 @given(cases())
-def test_negation_normal_form_keeps_the_meaning(case):
+def test_negation_normal_form_keeps_the_meaning(case: Case) -> None:
     formula, agreed, density = case
     expected = holds(formula, density, agreed)
     assert is_true(negation_normal(formula, agreed), density) == expected
@@ -82,7 +83,7 @@ def test_negation_normal_form_keeps_the_meaning(case):
 
 @many
 @given(cases())
-def test_clauses_and_branches_keep_the_meaning(case):
+def test_clauses_and_branches_keep_the_meaning(case: Case) -> None:
     formula, agreed, density = case
     node = negation_normal(formula, agreed)
     assume(clauses_size(node).groups <= LARGEST and branches_size(node).groups <= LARGEST)
@@ -94,7 +95,7 @@ def test_clauses_and_branches_keep_the_meaning(case):
 
 @many
 @given(plain)
-def test_the_predicted_size_is_the_size_before_repeats_are_dropped(formula):
+def test_the_predicted_size_is_the_size_before_repeats_are_dropped(formula: Formula) -> None:
     node = negation_normal(formula)
     for predicted, joined, build in (
         (clauses_size(node), AllOf, clauses),
@@ -110,7 +111,7 @@ def test_the_predicted_size_is_the_size_before_repeats_are_dropped(formula):
 
 @many
 @given(cases())
-def test_negation_is_closed(case):
+def test_negation_is_closed(case: Case) -> None:
     formula, agreed, density = case
     both = holds(formula, density, agreed), holds(~formula, density, agreed)
     assert holds(~~formula, density, agreed) == both[0]
@@ -122,7 +123,9 @@ def test_negation_is_closed(case):
 
 @many
 @given(compares(linears(st.sampled_from(REGIONS), coefficients)), st.data())
-def test_on_its_boundary_a_comparison_holds_and_so_does_its_negation(compare, data):
+def test_on_its_boundary_a_comparison_holds_and_so_does_its_negation(
+    compare: Compare, data: st.DataObject
+) -> None:
     density = boundary(data.draw, compare, Conventions(), dict.fromkeys(REGIONS, Fraction(3)))
     assert holds(compare, density)
     assert holds(~compare, density)
@@ -130,7 +133,7 @@ def test_on_its_boundary_a_comparison_holds_and_so_does_its_negation(compare, da
 
 @many
 @given(cases(), st.integers(-20, 20))
-def test_away_from_boundaries_the_meaning_is_the_classical_one(case, shift):
+def test_away_from_boundaries_the_meaning_is_the_classical_one(case: Case, shift: int) -> None:
     formula, agreed, density = case
     # No combination of these with small binary coefficients is a binary fraction.
     generic = {r: density[r] + shift + Fraction(1, 101**k) for k, r in enumerate(REGIONS, start=1)}
@@ -165,7 +168,9 @@ def _at(linear: LinearExpression, density: dict[str, Fraction]) -> Fraction:
 
 @many
 @given(cases(), plain)
-def test_the_table_agrees_with_the_meaning_and_cons_vio_is_zero_iff_all_holds(case, other):
+def test_the_table_agrees_with_the_meaning_and_cons_vio_is_zero_iff_all_holds(
+    case: Case, other: Formula
+) -> None:
     formula, agreed, density = case
     for each in (formula, other):
         assume(clauses_size(negation_normal(each, agreed)).groups <= LARGEST)
@@ -185,7 +190,7 @@ def test_the_table_agrees_with_the_meaning_and_cons_vio_is_zero_iff_all_holds(ca
 
 @many
 @given(cases())
-def test_every_atom_can_be_raised_to_text_again(case):
+def test_every_atom_can_be_raised_to_text_again(case: Case) -> None:
     formula, agreed, _ = case
     for atom in atoms_of(negation_normal(formula, agreed)):
         assert negation_normal(parse(atom.show())) == atom

@@ -13,6 +13,7 @@ from scrl.rules import (
     AnyOf,
     Atom,
     Conventions,
+    Positive,
     branches,
     branches_size,
     clauses,
@@ -57,7 +58,7 @@ EDGES = [
 
 
 @pytest.mark.parametrize(("text", "margin", "density", "expected"), EDGES)
-def test_edges(text, margin, density, expected):
+def test_edges(text: str, margin: int, density: float, expected: bool) -> None:
     agreed = Conventions(margin, equality_band=2)
     formula = parse(text)
     assert holds(formula, {"S1": density}, agreed) is expected
@@ -77,10 +78,10 @@ def test_densities_may_be_any_finite_number():
         holds(formula, {"S12": 1})
 
 
-def lowered(text: str, **agreed) -> object:
+def lowered(text: str, **agreed: float) -> object:
     """The normal form as nested lists of texts: ('all', ...) or ('any', ...)."""
 
-    def names(node):
+    def names(node: Positive) -> object:
         if isinstance(node, Atom):
             return node.show()
         return ("all" if isinstance(node, AllOf) else "any", *map(names, node.parts))

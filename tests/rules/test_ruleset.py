@@ -120,7 +120,7 @@ def test_the_cap_on_clauses_is_one_for_all_rules():
         _ = alone.clauses
 
 
-def test_the_table_of_a_rule_set_is_capped(monkeypatch):
+def test_the_table_of_a_rule_set_is_capped(monkeypatch: pytest.MonkeyPatch) -> None:
     """10,000 clauses of 20 atoms of their own would make a table of 2 billion entries."""
     monkeypatch.setattr("scrl.rules.atoms.MOST_MEMBERS", 1_000)
     rules = [Or(tuple(d["S1"] <= 4 * row + place for place in range(4))) for row in range(20)]
@@ -128,7 +128,7 @@ def test_the_table_of_a_rule_set_is_capped(monkeypatch):
         AtomTable.of(RuleSet.of(rules, REGIONS))
 
 
-def test_atoms_are_hashed_once(monkeypatch):
+def test_atoms_are_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fractions are slow to hash, and large normal forms hold each atom thousands of times."""
     rules = RuleSet.of(" or ".join(f"(S1 <= {i} and S2 <= {i})" for i in range(8)), REGIONS)
     _ = rules.positive

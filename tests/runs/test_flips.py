@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,9 @@ def test_a_turned_bit_in_a_price_policy_is_refused_also_in_the_shipped_one(
         ("asked", "prices.eqx", store.load),
     ],
 )
-def test_a_weight_that_is_no_number_is_refused(tmp_path: Path, kind: str, name: str, load) -> None:
+def test_a_weight_that_is_no_number_is_refused(
+    tmp_path: Path, kind: str, name: str, load: Callable[[Path], object]
+) -> None:
     """In folders of old too, which have no checksums."""
     for file in (OLD / kind).iterdir():
         if file.is_file():

@@ -30,7 +30,7 @@ def test_a_run_stands_on_its_own(tmp_path: Path) -> None:
 
 
 def test_a_record_made_now_says_where_it_was_made(
-    tmp_path: Path, problem: Problem, monkeypatch
+    tmp_path: Path, problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["/somewhere/bin/scrl", "train", "my farm.toml"])
     record = RunRecord.now("strip", "scrl", {"rate": np.float32(0.5), "cap": np.inf}, range(2))

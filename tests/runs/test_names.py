@@ -36,7 +36,9 @@ def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def test_the_commit_is_that_of_the_packages_own_checkout(tmp_path: Path, monkeypatch) -> None:
+def test_the_commit_is_that_of_the_packages_own_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         monkeypatch.delenv(name)
     package, stranger = tmp_path / "src" / "scrl", tmp_path / ".venv" / "scrl"

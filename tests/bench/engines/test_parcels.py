@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -71,7 +73,7 @@ def test_a_checkpoint_counts_once_all_of_it_is_there(
     written: list[str] = []
     replacing = parcels.replacing
 
-    def noting(path: Path):
+    def noting(path: Path) -> AbstractContextManager[BinaryIO]:
         named = (tmp_path / MARK).read_text()
         assert (tmp_path / "checkpoint" / named).exists()
         written.append(path.name)

@@ -16,7 +16,7 @@ UNLABELLED = {"agri": 453, "med": 313}
 
 
 @pytest.mark.parametrize("stem", ["agri", "med"])
-def test_the_drawn_maps_have_the_published_sizes(stem):
+def test_the_drawn_maps_have_the_published_sizes(stem: str) -> None:
     region_map = load_map(FOLDER / f"{stem}.geojson", MapOptions(coordinates="plain"))
     assert region_map.names == ("S1", "S2", "S3", "S4", "S5")
     assert tuple(region_map.sizes.tolist()) == SIZES[stem]
@@ -28,14 +28,14 @@ def test_the_drawn_maps_have_the_published_sizes(stem):
 
 
 @pytest.mark.parametrize("stem", ["agri", "med"])
-def test_the_script_draws_them_again_bit_for_bit(stem):
+def test_the_script_draws_them_again_bit_for_bit(stem: str) -> None:
     script = runpy.run_path(str(ROOT / "tools" / "draw_maps.py"))
     text = script["document"](script[stem.upper()])
     assert text == (FOLDER / f"{stem}.geojson").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("stem", ["agri", "med"])
-def test_they_are_clean_to_read(stem):
+def test_they_are_clean_to_read(stem: str) -> None:
     features = json.loads((FOLDER / f"{stem}.geojson").read_text(encoding="utf-8"))["features"]
     assert len(features) > 3
     for feature in features:

@@ -1,6 +1,8 @@
 """GeoJSON to cells: worked by hand on small grids, and what a broken file is told."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,38 +11,39 @@ import shapely
 from scrl.errors import MapError
 from scrl.worlds.sweep.geojson import read_geojson
 from scrl.worlds.sweep.maps import MapOptions, load_map
+from scrl.worlds.sweep.regions import RegionMap
 
 PLAIN = MapOptions(coordinates="plain", strict=True)
 
 
-def ring(left, bottom, right, top):
+def ring(left: float, bottom: float, right: float, top: float) -> list[list[float]]:
     """A closed rectangle."""
     return [[left, bottom], [right, bottom], [right, top], [left, top], [left, bottom]]
 
 
-def feature(name, *rings, **properties):
+def feature(name: Any, *rings: Any, **properties: Any) -> dict[str, Any]:
     geometry = {"type": "Polygon", "coordinates": list(rings)}
     return {"type": "Feature", "properties": {"name": name, **properties}, "geometry": geometry}
 
 
-def write(folder, *features):
+def write(folder: Path, *features: Any) -> Path:
     path = folder / "farm.geojson"
     path.write_text(json.dumps({"type": "FeatureCollection", "features": list(features)}))
     return path
 
 
-def picture(region_map, name):
+def picture(region_map: RegionMap, name: str) -> list[str]:
     mask = region_map.masks[region_map.names.index(name)]
     return ["".join(".#"[int(cell)] for cell in row) for row in mask]
 
 
-def refusal(path, options=PLAIN):
+def refusal(path: Path, options: MapOptions = PLAIN) -> str:
     with pytest.raises(MapError) as caught:
         load_map(path, options)
     return str(caught.value).removeprefix(f"{path}: ")
 
 
-def test_holes_overlaps_and_row_0_on_top(tmp_path):
+def test_holes_overlaps_and_row_0_on_top(tmp_path: Path) -> None:
     path = write(
         tmp_path,
         feature("ring", ring(0, 0, 4, 4), ring(1, 1, 3, 3)),
@@ -54,7 +57,7 @@ def test_holes_overlaps_and_row_0_on_top(tmp_path):
     assert region_map.georeference.kind == "geographic"
 
 
-def test_a_forbidden_shape_takes_every_cell_that_it_overlaps(tmp_path):
+def test_a_forbidden_shape_takes_every_cell_that_it_overlaps(tmp_path: Path) -> None:
     """Also one that holds no centre; a shape that ends on an edge of cells stays behind it."""
     diamond = [[4.2, 5.0], [6.0, 3.2], [7.8, 5.0], [6.0, 6.8], [4.2, 5.0]]
     path = write(
@@ -72,8 +75,8 @@ def test_a_forbidden_shape_takes_every_cell_that_it_overlaps(tmp_path):
             assert found[row, column] == (cell.intersection(shapes).area > 1e-6)
 
 
-def test_features_of_one_name_multipolygons_and_collections_are_united(tmp_path):
-    def part(kind, key, inner):
+def test_features_of_one_name_multipolygons_and_collections_are_united(tmp_path: Path) -> None:
+    def part(kind: str, key: str, inner: list[Any]) -> dict[str, Any]:
         return {"type": "Feature", "properties": {"id": 7}, "geometry": {"type": kind, key: inner}}
 
     square = {"type": "Polygon", "coordinates": [ring(2, 0, 3, 1)]}
@@ -87,14 +90,14 @@ def test_features_of_one_name_multipolygons_and_collections_are_united(tmp_path)
     assert picture(region_map, "7") == ["#.#.#"]
 
 
-def test_a_later_part_does_not_wipe_out_an_earlier_one(tmp_path):
+def test_a_later_part_does_not_wipe_out_an_earlier_one(tmp_path: Path) -> None:
     # The boxes of these two triangles are the same square.
     lower, upper = [[0, 0], [4, 0], [0, 4], [0, 0]], [[4, 4], [0, 4], [4, 0], [4, 4]]
     path = write(tmp_path, feature("a", lower), feature("a", upper))
     assert read_geojson(path, grid=(4, 4)).sizes.tolist() == [16]
 
 
-def test_a_shared_edge_through_centres_gives_each_cell_to_one_neighbour(tmp_path):
+def test_a_shared_edge_through_centres_gives_each_cell_to_one_neighbour(tmp_path: Path) -> None:
     # x = 1.5 and the diagonal both run through centres of the 3 x 3 grid.
     west, east = ring(0, 0, 1.5, 3), ring(1.5, 0, 3, 3)
     region_map = read_geojson(
@@ -106,7 +109,7 @@ def test_a_shared_edge_through_centres_gives_each_cell_to_one_neighbour(tmp_path
     assert (read_geojson(path, grid=(3, 3)).masks.sum(axis=0) == 1).all()
 
 
-def test_a_bare_geometry_a_lone_feature_and_an_extent(tmp_path):
+def test_a_bare_geometry_a_lone_feature_and_an_extent(tmp_path: Path) -> None:
     path = tmp_path / "one.json"
     path.write_text(json.dumps({"type": "Polygon", "coordinates": [ring(1, 1, 3, 3)]}))
     region_map = load_map(path, MapOptions(grid=(4, 4), extent=(0, 0, 4, 4)))
@@ -117,7 +120,7 @@ def test_a_bare_geometry_a_lone_feature_and_an_extent(tmp_path):
     assert load_map(path).shape == (50, 50)
 
 
-def test_a_raster_against_an_obvious_twin(tmp_path):
+def test_a_raster_against_an_obvious_twin(tmp_path: Path) -> None:
     """A triangle's cells by the signs of three cross products, at the centres."""
     corners = np.array([[0.3, 0.1], [9.2, 3.7], [4.1, 8.8]])
     path = write(tmp_path, feature("t", [*corners.tolist(), corners[0].tolist()]))
@@ -189,18 +192,18 @@ BOW_TIE = [[0, 0], [2, 2], [2, 0], [0, 2], [0, 0]]
         ),
     ],
 )
-def test_broken_features_are_named(tmp_path, features, message):
+def test_broken_features_are_named(tmp_path: Path, features: list[Any], message: str) -> None:
     assert refusal(write(tmp_path, *features)).startswith(message)
 
 
 @pytest.mark.parametrize("kind", ["Point", "LineString", "MultiPoint", "Polygone"])
-def test_only_areas_can_be_regions(tmp_path, kind):
+def test_only_areas_can_be_regions(tmp_path: Path, kind: str) -> None:
     thing = {"type": "Feature", "properties": {"name": "a"}, "geometry": {"type": kind}}
     expected = f"feature 1 ('a'): a region must be a Polygon or a MultiPolygon, not a {kind}"
     assert refusal(write(tmp_path, thing)) == expected
 
 
-def test_unknown_properties_list_the_known_ones(tmp_path):
+def test_unknown_properties_list_the_known_ones(tmp_path: Path) -> None:
     path = write(tmp_path, feature("a", ring(0, 0, 1, 1), Title="x", crop="rye"))
     wrong = MapOptions(region_property="title")
     assert refusal(path, wrong) == "no feature has the property 'title': did you mean 'Title'?"
@@ -208,13 +211,13 @@ def test_unknown_properties_list_the_known_ones(tmp_path):
     assert refusal(path, far) == "no feature has the property 'zzz': known are name, Title, crop"
 
 
-def test_metres_are_not_degrees(tmp_path):
+def test_metres_are_not_degrees(tmp_path: Path) -> None:
     path = write(tmp_path, feature("a", ring(0, 0, 4000, 1)))
     assert 'set coordinates = "plain"' in refusal(path, MapOptions())
     assert load_map(path, PLAIN).sizes.tolist() == [2500]
 
 
-def test_a_region_outside_the_extent(tmp_path):
+def test_a_region_outside_the_extent(tmp_path: Path) -> None:
     path = write(tmp_path, feature("a", ring(0, 0, 1, 1)), feature("b", ring(5, 0, 6, 1)))
     expected = "feature 2 ('b'): the region lies outside the extent [0, 0, 2, 2]"
     assert refusal(path, MapOptions(extent=(0, 0, 2, 2), strict=True)) == expected
@@ -231,13 +234,15 @@ def test_a_region_outside_the_extent(tmp_path):
         (b"", "not valid JSON: Expecting value at line 1, column 1"),
     ],
 )
-def test_files_that_are_not_geojson(tmp_path, content, message):
+def test_files_that_are_not_geojson(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "bad.geojson"
     path.write_bytes(content)
     assert refusal(path).startswith(message)
 
 
-def test_files_and_point_counts_are_bounded(tmp_path, monkeypatch):
+def test_files_and_point_counts_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path, feature("a", ring(0, 0, 1, 1)))
     monkeypatch.setattr("scrl.worlds.sweep.shapes.MOST_POINTS", 4)
     assert refusal(path) == "the file has 5 points and at most 4 are allowed"

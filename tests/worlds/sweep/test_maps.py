@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def refusal(path: Path, **options: Any) -> str:
     return str(caught.value).removeprefix(f"{path}: ")
 
 
-def test_field_and_forbidden_shapes_are_not_regions(farm):
+def test_field_and_forbidden_shapes_are_not_regions(farm: Path) -> None:
     shapes: dict[str, Any] = {"grid": [4, 5], "forbidden": ["pond"]}  # as in a problem file
     region_map = load_map(farm, MapOptions(field=("farm", "wood"), **shapes))
     assert region_map.names == ("wheat",)
@@ -58,7 +58,7 @@ def test_field_and_forbidden_shapes_are_not_regions(farm):
     assert whole.names == ("farm", "pond", "wheat", "wood")
 
 
-def test_a_star_makes_all_regions_the_field_and_they_stay_regions(farm):
+def test_a_star_makes_all_regions_the_field_and_they_stay_regions(farm: Path) -> None:
     """The farm has 12 cells, the wheat two outside it, the wood one; five cells are in nothing."""
     region_map = load_map(farm, MapOptions(grid=(4, 5), field="*", forbidden=("pond",)))
     assert region_map.names == ("farm", "wheat", "wood")
@@ -92,11 +92,11 @@ def test_a_star_makes_all_regions_the_field_and_they_stay_regions(farm):
         ),
     ],
 )
-def test_shapes_that_do_not_fit(farm, options, message):
+def test_shapes_that_do_not_fit(farm: Path, options: dict[str, Any], message: str) -> None:
     assert refusal(farm, grid=(4, 5), **options) == message
 
 
-def test_names_and_a_place_for_labels(labels):
+def test_names_and_a_place_for_labels(labels: Path) -> None:
     named: dict[str, Any] = {"regions": ["a", "b", "pond"], "forbidden": "pond"}
     region_map = load_map(labels, MapOptions(**named))
     assert region_map.names == ("a", "b")
@@ -131,13 +131,13 @@ def test_names_and_a_place_for_labels(labels):
         ({"strict": "yes"}, "strict must be true or false, not 'yes'"),
     ],
 )
-def test_options_are_checked_when_written(options, message):
+def test_options_are_checked_when_written(options: dict[str, Any], message: str) -> None:
     with pytest.raises(MapError) as caught:
         MapOptions(**options)
     assert str(caught.value).startswith(message)
 
 
-def test_files_that_cannot_be_read(tmp_path, farm):
+def test_files_that_cannot_be_read(tmp_path: Path, farm: Path) -> None:
     assert refusal(tmp_path / "frm.geojson") == (
         "there is no such file: did you mean 'farm.geojson'?"
     )
@@ -150,11 +150,13 @@ def test_files_that_cannot_be_read(tmp_path, farm):
 
 
 @pytest.mark.parametrize("name", ["a.geojson", "a.png", "a.npy"])
-def test_a_file_that_may_not_be_opened(tmp_path, monkeypatch, name):
+def test_a_file_that_may_not_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     path = tmp_path / name
     path.write_bytes(b"{}")
 
-    def refuse(*args, **kwargs):
+    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("io.open", refuse)

@@ -3,25 +3,29 @@
 import io
 import struct
 import zlib
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 from PIL import Image, TiffImagePlugin
 
 from scrl.errors import MapError
 from scrl.worlds.sweep.maps import MapOptions, load_map
+from scrl.worlds.sweep.regions import RegionMap
 
 LABELS = np.array([[0, 1, 1], [2, 2, 1]])
 DOUBLE, SHORT = 12, 3
 
 
-def refusal(path, options=MapOptions()):  # noqa: B008  frozen
+def refusal(path: Path, options: MapOptions = MapOptions()) -> str:  # noqa: B008  frozen
     with pytest.raises(MapError) as caught:
         load_map(path, options)
     return str(caught.value).removeprefix(f"{path}: ")
 
 
-def assert_same_labels(region_map):
+def assert_same_labels(region_map: RegionMap) -> None:
     assert region_map.names == ("S1", "S2")
     assert (region_map.masks[0] == (LABELS == 1)).all()
     assert (region_map.masks[1] == (LABELS == 2)).all()
@@ -40,7 +44,7 @@ def assert_same_labels(region_map):
         ("gif", np.uint8),
     ],
 )
-def test_grey_values_are_labels(tmp_path, suffix, kind):
+def test_grey_values_are_labels(tmp_path: Path, suffix: str, kind: DTypeLike) -> None:
     path = tmp_path / f"map.{suffix}"
     Image.fromarray(LABELS.astype(kind)).save(path)
     assert_same_labels(load_map(path))
@@ -48,7 +52,7 @@ def test_grey_values_are_labels(tmp_path, suffix, kind):
 
 
 @pytest.mark.parametrize("suffix", ["png", "tif", "bmp", "gif"])
-def test_palette_indices_are_labels(tmp_path, suffix):
+def test_palette_indices_are_labels(tmp_path: Path, suffix: str) -> None:
     image = Image.fromarray(LABELS.astype(np.uint8))
     image.putpalette([9, 9, 9, 200, 0, 0, 0, 200, 0])
     path = tmp_path / f"map.{suffix}"
@@ -58,14 +62,14 @@ def test_palette_indices_are_labels(tmp_path, suffix):
     assert load_map(path).shape == (2, 3)
 
 
-def test_a_picture_of_bits_has_one_region(tmp_path):
+def test_a_picture_of_bits_has_one_region(tmp_path: Path) -> None:
     Image.fromarray(LABELS > 0).save(tmp_path / "bits.png")
     assert load_map(tmp_path / "bits.png").sizes.tolist() == [5]
 
 
 @pytest.mark.parametrize(("bits", "row"), [(2, 0b00_01_10_11), (4, 0x0123)])
-def test_small_bit_depths_keep_their_labels(tmp_path, bits, row):
-    def chunk(kind, body):
+def test_small_bit_depths_keep_their_labels(tmp_path: Path, bits: int, row: int) -> None:
+    def chunk(kind: bytes, body: bytes) -> bytes:
         check = struct.pack(">I", zlib.crc32(kind + body))
         return struct.pack(">I", len(body)) + kind + body + check
 
@@ -78,7 +82,12 @@ def test_small_bit_depths_keep_their_labels(tmp_path, bits, row):
     assert region_map.masks[:, 0].argmax(axis=1).tolist() == [1, 2, 3]
 
 
-def save_geotiff(path, keys, tie=(0, 0, 0, 5.0, 60.0, 0), scale=(0.5, 0.25, 0)):
+def save_geotiff(
+    path: Path,
+    keys: tuple[int, ...],
+    tie: tuple[float, ...] = (0, 0, 0, 5.0, 60.0, 0),
+    scale: tuple[float, ...] = (0.5, 0.25, 0),
+) -> None:
     tags = TiffImagePlugin.ImageFileDirectory_v2()
     for tag, kind, value in ((33550, DOUBLE, scale), (33922, DOUBLE, tie), (34735, SHORT, keys)):
         tags[tag] = tuple(value)
@@ -94,7 +103,9 @@ def save_geotiff(path, keys, tie=(0, 0, 0, 5.0, 60.0, 0), scale=(0.5, 0.25, 0)):
         (2, 2, "geographic", 4.75, 60.125),  # the tie point is the centre of the first pixel
     ],
 )
-def test_a_geotiff_keeps_its_place(tmp_path, model, pixel, kind, left, top):
+def test_a_geotiff_keeps_its_place(
+    tmp_path: Path, model: int, pixel: int, kind: str, left: float, top: float
+) -> None:
     path = tmp_path / "field.tif"
     save_geotiff(path, (1, 1, 0, 2, 1024, 0, 1, model, 1025, 0, 1, pixel))
     where = load_map(path).georeference
@@ -106,7 +117,7 @@ def test_a_geotiff_keeps_its_place(tmp_path, model, pixel, kind, left, top):
     assert (finer.extent, finer.cell_width, finer.cell_height) == (where.extent, 0.25, 0.125)
 
 
-def test_a_geotiff_tied_at_an_inner_pixel(tmp_path):
+def test_a_geotiff_tied_at_an_inner_pixel(tmp_path: Path) -> None:
     path = tmp_path / "field.tif"
     save_geotiff(path, (1, 1, 0, 0), tie=(2, 1, 0, 6.0, 59.75, 0))
     where = load_map(path).georeference
@@ -123,14 +134,14 @@ def test_a_geotiff_tied_at_an_inner_pixel(tmp_path):
         ({"tie": (0, 0, 0, 5e5, 6e6, 0)}, "these are not degrees of longitude and latitude"),
     ],
 )
-def test_a_broken_geotiff(tmp_path, change, message):
+def test_a_broken_geotiff(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     path = tmp_path / "field.tif"
     save_geotiff(path, (1, 1, 0, 1, 1024, 0, 1, 2), **change)
     assert refusal(path).startswith(message)
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "LA", "CMYK"])
-def test_colours_are_no_labels(tmp_path, mode):
+def test_colours_are_no_labels(tmp_path: Path, mode: str) -> None:
     path = tmp_path / "photo.tif"
     Image.new(mode, (2, 2)).save(path)
     assert refusal(path) == (
@@ -139,7 +150,7 @@ def test_colours_are_no_labels(tmp_path, mode):
     )
 
 
-def test_images_refused(tmp_path):
+def test_images_refused(tmp_path: Path) -> None:
     path = tmp_path / "map.png"
     path.write_bytes(b"no picture")
     assert refusal(path) == "its contents are not those of an image"
@@ -157,14 +168,14 @@ def test_images_refused(tmp_path):
 
 
 @pytest.mark.parametrize("side", [9_000, 12_000, 20_000])
-def test_decompression_bombs_are_refused(tmp_path, side):
+def test_decompression_bombs_are_refused(tmp_path: Path, side: int) -> None:
     """Over our own limit, over Pillow's warning and over Pillow's error."""
     path = tmp_path / "bomb.png"
     Image.new("1", (side, side)).save(path)
     assert refusal(path) == "the image is larger than 64,000,000 pixels"
 
 
-def test_resampling_takes_the_value_at_the_centre(tmp_path):
+def test_resampling_takes_the_value_at_the_centre(tmp_path: Path) -> None:
     np.save(tmp_path / "map.npy", np.array([[1, 2, 3], [4, 5, 6]]))
     region_map = load_map(tmp_path / "map.npy", MapOptions(grid=(1, 2)))
     # The centres are at half the height (the second row) and at columns 0.75 and 2.25.
@@ -174,7 +185,9 @@ def test_resampling_takes_the_value_at_the_centre(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["image", "labels", "masks"])
-def test_on_another_grid_a_forbidden_label_takes_every_cell_that_it_overlaps(tmp_path, kind):
+def test_on_another_grid_a_forbidden_label_takes_every_cell_that_it_overlaps(
+    tmp_path: Path, kind: str
+) -> None:
     """Of 4 x 6 pixels, one is forbidden; on 2 x 4 cells, a cell is 2 pixels by 1.5."""
     labels = np.ones((4, 6), int)
     labels[0, 1] = 2
@@ -191,7 +204,7 @@ def test_on_another_grid_a_forbidden_label_takes_every_cell_that_it_overlaps(tmp
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_arrays_of_labels_and_of_masks(tmp_path, order):
+def test_arrays_of_labels_and_of_masks(tmp_path: Path, order: Literal["C", "F"]) -> None:
     path = tmp_path / "map.npy"
     np.save(path, np.asarray(LABELS, order=order))
     assert_same_labels(load_map(path))
@@ -224,13 +237,13 @@ SHAPES = (
         (np.array([[[np.nan]]]), "a stack of masks may hold only true and false, or 1 and 0"),
     ],
 )
-def test_arrays_refused(tmp_path, array, message):
+def test_arrays_refused(tmp_path: Path, array: np.ndarray, message: str) -> None:
     path = tmp_path / "map.npy"
     np.save(path, array)
     assert refusal(path) == message
 
 
-def test_a_header_that_lies_allocates_nothing(tmp_path):
+def test_a_header_that_lies_allocates_nothing(tmp_path: Path) -> None:
     path = tmp_path / "map.npy"
     np.save(path, np.ones((2, 3), np.uint8))
     honest = path.read_bytes()

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike, DTypeLike
 
 from scrl.errors import MapError
 from scrl.worlds.sweep.georeference import Georeference, from_extent
@@ -33,7 +34,7 @@ def test_sizes_count_only_what_can_be_entered():
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int64, np.uint64, np.float32, np.float64, ">i2"])
-def test_labels_of_every_number_type(kind):
+def test_labels_of_every_number_type(kind: DTypeLike) -> None:
     assert from_labels(LABELS.astype(kind)).names == ("S1", "S3")
 
 
@@ -69,7 +70,7 @@ def test_overlapping_masks():
         ([["a"]], None, "labels must be whole numbers, not values of type <U1"),
     ],
 )
-def test_labels_refused(labels, names, message):
+def test_labels_refused(labels: ArrayLike, names: list[str] | None, message: str) -> None:
     with pytest.raises(MapError) as caught:
         from_labels(np.array(labels), names)
     assert str(caught.value) == message
@@ -84,7 +85,7 @@ def test_labels_refused(labels, names, message):
         ([[[1, 0]], [[0, 0]]], None, "region 'S2' is empty: it has no cell"),
     ],
 )
-def test_masks_refused(masks, names, message):
+def test_masks_refused(masks: ArrayLike, names: list[str] | None, message: str) -> None:
     with pytest.raises(MapError) as caught:
         from_masks(np.array(masks), names)
     assert str(caught.value) == message
@@ -112,7 +113,9 @@ def test_a_map_must_fit_together():
         (np.ones((2, 3)), np.ones((2, 3)), "no cell can be entered"),
     ],
 )
-def test_an_unreachable_region_is_empty(field, forbidden, message):
+def test_an_unreachable_region_is_empty(
+    field: ArrayLike, forbidden: ArrayLike, message: str
+) -> None:
     region_map = from_labels(LABELS)
     with pytest.raises(MapError, match=message):
         RegionMap(
@@ -131,7 +134,7 @@ def test_an_unreachable_region_is_empty(field, forbidden, message):
         (np.arange(640_000).reshape(800, 800) % 400, "times 399 regions is more than 200,000,000"),
     ],
 )
-def test_sizes_are_bounded(labels, message):
+def test_sizes_are_bounded(labels: np.ndarray, message: str) -> None:
     with pytest.raises(MapError, match=message):
         from_labels(labels)
 
@@ -149,7 +152,7 @@ def test_places_count_down_from_the_top():
     ("latitude", "east", "north"),
     [(0, 111_320, 110_574), (45, 78_847, 111_132), (60, 55_800, 111_412)],
 )
-def test_a_degree_in_metres(latitude, east, north):
+def test_a_degree_in_metres(latitude: float, east: float, north: float) -> None:
     where = from_extent((0, latitude - 0.5, 1, latitude + 0.5), (1, 1), "geographic")
     assert where.cell_size_metres() == pytest.approx((east, north), abs=1)
 
@@ -163,6 +166,6 @@ def test_a_degree_in_metres(latitude, east, north):
         ((0, 0, math.inf, 1), "not finite"),
     ],
 )
-def test_georeferences_refused(extent, message):
+def test_georeferences_refused(extent: tuple[float, float, float, float], message: str) -> None:
     with pytest.raises(MapError, match=message):
         from_extent(extent, (2, 2), "geographic")

@@ -2,6 +2,7 @@
 
 import json
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def drawn(rng: np.random.Generator) -> list[shapely.Polygon]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_cells_are_those_whose_nudged_centre_a_polygon_contains(seed):
+def test_cells_are_those_whose_nudged_centre_a_polygon_contains(seed: int) -> None:
     rng = np.random.default_rng(seed)
     regions = [region for region in (drawn(rng), drawn(rng)) if region]
     shape = int(rng.integers(1, 50)), int(rng.integers(1, 50))
@@ -45,7 +46,7 @@ def test_cells_are_those_whose_nudged_centre_a_polygon_contains(seed):
     assert scanline.cell_counts(edges, where, len(regions)).tolist() == sizes
 
 
-def slivers(folder, count):
+def slivers(folder: Path, count: int) -> Path:
     """Thin quadrilaterals all over a square, in five regions: their boxes cover most of it."""
     ends = np.random.default_rng(0).uniform(0, 1, (count, 2, 2))
     features = []
@@ -59,7 +60,7 @@ def slivers(folder, count):
     return path
 
 
-def test_thousands_of_slivers_on_a_fine_grid_take_moments(tmp_path):
+def test_thousands_of_slivers_on_a_fine_grid_take_moments(tmp_path: Path) -> None:
     """Cell by cell, 4,000 of them take half a minute."""
     path, started = slivers(tmp_path, 4_000), time.process_time()
     sizes = load_map(path, MapOptions(grid=(500, 500))).sizes
@@ -67,7 +68,7 @@ def test_thousands_of_slivers_on_a_fine_grid_take_moments(tmp_path):
     assert (sizes > 5_000).all()
 
 
-def test_the_work_is_bounded(tmp_path, monkeypatch):
+def test_the_work_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scanline, "MOST_CROSSINGS", 1_000)
     with pytest.raises(MapError, match=r"cross the rows of the grid .* times and at most 1,000"):
         load_map(slivers(tmp_path, 100))

@@ -2,37 +2,42 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 from scrl.errors import MapError, ScrlError
 from scrl.problems import find_world, load
 from scrl.problems.templates import start_problem
 from scrl.worlds.sweep.maps import MapOptions, load_map
+from scrl.worlds.sweep.regions import RegionMap
 
 
-def ring(left, bottom, right, top):
+def ring(left: float, bottom: float, right: float, top: float) -> list[list[float]]:
     """A closed rectangle."""
     return [[left, bottom], [right, bottom], [right, top], [left, top], [left, bottom]]
 
 
-def feature(geometry, **properties):
+def feature(geometry: dict[str, Any] | None, **properties: Any) -> dict[str, Any]:
     return {"type": "Feature", "properties": properties, "geometry": geometry}
 
 
-def polygon(*rings):
+def polygon(*rings: Any) -> dict[str, Any]:
     return {"type": "Polygon", "coordinates": list(rings)}
 
 
-def write(folder, *features, **members):
+def write(folder: Path, *features: dict[str, Any], **members: Any) -> Path:
     path = folder / "map.geojson"
     document = {"type": "FeatureCollection", "features": list(features), **members}
     path.write_text(json.dumps(document), encoding="utf-8")
     return path
 
 
-def read(path, *, grid=(4, 4), **options):
+def read(
+    path: Path, *, grid: tuple[int, int] | None = (4, 4), **options: Any
+) -> tuple[RegionMap, list[str]]:
     """The map, and its warnings without the name of the file."""
     region_map = load_map(path, MapOptions(grid=grid, coordinates="plain", **options))
     return region_map, [text.removeprefix("map.geojson: ") for text in region_map.warnings]
@@ -86,7 +91,9 @@ LINE = {"type": "LineString", "coordinates": [[0, 0], [1, 1]]}
         ),
     ],
 )
-def test_a_geometry_is_repaired_and_the_repair_is_told(tmp_path, geometry, cells, warning):
+def test_a_geometry_is_repaired_and_the_repair_is_told(
+    tmp_path: Path, geometry: dict[str, Any] | None, cells: ArrayLike, warning: str
+) -> None:
     path = write(tmp_path, feature(geometry, name="a"))
     region_map, warnings = read(path, extent=(0, 0, 4, 4))
     assert region_map.masks[0].astype(int).tolist() == np.asarray(cells, int).tolist()
@@ -95,7 +102,7 @@ def test_a_geometry_is_repaired_and_the_repair_is_told(tmp_path, geometry, cells
         read(path, strict=True)
 
 
-def test_features_without_an_area_are_left_out(tmp_path):
+def test_features_without_an_area_are_left_out(tmp_path: Path) -> None:
     without = feature(LINE, name="road"), feature(None, name="b")
     path = write(tmp_path, *without, feature(polygon(SQUARE), name="c"))
     region_map, (warning,) = read(path)
@@ -106,7 +113,7 @@ def test_features_without_an_area_are_left_out(tmp_path):
     )
 
 
-def test_features_without_a_name_are_numbered(tmp_path):
+def test_features_without_a_name_are_numbered(tmp_path: Path) -> None:
     left, right, whole = polygon(ring(0, 0, 2, 4)), polygon(ring(2, 0, 4, 4)), polygon(SQUARE)
     path = write(tmp_path, feature(left), feature(right, name=None), feature(whole, name="S2"))
     region_map, (warning,) = read(path)
@@ -115,7 +122,7 @@ def test_features_without_a_name_are_numbered(tmp_path):
     assert warning.endswith("feature 2: property 'name' must be a name, not null")
 
 
-def test_names_that_no_rule_can_hold_are_changed(tmp_path):
+def test_names_that_no_rule_can_hold_are_changed(tmp_path: Path) -> None:
     """Two features with one such name stay one region."""
     same, other = feature(polygon(SQUARE), name='a "new"\x1b field'), feature(polygon(SQUARE))
     path = write(tmp_path, same, same, {**other, "properties": {"name": "a 'new'\x1b field"}})
@@ -132,7 +139,9 @@ def test_names_that_no_rule_can_hold_are_changed(tmp_path):
         ([{"kind": "f"}, {"kind": "f"}], ("S1", "S2")),
     ],
 )
-def test_names_come_from_another_property_where_none_has_the_usual_one(tmp_path, known, names):
+def test_names_come_from_another_property_where_none_has_the_usual_one(
+    tmp_path: Path, known: list[dict[str, str]], names: tuple[str, ...]
+) -> None:
     left, right = polygon(ring(0, 0, 2, 4)), polygon(ring(2, 0, 4, 4))
     path = write(tmp_path, feature(left, **known[0]), feature(right, **known[1]))
     region_map, (warning,) = read(path)
@@ -140,7 +149,7 @@ def test_names_come_from_another_property_where_none_has_the_usual_one(tmp_path,
     assert "feature 1: no property 'name': " in warning
 
 
-def test_repairs_are_bounded(tmp_path, monkeypatch):
+def test_repairs_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred points at random: 4 of 9 pairs of edges may cross, 4,400 of 10,000."""
     monkeypatch.setattr("scrl.worlds.sweep.shapes.MOST_TANGLED", 5_000)
     points = np.random.default_rng(0).uniform(0, 4, (100, 2)).tolist()
@@ -152,7 +161,7 @@ def test_repairs_are_bounded(tmp_path, monkeypatch):
     assert warnings[-1].endswith("; outlines cross too often to repair them all")
 
 
-def test_many_faults_of_a_kind_are_one_warning(tmp_path):
+def test_many_faults_of_a_kind_are_one_warning(tmp_path: Path) -> None:
     features = [feature(polygon(BOW_TIE), name=f"r{number}") for number in range(20)]
     _, (warning,) = read(write(tmp_path, *features))
     assert warning.startswith("repaired 20 polygons: feature 1 ('r0')")
@@ -165,7 +174,7 @@ DOT = polygon(ring(5.2, 5.2, 5.6, 5.6))
 FIELD = polygon(ring(0, 0, 100, 100))
 
 
-def test_a_grid_that_fits_is_chosen_where_none_is_given(tmp_path):
+def test_a_grid_that_fits_is_chosen_where_none_is_given(tmp_path: Path) -> None:
     """Of 50, 55, 60 and 67 only the last has a centre from 5.2 to 5.6: 100 / 67 * 3.5 = 5.22."""
     path = write(tmp_path, feature(FIELD, name="field"), feature(DOT, name="dot"))
     region_map, (warning,) = read(path, grid=None)
@@ -179,7 +188,7 @@ def test_a_grid_that_fits_is_chosen_where_none_is_given(tmp_path):
         read(path, grid=None, strict=True)
 
 
-def test_a_region_smaller_than_a_cell_gets_the_cell_that_it_lies_in(tmp_path):
+def test_a_region_smaller_than_a_cell_gets_the_cell_that_it_lies_in(tmp_path: Path) -> None:
     """Row 4 of 50 x 50 reaches from y = 90 to 92, column 2 from x = 4 to 6."""
     path = write(
         tmp_path,
@@ -192,7 +201,7 @@ def test_a_region_smaller_than_a_cell_gets_the_cell_that_it_lies_in(tmp_path):
     assert ": set a finer grid, such as " in warning
 
 
-def test_no_grid_is_fine_enough_for_a_speck(tmp_path):
+def test_no_grid_is_fine_enough_for_a_speck(tmp_path: Path) -> None:
     speck = polygon(ring(5.2, 5.2, 5.2001, 5.2001))
     path = write(tmp_path, feature(FIELD, name="field"), feature(speck, name="speck"))
     region_map, (warning,) = read(path, grid=None)
@@ -202,7 +211,7 @@ def test_no_grid_is_fine_enough_for_a_speck(tmp_path):
 
 
 @pytest.mark.parametrize("size", [1e-150, 1e-300])
-def test_a_speck_of_which_no_intersection_is_left_has_a_cell(tmp_path, size):
+def test_a_speck_of_which_no_intersection_is_left_has_a_cell(tmp_path: Path, size: float) -> None:
     """The one of its first point, in the lower left corner of the field."""
     speck = polygon(ring(0, 0, size, size))
     path = write(tmp_path, feature(FIELD, name="field"), feature(speck, name="speck"))
@@ -210,7 +219,7 @@ def test_a_speck_of_which_no_intersection_is_left_has_a_cell(tmp_path, size):
     assert np.argwhere(region_map.masks[1]).tolist() == [[9, 0]]
 
 
-def test_shapes_outside_the_extent_are_left_out(tmp_path):
+def test_shapes_outside_the_extent_are_left_out(tmp_path: Path) -> None:
     path = write(
         tmp_path, feature(polygon(SQUARE), name="a"), feature(polygon(ring(9, 0, 10, 1)), name="b")
     )
@@ -220,7 +229,7 @@ def test_shapes_outside_the_extent_are_left_out(tmp_path):
     assert warning == expected
 
 
-def test_an_error_after_repairs_tells_of_them(tmp_path):
+def test_an_error_after_repairs_tells_of_them(tmp_path: Path) -> None:
     path = write(tmp_path, feature(polygon(BOW_TIE), name="a"), feature(LINE, name="pond"))
     with pytest.raises(MapError) as caught:
         read(path, forbidden="pond")
@@ -228,19 +237,19 @@ def test_an_error_after_repairs_tells_of_them(tmp_path):
     assert "left out 1 feature: feature 2 ('pond')" in str(caught.value)
 
 
-def crs(name):
+def crs(name: str) -> dict[str, Any]:
     return {"type": "name", "properties": {"name": name}}
 
 
 @pytest.mark.parametrize(
     "name", ["urn:ogc:def:crs:OGC:1.3:CRS84", "EPSG:4326", "urn:ogc:def:crs:EPSG::4326"]
 )
-def test_the_coordinate_system_of_the_standard_is_no_news(tmp_path, name):
+def test_the_coordinate_system_of_the_standard_is_no_news(tmp_path: Path, name: str) -> None:
     path = write(tmp_path, feature(polygon(SQUARE), name="a"), crs=crs(name))
     assert load_map(path).warnings == ()
 
 
-def test_another_coordinate_system_is_not_dropped_silently(tmp_path):
+def test_another_coordinate_system_is_not_dropped_silently(tmp_path: Path) -> None:
     path = write(tmp_path, feature(polygon(SQUARE), name="a"), crs=crs("EPSG:4258"))
     region_map = load_map(path)
     assert region_map.warnings == (
@@ -271,14 +280,16 @@ def test_another_coordinate_system_is_not_dropped_silently(tmp_path):
         ),
     ],
 )
-def test_formats_that_look_like_geojson_are_named(tmp_path, document, message):
+def test_formats_that_look_like_geojson_are_named(
+    tmp_path: Path, document: dict[str, Any], message: str
+) -> None:
     path = tmp_path / "map.json"
     path.write_text(json.dumps(document))
     with pytest.raises(MapError, match=message):
         load_map(path)
 
 
-def test_warnings_reach_problems_and_strict_is_a_key_of_the_file(tmp_path):
+def test_warnings_reach_problems_and_strict_is_a_key_of_the_file(tmp_path: Path) -> None:
     crossing = polygon([[10, 10], [20, 20], [20, 10], [10, 20], [10, 10]])
     path = write(tmp_path, feature(crossing, name="a"), feature(DOT, name="b"), feature(FIELD))
     problem = start_problem(tmp_path / "made", path, coordinates="plain")
@@ -295,7 +306,7 @@ def test_warnings_reach_problems_and_strict_is_a_key_of_the_file(tmp_path):
         load(file)
 
 
-def test_a_link_in_a_circle_is_one_message(tmp_path):
+def test_a_link_in_a_circle_is_one_message(tmp_path: Path) -> None:
     loop = tmp_path / "loop.geojson"
     loop.symlink_to(loop)
     for read_it in (load_map, find_world):

@@ -17,7 +17,7 @@ from scrl.problems import load
 from scrl.worlds.sweep.regions import from_labels, from_masks
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec, service_table
 from scrl.worlds.sweep.vehicle import Vehicle, Wind
-from scrl.worlds.sweep.world import SweepWorld
+from scrl.worlds.sweep.world import SweepState, SweepWorld
 
 
 def test_two_steps_at_full_throttle_by_hand(strip: SweepSpec) -> None:
@@ -81,7 +81,7 @@ def test_wind_has_the_strength_it_says(strip: SweepSpec) -> None:
     state = world.initial(key=jax.random.key(0))
 
     def gusts(key: jax.Array) -> jax.Array:
-        def body(carry, step_key):
+        def body(carry: SweepState, step_key: jax.Array) -> tuple[SweepState, jax.Array]:
             after = world.transition(carry, jnp.ones(()), key=step_key)
             return after, after.gust
 
@@ -150,7 +150,7 @@ def test_changing_the_vehicle_does_not_compile_again(strip: SweepSpec) -> None:
     traces = 0
 
     @jax.jit
-    def step(world: SweepWorld, state):
+    def step(world: SweepWorld, state: SweepState) -> SweepState:
         nonlocal traces
         traces += 1
         return world.transition(state, jnp.ones(()))
