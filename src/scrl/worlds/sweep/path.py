@@ -124,7 +124,7 @@ def _shares(
     region_map: RegionMap,
     masks: Bool[np.ndarray, "region row column"],
     turn: tuple[Direction, Start, int],
-    field_cells: Integer[np.ndarray, "band column"],
+    field_cells: Integer[np.ndarray, "band place"],
     at: tuple[Int[np.ndarray, " cell"], Int[np.ndarray, " cell"]],
 ) -> Float[np.ndarray, "cell region"]:
     """Field cells of each mask in the swath, as a share of all its field cells."""
