@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 
 import jax
+import jaxtyping
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -41,6 +42,14 @@ def _nothing_piles_up() -> Iterator[None]:
     """Compiled code is memory maps, of which a process may have only so many."""
     yield
     jax.clear_caches()
+
+
+@pytest.fixture
+def unchecked_shapes() -> Iterator[None]:
+    """For tests of what is said of wrong shapes to those who have no check of them."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture

@@ -91,6 +91,7 @@ def test_masks_refused(masks: ArrayLike, names: list[str] | None, message: str) 
     assert str(caught.value) == message
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
 def test_a_map_must_fit_together():
     region_map = from_labels(LABELS)
     nothing, wrong = np.zeros((2, 3), bool), np.zeros((3, 2), bool)

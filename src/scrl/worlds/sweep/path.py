@@ -124,7 +124,7 @@ def _shares(
     region_map: RegionMap,
     masks: Bool[np.ndarray, "region row column"],
     turn: tuple[Direction, Start, int],
-    field_cells: Integer[np.ndarray, "band column"],
+    field_cells: Integer[np.ndarray, "band place"],
     at: tuple[Int[np.ndarray, " cell"], Int[np.ndarray, " cell"]],
 ) -> Float[np.ndarray, "cell region"]:
     """The share of the swath's field cells that each mask covers."""
