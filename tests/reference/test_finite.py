@@ -16,6 +16,7 @@ from scrl.reference.occupancy import occupancy_of, ranges
 from scrl.reference.solve_finite import Method, solve_mdp
 from scrl.rules import RuleSet
 
+from .conftest import Force
 from .sampling import sample
 
 SEEDS = st.integers(0, 2**31)

@@ -1,6 +1,7 @@
 """One branch as a linear program: optimum, multipliers, and what happens when there is none."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from scrl.reference.linear import NumericalTroubleError, OutOfTimeError, best_po
 from scrl.reference.model import LinearModel
 
 
-def box(reward: ArrayLike, upper: ArrayLike) -> LinearModel:
+def box(reward: ArrayLike, upper: ArrayLike, **rows: Any) -> LinearModel:
     """Variables between 0 and `upper`; each is the density of its own region."""
     rewards = np.array(reward, float)
     count = len(rewards)
@@ -20,6 +21,7 @@ def box(reward: ArrayLike, upper: ArrayLike) -> LinearModel:
         density=sparse.csr_array(np.eye(count)),
         lower=np.zeros(count),
         upper=np.array(upper, float),
+        **rows,
     )
 
 
