@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 import scrl
 from scrl.errors import ScrlError
 from scrl.sb3 import measuring
-from scrl.sb3.callback import Measured
+from scrl.sb3.callback import MeasuredPolicy
 
 from .small import RULE, Sharing, action_layer
 
@@ -141,7 +141,7 @@ def test_rules_come_first_and_return_second(
     found: tuple[float, float], old: tuple[float, float], is_better: bool
 ) -> None:
     keep = scrl.sb3.KeepRules(scrl.sb3.Ruled(Sharing, RULE, "amounts"))
-    first, second = (Measured(0, each[0], {}, each[1], np.zeros(2)) for each in (found, old))
+    first, second = (MeasuredPolicy(0, each[0], {}, each[1], np.zeros(2)) for each in (found, old))
     assert keep._is_better(first, second) == is_better
 
 

@@ -244,7 +244,7 @@ def _finished(view: RunView) -> RunResult:
 def _figures(view: RunView, result: RunResult) -> RunFigures:
     seeds = sorted(result.seeds, key=lambda each: each.seed)
     values: dict[Quantity, np.ndarray] = {
-        name: np.array([value(each) for each in seeds]) for name, value in QUANTITIES.items()
+        name: np.array([value(each) for each in seeds], float) for name, value in QUANTITIES.items()
     }
     return RunFigures(
         view.label,

@@ -14,7 +14,7 @@ if find_spec("stable_baselines3") is None:
         "scrl.sb3 needs Stable-Baselines3, which is not installed: pip install 'scrl[sb3]'"
     )
 
-from scrl.sb3.callback import KeepingConfig, KeepRules, Measured
+from scrl.sb3.callback import KeepingConfig, KeepRules, MeasuredPolicy
 from scrl.sb3.measuring import evaluate
 from scrl.sb3.replay import RuledDictReplayBuffer, RuledNStepReplayBuffer, RuledReplayBuffer
 from scrl.sb3.wrapper import Ruled
@@ -22,7 +22,7 @@ from scrl.sb3.wrapper import Ruled
 __all__ = [
     "KeepRules",
     "KeepingConfig",
-    "Measured",
+    "MeasuredPolicy",
     "Ruled",
     "RuledDictReplayBuffer",
     "RuledNStepReplayBuffer",

@@ -23,49 +23,35 @@ from scrl.evaluation import Evaluation
 from scrl.sb3.measuring import Episodes, MeasuringLanes, evaluate
 from scrl.sb3.replay import repricing
 from scrl.sb3.wrapper import Ruled
-from scrl.settings import check_settings, setting
-from scrl.training.algorithm import SETTLE_FROM, SETTLE_TO
+from scrl.settings import setting
+from scrl.training.algorithm import is_better
+from scrl.training.config import KappaConfig
 from scrl.violation import automatic_kappa_rate, largest_step
 
 
 @dataclass(frozen=True)
-class KeepingConfig:
+class KeepingConfig(KappaConfig):
     """How often the policy is measured, and how kappa moves."""
 
-    every: int = setting(2_000, "Steps of learning between two moves of kappa.", low=1)
-    episodes: int = setting(
-        16, "Episodes behind each measurement, where chance may play a part.", low=1, high=100_000
-    )
-    kappa_rate: float | None = setting(
-        None, "Beta: how far kappa moves per unit of violation (none: by the world's scale).",
-        low=0.0, high=1e9,
-    )  # fmt: skip
-    last_kappa_rate: float = setting(
-        0.3, "Beta at the end, as a share of that at the start.", low=0.0, high=1.0
-    )
-    inset: float = setting(
-        0.5, "How far inside each bound kappa aims, in steps of service.", low=0.0, high=1e6
-    )
     deviations: float = setting(
         2.0, "Standard errors that a measured density must lie inside its bounds.",
         low=0.0, high=10.0,
     )  # fmt: skip
     settle: int = setting(
-        50, "Moves of kappa after the learning, for a policy that sees prices.", low=0
-    )
+        50, "Moves of kappa after the learning, for a policy that sees prices.",
+        low=0, high=100_000,
+    )  # fmt: skip
+    every: int = setting(2_000, "Steps of learning between two moves of kappa.", low=1)
     keeps_best: bool = setting(
         True, "Whether the model ends with its best policy, or with its last one."
     )
     tolerance: float = setting(
         1e-6, "Violation up to which the rules count as satisfied.", unit="units", low=0.0
     )
-    seed: int = setting(0, "Of the episodes that measure.", low=0)
-
-    def __post_init__(self) -> None:
-        check_settings(self)
+    seed: int = setting(0, "Seed of the episodes that measure.", low=0)
 
 
-class Measured(NamedTuple):
+class MeasuredPolicy(NamedTuple):
     """What was seen of the policy at some time."""
 
     timesteps: int
@@ -90,7 +76,7 @@ class Snapshot(NamedTuple):
 class BestModel(NamedTuple):
     """The policy to hand out, and the kappa it was measured under."""
 
-    measured: Measured
+    measured: MeasuredPolicy
     parameters: Snapshot
 
 
@@ -106,7 +92,7 @@ class KeepRules(BaseCallback):
                 raise ScrlError(f"unknown setting '{key}'{did_you_mean(key, known)}")
         self.config = KeepingConfig(**settings)
         self.env = _ruled(env)
-        self.history: list[Measured] = []
+        self.history: list[MeasuredPolicy] = []
         self.best: BestModel | None = None
         self.evaluation: Evaluation | None = None
         """The policy that learning ended with, in episodes that had no part in choosing it."""
@@ -133,7 +119,7 @@ class KeepRules(BaseCallback):
             return
         self._next_move = self.num_timesteps + self.config.every
         done = self.num_timesteps / max(self.model._total_timesteps, 1)
-        self._measure_and_move(1.0 - (1.0 - self.config.last_kappa_rate) * min(done, 1.0))
+        self._measure_and_move(self.config.learning_share(min(done, 1.0)))
 
     def _on_step(self) -> bool:
         return True
@@ -141,7 +127,7 @@ class KeepRules(BaseCallback):
     def _on_training_end(self) -> None:
         rounds = self.config.settle if self.env.sees_prices else 0
         for round_ in range(rounds):
-            self._measure_and_move(SETTLE_FROM + (SETTLE_TO - SETTLE_FROM) * round_ / rounds)
+            self._measure_and_move(self.config.settling_share(round_ / rounds))
         self._measure_and_move(0.0)
         if self.config.keeps_best and self.best is not None:
             _restore(self.model, self.best.parameters)
@@ -157,7 +143,7 @@ class KeepRules(BaseCallback):
         ran = self._lanes.run(self.model)
         error = config.deviations * charges.standard_error(ran.amounts)
         density = ran.density.mean
-        seen = Measured(
+        seen = MeasuredPolicy(
             self.num_timesteps,
             float(ran.return_.mean()),
             dict(zip(self.env.labels.names, density.tolist(), strict=True)),
@@ -191,18 +177,16 @@ class KeepRules(BaseCallback):
         given_out = charges.rate * float(ran.steps.mean())
         return automatic_kappa_rate(charges.price_unit, given_out, bounds)
 
-    def _is_better(self, found: Measured, old: Measured) -> bool:
-        """Rules first, then return."""
-        is_kept, was_kept = (each.violation <= self.config.tolerance for each in (found, old))
-        if is_kept and was_kept:
-            return found.return_ > old.return_
-        return is_kept or (not was_kept and found.violation < old.violation)
+    def _is_better(self, found: MeasuredPolicy, old: MeasuredPolicy) -> bool:
+        """The rules first, then the return."""
+        new, best = ((np.asarray(each.violation), each.return_) for each in (found, old))
+        return bool(is_better(new, best, self.config.tolerance))
 
     def _set_kappa(self, kappa: Float[np.ndarray, " atom"]) -> None:
         self.env.charges.kappa = kappa
         self.env.renew()
 
-    def _log(self, seen: Measured) -> None:
+    def _log(self, seen: MeasuredPolicy) -> None:
         self.logger.record("rules/return", seen.return_)
         self.logger.record("rules/violation", seen.violation)
         is_kept = seen.is_whole and seen.violation <= self.config.tolerance

@@ -29,9 +29,6 @@ from scrl.violation import (
     signed_violation,
 )
 
-SETTLE_FROM, SETTLE_TO = 0.5, 0.02
-"""Beta while kappa settles falls from the first to the second share of the initial beta."""
-
 
 class Task(eqx.Module):
     """What is to be learned: rules, how violations are charged, and how episodes are summed."""
@@ -204,7 +201,7 @@ def settle(
 
 def remeasure_best(
     plan: LearningPlan, task: Task, driver: Driver, state: LoopState
-) -> tuple[LoopState, Int[Array, ""]]:
+) -> tuple[LoopState, Int[Array, "*seeds"]]:
     """Measure the best policy again, in the episodes of settling; and the steps this took.
 
     It may have been chosen for its luck in a few episodes, and settling compares others with it.
@@ -303,14 +300,19 @@ def kappa_rate(
 
 def better(task: Task, old: Best, found: Best, is_whole: Bool[Array, ""]) -> Best:
     """The better of the best policy so far and a new one: the reading first, then the return."""
-    is_kept, was_kept = (each.reading_violation <= task.tolerance for each in (found, old))
-    is_better = jnp.where(
-        is_kept & was_kept,
-        found.return_ > old.return_,
-        found.reading_violation < old.reading_violation,
-    )
-    is_better = (is_better | (is_kept & ~was_kept)) & is_whole & jnp.isfinite(found.return_)
-    return jax.tree.map(lambda new, kept: jnp.where(is_better, new, kept), found, old)
+    is_found_better = is_better(
+        (found.reading_violation, found.return_), (old.reading_violation, old.return_),
+        task.tolerance,
+    )  # fmt: skip
+    is_taken = is_found_better & is_whole & jnp.isfinite(found.return_)
+    return jax.tree.map(lambda new, kept: jnp.where(is_taken, new, kept), found, old)
+
+
+def is_better(found: tuple[Any, Any], old: tuple[Any, Any], tolerance: float) -> Bool[Array, ""]:
+    """Whether (violation, return) of one policy is better: the rules first, then the return."""
+    is_kept, was_kept = found[0] <= tolerance, old[0] <= tolerance
+    by_rules = jnp.where(is_kept & was_kept, found[1] > old[1], found[0] < old[0])
+    return by_rules | (is_kept & ~was_kept)
 
 
 def _prepare(plan: LearningPlan, task: Task, state: LoopState) -> tuple[TrainedPolicy, RoundKeys]:
@@ -384,7 +386,5 @@ def _kappa_rate_share(
     """Beta in this round, as a share of the initial beta."""
     loop = plan.loop
     if is_learning:
-        progress = state.iteration / loop.iterations
-        return 1.0 - (1.0 - loop.last_kappa_rate) * progress
-    done = (state.iteration - loop.iterations) / max(loop.settle, 1)
-    return SETTLE_FROM + (SETTLE_TO - SETTLE_FROM) * done
+        return loop.learning_share(state.iteration / loop.iterations)
+    return loop.settling_share((state.iteration - loop.iterations) / max(loop.settle, 1))

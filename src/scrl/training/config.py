@@ -15,56 +15,72 @@ from scrl.penalty import PENALTIES, Penalty, netting, scrl
 from scrl.settings import check_settings, setting
 from scrl.training.methods import METHODS, Method, find_method
 
+SETTLE_FROM, SETTLE_TO = 0.5, 0.02
+"""Beta while kappa settles falls from the first to the second share of the initial beta."""
 SETTLE_SHARE = 0.25
 """Of a budget, at most, for the rounds in which kappa settles."""
 
 
 @dataclass(frozen=True)
-class LoopConfig:
-    """How much is driven in one iteration, and how kappa moves."""
+class KappaConfig:
+    """How kappa moves; the same for our learners and for those of Stable-Baselines3."""
 
-    iterations: int = setting(200, "Rounds of driving and learning.", low=1, high=10_000_000)
-    settle: int = setting(
-        200,
-        "Rounds after them in which kappa alone moves, with shrinking steps.",
-        low=0,
-        high=100_000,
-    )
-    worlds: int = setting(16, "Worlds side by side.", low=1, high=65_536)
-    rollout_steps: int = setting(1024, "Steps in each world and round.", low=1, high=1_000_000)
     kappa_rate: float | None = setting(
         None, "Beta: how far kappa moves per unit of violation (none: by the world's scale).",
         low=0.0, high=1e9,
     )  # fmt: skip
     last_kappa_rate: float = setting(
-        0.3, "Beta in the last round, as a share of that in the first.", low=0.0, high=1.0
-    )
-    sees_prices: bool = setting(
-        True, "Whether the policy sees what steps earn under the present kappa."
-    )
-    wobble: float = setting(
-        0.15, "Worlds drive under kappas up to e^wobble times the present one.", low=0.0, high=3.0
+        0.3, "Beta at the end of learning, as a share of that at its start.", low=0.0, high=1.0
     )
     inset: float = setting(
         0.5, "How far inside each bound kappa aims, in steps of service.", low=0.0, high=1e6
     )
     episodes: int = setting(
-        16, "Episodes behind each measurement, where chance plays a part.", low=1, high=100_000
+        16, "Episodes behind each measurement, if the world is random.", low=1, high=100_000
     )
-    settle_episodes: int = setting(256, "The same while kappa settles.", low=1, high=100_000)
     deviations: float = setting(
-        4.0,
-        "Standard errors that a measured density must lie inside its bounds.",
-        low=0.0,
-        high=10.0,
+        4.0, "Standard errors that a measured density must lie inside its bounds.",
+        low=0.0, high=10.0,
+    )  # fmt: skip
+    settle: int = setting(
+        200, "Rounds after learning in which kappa alone moves, with shrinking steps.",
+        low=0, high=100_000,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        check_settings(self, error=MethodError)
+
+    def learning_share(self, progress: Any) -> Any:
+        """Beta as a share of the initial one, when this share of the learning is done."""
+        return 1.0 - (1.0 - self.last_kappa_rate) * progress
+
+    @staticmethod
+    def settling_share(progress: Any) -> Any:
+        """Beta as a share of the initial one, when this share of the settling is done."""
+        return SETTLE_FROM + (SETTLE_TO - SETTLE_FROM) * progress
+
+
+@dataclass(frozen=True)
+class LoopConfig(KappaConfig):
+    """How much is collected in one round, and how kappa moves."""
+
+    iterations: int = setting(200, "Rounds of collecting and learning.", low=1, high=10_000_000)
+    worlds: int = setting(16, "Worlds side by side.", low=1, high=65_536)
+    rollout_steps: int = setting(1024, "Steps in each world and round.", low=1, high=1_000_000)
+    sees_prices: bool = setting(
+        True, "Whether the policy sees what steps earn under the present kappa."
+    )
+    wobble: float = setting(
+        0.15, "Worlds are driven under kappas up to e^wobble times the present one.",
+        low=0.0, high=3.0,
+    )  # fmt: skip
+    settle_episodes: int = setting(
+        256, "Episodes behind each measurement while kappa settles.", low=1, high=100_000
     )
     budget: int | None = setting(
         None, "Steps of each seed in training, all counted, at most (none: no limit).",
         unit="steps", low=1, high=10**15,
     )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        check_settings(self, error=MethodError)
 
     def measured(self, *, is_random: bool, is_learning: bool) -> int:
         """Episodes behind one measurement: where chance plays no part, one tells everything."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Key
 
 from scrl.errors import ScrlError
 from scrl.evaluation import Evaluation, evaluate
@@ -90,7 +90,7 @@ def load_policies(folder: RunFolder) -> TrainedPolicy:
     config = config_of(folder)
     task = task_of(folder.problem(), config)
 
-    def policies(keys: PRNGKeyArray) -> TrainedPolicy:
+    def policies(keys: Key[Array, "seed 3"]) -> TrainedPolicy:
         one = jnp.ones(1)
         first = Episode(one, jnp.ones((1, task.regions)), jnp.ones(1, int), one > 0, None)
         encoder = sweep_encoder(config.plan, task, first)
