@@ -378,5 +378,5 @@ def test_only_plain_sums_end_with_the_horizon(discount: float, ends: bool) -> No
     )  # fmt: skip
     assert rollout.is_truncated[0, -1].all()
     assert not rollout.is_terminated[0, -1].any()
-    of_seed = jax.tree.map(lambda leaf: leaf[0], rollout)
+    of_seed = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), rollout)
     assert (pricing.is_end(of_seed)[-1] == ends).all()

@@ -274,9 +274,7 @@ def move_kappa(
     step = largest_step(task.reading.coefficients, task.rate)
     inset = loop.inset * step + loop.deviations * seen.error
     inside = eqx.tree_at(lambda atoms: atoms.bounds, task.reading, task.reading.bounds - inset)
-    first = state.encoder.channel_unit[0] / state.encoder.price_unit
-    steps = seen.steps if task.is_horizon_an_end else first
-    rate = kappa_rate(plan, task, state.encoder, steps)
+    rate = kappa_rate(plan, task, state.encoder, seen.steps)
     rate *= _kappa_rate_share(plan, state, is_learning=is_learning)
     kappa = task.penalty.update(inside, state.kappa, seen.density, rate)
     metrics = Metrics(
