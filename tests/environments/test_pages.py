@@ -292,7 +292,10 @@ def test_what_the_shell_cannot_do_is_refused(run: Path, tmp_path: Path) -> None:
         (("eval", run, "--episodes", 5), "cannot be made from here, so no --policy, --episodes"),
         (("eval", run, "--policy-seed", 7), "there is no seed 7 in this run, only 0, 1"),
         (("eval", path), "this run is not finished; resume with scrl.resume("),
-        (("eval", "agri-joint", "--policy", run), "not on a map but in an environment"),
+        (
+            ("eval", "agri-joint", "--policy", run),
+            "a policy of an external environment drives no map",
+        ),
         (("eval", "agri-joint"), "'agri-joint' has no policy of its own: say with --policy"),
     ):
         done = shell(*arguments)

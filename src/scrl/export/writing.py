@@ -97,7 +97,8 @@ def _route(run: Run, seed: int | None, format_name: str) -> Route:
         return on_a_map.route(seed)
     raise ExportError(
         f"'{format_name}' writes a route over a map, and this run has none: it was trained in an "
-        f"external environment. Its policy can be exported as {' or '.join(POLICY_FORMATS)}"
+        f"external environment ({run.problem.name}). Its policy can be exported as "
+        f"{' or '.join(POLICY_FORMATS)}"
     )
 
 
