@@ -54,7 +54,7 @@ def read(folder: Path) -> Found:
     for name in OURS:
         for cell in cells_of(TABLES[name]):
             run = RunFolder.open(folder / cell.folder)
-            result = read_result(run)
+            result = read_result(run, run.problem())
             if result is None:
                 raise SystemExit(f"{run.path}: not finished; run `scrl bench {name}`")
             found[cell] = (run, result)

@@ -60,6 +60,16 @@ _HOMES = {
 }
 _ROOMS = ("gym", "reference", "sb3")
 
+_MOVED = {
+    "anew": "scrl.api",
+    "driver": "scrl.opening",
+    "labels": "scrl.environments.labels",
+    "outside": "scrl.environments",
+    "prices": "scrl.planning",
+    "punish": "scrl.penalty",
+}
+"""Modules that had another name in older versions."""
+
 __all__ = [
     "Evaluation",
     "Problem",
@@ -93,7 +103,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_HOMES[name]), name)
         globals()[name] = value  # a module of the same name must not shadow the function
         return value
-    raise AttributeError(f"module 'scrl' has no attribute '{name}'")
+    hint = f"; it is now {_MOVED[name]}" if name in _MOVED else ""
+    raise AttributeError(f"module 'scrl' has no attribute '{name}'{hint}")
 
 
 def __dir__() -> list[str]:

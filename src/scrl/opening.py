@@ -134,7 +134,7 @@ class MapRun(BaseRun[Problem, TrainingResult]):
 
     @cached_property
     def result(self) -> TrainingResult | None:
-        return read_result(self.folder)
+        return read_result(self.folder, self.problem)
 
     @property
     def recreation(self) -> Recreation:
@@ -176,7 +176,7 @@ class PlanRun(BaseRun[Problem, plan_files.PlanResult]):
 
     @cached_property
     def result(self) -> plan_files.PlanResult | None:
-        return read_result(self.folder, plan_files.PlanResult)
+        return read_result(self.folder, self.problem, plan_files.PlanResult)
 
     @property
     def recreation(self) -> Recreation:
@@ -260,7 +260,7 @@ class EnvironmentRun(BaseRun[EnvironmentRecord, TrainingResult]):
 
     @cached_property
     def result(self) -> TrainingResult | None:
-        return read_result(self.folder)
+        return read_result(self.folder, self.problem)
 
     @property
     def recreation(self) -> Recreation:

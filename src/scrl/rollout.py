@@ -249,7 +249,7 @@ def begin_worlds(world: SteppedWorld[State], worlds: int, *, key: PRNGKeyArray) 
 def collect(
     world: SteppedWorld[State], act: ActInLane, states: State, *, steps: int, key: PRNGKeyArray
 ) -> tuple[State, Rollout]:
-    """Go on for some steps in every world; one whose episode ends starts anew in the same step.
+    """Run some steps in every world; a world whose episode ends is reset in the same step.
 
     `act(observation, lane, noise)` gives an action and its log probability; `lane` is the number
     of the world, and the noise is standard normal.

@@ -16,6 +16,7 @@ from scrl.cli.app import app
 from scrl.environments.calls import train_call
 from scrl.errors import ScrlError
 from scrl.evaluation import Evaluation
+from scrl.opening import open_run
 from scrl.problems import difference_between
 from scrl.report.compare import compare
 from scrl.report.page import page_text
@@ -176,7 +177,7 @@ def test_runs_are_compared_seed_by_seed(run: Path, other: Path) -> None:
 
 
 def test_what_differs_is_named(run: Path, tmp_path: Path) -> None:
-    known = RunFolder.open(run).terms()
+    known = open_run(run).problem
     changes = {
         "environment": "make_other", "regions": ["west", "east", "up"], "horizon_steps": 9,
         "features": 3, "unit": "miles", "tolerance": 0.5, "discount": 0.9, "margin": 0.1,
@@ -184,7 +185,7 @@ def test_what_differs_is_named(run: Path, tmp_path: Path) -> None:
     named = ["environment", "regions", "horizon", "observations", "unit", "tolerance", "discount"]
     for (key, value), part in zip(changes.items(), [*named, "rules"], strict=True):
         path = changed(run, tmp_path / key, **{key: value})
-        assert difference_between(known, RunFolder.open(path).terms()) == [part]
+        assert difference_between(known, open_run(path).problem) == [part]
     assert difference_between(known, small_problem()) == ["world"]
 
 

@@ -127,7 +127,7 @@ def test_its_curves_can_be_drawn(run: Path) -> None:
 
 
 def test_a_map_is_asked_for_in_vain(run: Path) -> None:
-    with pytest.raises(RunError, match=r"not on a map but in an environment of somebody's \(make_"):
+    with pytest.raises(RunError, match=r"not on a map but in an external environment \(make_"):
         RunFolder.open(run).problem()
 
 

@@ -22,7 +22,6 @@ from scrl.export import FORMATS, ExportError, export
 from scrl.opening import open_run
 from scrl.problems import load
 from scrl.runs.folder import RunFolder
-from scrl.training.result import read_result
 
 from ..quick import COMPILING
 from .conftest import AsRun
@@ -42,7 +41,7 @@ def scrl(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_route_has_the_densities_of_the_runs_own_evaluation(run: Path) -> None:
-    result = read_result(RunFolder.open(run))
+    result = open_run(run).result
     assert result is not None
     for each in result.seeds:
         route = open_run(run).route(each.seed)

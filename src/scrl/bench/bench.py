@@ -100,7 +100,7 @@ def _finished(job: Job) -> TrainingResult | None:
             f"{job.path}: holds a run with other seeds or settings; choose another --out, or "
             "remove it"
         )
-    return read_result(folder)
+    return read_result(folder, job.problem)
 
 
 def _problem(name: str, variant: str) -> Problem:

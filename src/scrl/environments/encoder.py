@@ -1,4 +1,4 @@
-"""What the networks see of somebody's environment: its observation in its own units, and prices."""
+"""What the networks see of an external environment: normalised observations, and prices."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class EnvironmentEncoder(PricedEncoder, eqx.Module):
 
     @property
     def blocks(self) -> None:
-        """What of somebody's features belongs to which region, nobody knows."""
+        """None: which features belong to which region is not known."""
 
     def actor(
         self, observation: Float[Array, " feature"], price: Float[Array, " region"]

@@ -1,4 +1,4 @@
-"""What a step of somebody's environment gives to each region: labels in all their forms.
+"""What a step of an external environment gives to each region: labels in all their forms.
 
 | form | what a step gives |
 |---|---|

@@ -79,7 +79,7 @@ def evaluate(
     """Run whole episodes of a function of an observation, and hold them against the rules."""
     if not callable(policy):
         raise PolicyError(
-            f"in somebody's environment a policy is a function of an observation, not {policy!r}"
+            f"in an external environment a policy is a function of an observation, not {policy!r}"
         )
     if isinstance(policy, EnvironmentPolicy) and policy.features != problem.observations.features:
         raise PolicyError(

@@ -74,7 +74,7 @@ class BaseEnvironmentProblem(BaseProblem):
 
 @dataclass(frozen=True)
 class EnvironmentRecord(BaseEnvironmentProblem):
-    """What environment.json says: whoever drives in the environment again must make it anew."""
+    """What environment.json holds; the environment itself must be made again."""
 
     environment: str
     """Its id, or the name of what made it."""

@@ -171,7 +171,7 @@ class RunFolder:
         """The problem that is trained on, where it has a map."""
         if (kept := self.environment()) is not None:
             raise RunError(
-                f"{self.path}: this run is not on a map but in an environment of somebody's "
+                f"{self.path}: this run is not on a map but in an external environment "
                 f"({kept.environment}), which only its owner's Python can make; see "
                 "scrl.resume, scrl.load_policy and scrl.evaluate_run"
             )
@@ -183,11 +183,6 @@ class RunFolder:
         """What is known of the environment that is trained in; none where it is a map."""
         path = self.path / "environment.json"
         return EnvironmentRecord.read(path) if path.is_file() else None
-
-    def terms(self) -> Problem | EnvironmentRecord:
-        """What is trained for, on a map or in an environment."""
-        kept = self.environment()
-        return self.problem() if kept is None else kept
 
     def log(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append a line per row; a row has `iteration`, `seed`, and numbers."""

@@ -210,7 +210,7 @@ class TrainingConfig:
     def from_json(cls, document: Mapping[str, Any]) -> TrainingConfig:
         """The same again from what `to_json` wrote."""
         method, learner, penalty = (document.get(key) for key in ("method", "learner", "penalty"))
-        reading = document.get("reading", document.get("told"))  # its name until version 0.2
+        reading = document.get("reading", document.get("told"))  # the name in older folders
         settings = {RENAMED.get(k, k): value for k, value in document.get("settings", {}).items()}
         return configure(
             method, learner=learner, penalty=penalty, reading=reading, settings=settings

@@ -23,13 +23,11 @@ from scrl.training.config import TrainingConfig, configure
 from scrl.training.devices import DeviceRounds, sweep_encoder, task_of
 from scrl.training.loop import run_to_end
 from scrl.training.progress import Watcher
-from scrl.training.result import REPORT_SEED, TrainingResult, config_of
+from scrl.training.result import REPORT_EPISODES, REPORT_SEED, TrainingResult, config_of
 from scrl.training.run import Training, TrainingRun
 
 TYPICAL_THROTTLE = 0.6
 """About that of policies in training: a budget of steps is shared out by it."""
-REPORT_EPISODES = 1_000
-"""Episodes behind a result if the world is random; else one tells everything."""
 
 
 def configure_map(

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, TypeVar
 import jax
 import numpy as np
 
-from scrl.errors import PolicyError
 from scrl.evaluation import Evaluation
 from scrl.learners import TrainedPolicy
+from scrl.problems import BaseProblem
 from scrl.rules import AtomTable, RuleSet
 from scrl.runs.files import Range, damage_in
 from scrl.runs.folder import RunError, RunFolder
-from scrl.runs.result import RESULT, RunResult, SeedResult
+from scrl.runs.result import RESULT, RunResult
 from scrl.training.config import TrainingConfig
 from scrl.violation import is_kept_by_far
 
@@ -70,40 +70,23 @@ REPORT_EPISODES = 1_000
 """Episodes behind a result where chance plays a part; else one tells everything."""
 
 
-def read_seed(folder: RunFolder, seed: int | None) -> SeedResult:
-    """What a finished run says of a seed, or of the best one."""
-    result = read_result(folder)
-    if result is None:
-        raise PolicyError(
-            f"{folder.path}: this run is not finished; resume with {folder.resume_command} first"
-        )
-    if seed is None:
-        return result.best
-    for each in result.seeds:
-        if each.seed == seed:
-            return each
-    known = ", ".join(str(each.seed) for each in result.seeds)
-    raise PolicyError(f"{folder.path}: there is no seed {seed} in this run, only {known}")
-
-
-def read_result(folder: RunFolder, kind: type[Result] = TrainingResult) -> Result | None:
-    """What a run ended with; none while it is not finished."""
+def read_result(
+    folder: RunFolder, problem: BaseProblem, kind: type[Result] = TrainingResult
+) -> Result | None:
+    """What a run on a problem ended with; none while it is not finished."""
     found = folder.result()
     if found is None:
         return None
     result = kind.from_json(found, folder.path)
-    _check(result, folder)
+    _check(result, folder, problem)
     return result
 
 
-def _check(result: RunResult, folder: RunFolder) -> None:
+def _check(result: RunResult, folder: RunFolder, problem: BaseProblem) -> None:
     """Raise where a result is not one of the seeds and of the problem beside it."""
     path = folder.path / "result.json"
     if sorted(each.seed for each in result.seeds) != sorted(folder.record.seeds):
         raise RunError(f"{path}: damaged: the seeds in it are not those of run.json")
-    if not folder.has_problem:
-        return
-    problem = folder.terms()
     rules = [rule.name for rule in problem.rules.rules]
     regions = set(problem.regions)
     for each in result.seeds:

@@ -223,7 +223,7 @@ def _bring_home(files: dict[str, bytes], run: TrainingRun) -> None:
 
 
 def _result(run: TrainingRun) -> TrainingResult:
-    result = read_result(run.folder)
+    result = read_result(run.folder, run.problem)
     if result is None:
         raise CrashedWorkerError(f"{run.folder.path}: a worker has ended without a result")
     return result
