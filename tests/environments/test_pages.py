@@ -184,8 +184,9 @@ def test_what_differs_is_named(run: Path, tmp_path: Path) -> None:
     }  # fmt: skip
     named = ["environment", "regions", "horizon", "observations", "unit", "tolerance", "discount"]
     for (key, value), part in zip(changes.items(), [*named, "rules"], strict=True):
-        path = changed(run, tmp_path / key, **{key: value})
-        assert difference_between(known, open_run(path).problem) == [part]
+        other = RunFolder.open(changed(run, tmp_path / key, **{key: value})).environment()
+        assert other is not None
+        assert difference_between(known, other) == [part]
     assert difference_between(known, small_problem()) == ["world"]
 
 

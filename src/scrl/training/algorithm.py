@@ -274,7 +274,7 @@ def move_kappa(
     step = largest_step(task.reading.coefficients, task.rate)
     inset = loop.inset * step + loop.deviations * seen.error
     inside = eqx.tree_at(lambda atoms: atoms.bounds, task.reading, task.reading.bounds - inset)
-    rate = kappa_rate(plan, task, state.encoder, seen.steps)
+    rate = kappa_rate(plan, task, state.encoder, _typical_steps(task, state.encoder, seen))
     rate *= _kappa_rate_share(plan, state, is_learning=is_learning)
     kappa = task.penalty.update(inside, state.kappa, seen.density, rate)
     metrics = Metrics(
@@ -294,6 +294,18 @@ def kappa_rate(
     weight = jnp.abs(task.reading.coefficients)
     label = weight @ jnp.abs(encoder.label_unit) / weight.sum(axis=1)
     return automatic_kappa_rate(encoder.price_unit / label, task.rate * label * steps, bounds)
+
+
+def _typical_steps(task: Task, encoder: Encoder, seen: Measurement) -> Float[Array, ""]:
+    """The episode length that beta is scaled by.
+
+    Where episodes end with the horizon, policies may live many times as long as random actions do,
+    so it is that of the present policy. Where an episode ends with the path, long episodes are slow
+    ones: the present length would shrink beta just when kappa is too large, so it is that of the
+    first episode, from which the units were read.
+    """
+    first = encoder.channel_unit[0] / encoder.price_unit
+    return seen.steps if task.is_horizon_an_end else first
 
 
 def better(task: Task, old: Best, found: Best, is_whole: Bool[Array, ""]) -> Best:
