@@ -18,7 +18,7 @@ from scrl.training.methods import METHODS, Method, find_method
 SETTLE_FROM, SETTLE_TO = 0.5, 0.02
 """Beta while kappa settles falls from the first to the second share of the initial beta."""
 SETTLE_SHARE = 0.25
-"""Of a budget, at most, for the rounds in which kappa settles."""
+"""The largest share of a budget that goes into settling."""
 
 
 @dataclass(frozen=True)

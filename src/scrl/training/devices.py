@@ -288,7 +288,7 @@ def mesh_for(seeds: int, tasks: int = 1) -> Mesh:
 
 
 def _multiple(count: int, of: int) -> int:
-    """The next one that is not smaller."""
+    """The smallest multiple of a number that is not smaller than the count."""
     return -(-count // of) * of
 
 

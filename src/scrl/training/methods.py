@@ -1,4 +1,4 @@
-"""Who there is: methods and learners by name. Light, so that listing them needs no JAX."""
+"""Methods and learners by name. This module is light: listing them needs no JAX."""
 
 from __future__ import annotations
 

@@ -122,10 +122,10 @@ def summary(now: TrainingProgress) -> str:
 
 
 def atom_table(now: TrainingProgress) -> Table:
-    """What each atom compares, now, with its bound and kappa; means over the seeds.
+    """What each atom compares now, with its bound and kappa; means over the seeds.
 
-    The atoms of the rules, then those of the reading that the method is
-    given instead. An atom without a kappa is not part of that reading.
+    The atoms of the rules come first, then those that only the method's reading of the rules has.
+    An atom without a kappa is not part of that reading.
     """
     rules, reading = now.problem.atoms, reading_of(now.problem.rules, now.config.reading)
     kappa_of = dict(zip(reading.atoms, np.asarray(now.metrics.kappa).mean(axis=0), strict=True))
@@ -141,7 +141,7 @@ def atom_table(now: TrainingProgress) -> Table:
         side = np.asarray(now.metrics.density, float) @ coefficients
         inside = side <= bound + now.problem.tolerance
         shown.add_row(
-            escape(atom.origin.rule or "(reading_of)"),
+            escape(atom.origin.rule or "(reading)"),
             escape(atom.show()),
             f"{sign * side.mean():,.1f}",
             f"{sign * bound:,.1f}",
