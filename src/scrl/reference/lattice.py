@@ -204,11 +204,9 @@ def _between(
     low_row, low_level = row.astype(int), level.astype(int)
     share_row, share_level = row - low_row, level - low_level
     plan = np.arange(len(values))[:, None]
-
-    def at(row: np.ndarray, level: np.ndarray) -> np.ndarray:
-        return values[plan, row, level]
-
-    near = (1 - share_level) * at(low_row, low_level) + share_level * at(low_row, low_level + 1)
-    far_low, far_high = at(low_row + 1, low_level), at(low_row + 1, low_level + 1)
-    far = (1 - share_level) * far_low + share_level * far_high
+    near, far = (
+        (1 - share_level) * values[plan, row, low_level]
+        + share_level * values[plan, row, low_level + 1]
+        for row in (low_row, low_row + 1)
+    )
     return (1 - share_row) * near + share_row * far
