@@ -125,28 +125,40 @@ class BaseRun(ABC, Generic[ProblemType, ResultType]):
         return ()
 
 
-class MapRun(BaseRun[Problem, TrainingResult]):
-    """Training on a map."""
+class RunOnMap(BaseRun[Problem, ResultType]):
+    """A run whose policies drive over a map."""
 
     @property
     def problem(self) -> Problem:
         return self.folder.problem()
 
-    @cached_property
-    def result(self) -> TrainingResult | None:
-        return read_result(self.folder, self.problem)
-
     @property
     def recreation(self) -> Recreation:
-        return _on_map(self.folder)
-
-    def policy(self, seed: int | None = None) -> TrainedPolicy:
-        index = self.folder.record.seeds.index(self.seed_result(seed).seed)
-        return seed_policy(maps.load_policies(self.folder), index)
+        path = shlex.quote(str(self.path))
+        problem = shlex.quote(str(self.path / "problem.toml"))
+        return Recreation(
+            train=self.folder.record.command,
+            resume=f"scrl train --resume {path}",
+            evaluate=f"scrl eval {problem} --policy {path}",
+            problem_file="problem.toml",
+            problem_title="The problem file",
+        )
 
     def route(self, seed: int | None = None) -> Route:
         chosen = self.seed_result(seed).seed
         return drive(self.problem, self.policy(chosen), seed=REPORT_SEED + chosen)
+
+
+class MapRun(RunOnMap[TrainingResult]):
+    """Training on a map."""
+
+    @cached_property
+    def result(self) -> TrainingResult | None:
+        return read_result(self.folder, self.problem)
+
+    def policy(self, seed: int | None = None) -> TrainedPolicy:
+        index = self.folder.record.seeds.index(self.seed_result(seed).seed)
+        return seed_policy(maps.load_policies(self.folder), index)
 
     def evaluate(
         self,
@@ -167,20 +179,12 @@ class MapRun(BaseRun[Problem, TrainingResult]):
             return maps.train_side_by_side([maps.training_run(self.folder)], watch)[0]
 
 
-class PlanRun(BaseRun[Problem, plan_files.PlanResult]):
+class PlanRun(RunOnMap[plan_files.PlanResult]):
     """A plan of `scrl ask`: one policy, or several of which each episode draws one."""
-
-    @property
-    def problem(self) -> Problem:
-        return self.folder.problem()
 
     @cached_property
     def result(self) -> plan_files.PlanResult | None:
         return read_result(self.folder, self.problem, plan_files.PlanResult)
-
-    @property
-    def recreation(self) -> Recreation:
-        return _on_map(self.folder)
 
     @cached_property
     def plans(self) -> list[tuple[float, PricePolicy | Schedule]]:
@@ -195,10 +199,6 @@ class PlanRun(BaseRun[Problem, plan_files.PlanResult]):
     def policy(self, seed: int | None = None) -> PricePolicy | Schedule:
         self._check_seed(seed)
         return self.plans[0][1]
-
-    def route(self, seed: int | None = None) -> Route:
-        chosen = self.seed_result(seed).seed
-        return drive(self.problem, self.policy(seed), seed=REPORT_SEED + chosen)
 
     def evaluate(
         self,
@@ -380,17 +380,6 @@ def _opened(folder: RunFolder) -> Run:
 def on_map(run: Run) -> MapRun | PlanRun | None:
     """The run if its policies drive over a map; else none."""
     return None if isinstance(run, EnvironmentRun) else run
-
-
-def _on_map(folder: RunFolder) -> Recreation:
-    run, problem = shlex.quote(str(folder.path)), shlex.quote(str(folder.path / "problem.toml"))
-    return Recreation(
-        train=folder.record.command,
-        resume=f"scrl train --resume {run}",
-        evaluate=f"scrl eval {problem} --policy {run}",
-        problem_file="problem.toml",
-        problem_title="The problem file",
-    )
 
 
 @dataclass(frozen=True)
