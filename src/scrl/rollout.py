@@ -121,7 +121,7 @@ def one_step(
         now.sums.service + now.weight * moved.labels,
         now.sums.steps + 1,
         moved.is_terminated,
-        now.sums.given + now.weight * world.given(moved.state),
+        now.sums.given + now.weight * world.given(now.state, moved.state),
     )
     return RunningEpisode(moved.state, sums, now.weight * discount, now.key), moved.action
 

@@ -15,9 +15,10 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from scrl.policies import Action, PlacedPolicy, Policy
 from scrl.problems import Problem
 from scrl.rollout import CHUNK_STEPS, RunningEpisode, begin_episode, one_step
-from scrl.worlds.sweep.dynamics import ground_speed
+from scrl.worlds.sweep.dynamics import Served, ground_speed
 from scrl.worlds.sweep.georeference import Georeference
 from scrl.worlds.sweep.places import places_at, stretch_at
+from scrl.worlds.sweep.spec import ServiceTable
 from scrl.worlds.sweep.transits import Transit
 from scrl.worlds.sweep.world import SweepWorld
 
@@ -71,25 +72,33 @@ class Route:
 
     @cached_property
     def amount(self) -> Float[np.ndarray, " step"]:
-        """Units given out in each step; 0 in the step that ends the path."""
-        amount = np.full(self.steps, self.problem.world_spec.vehicle.rate)
-        amount[len(amount) - self.is_whole :] = 0.0
-        return amount
+        """Units given out in each step; in the last step, only those before the path's end."""
+        share = np.ones(self.steps)
+        if self.is_whole:
+            last = (self.along[-1] - self.along[-2]) / self.speed[-1]
+            share[-1] = last if self._service.is_poured else 0.0
+        return self.problem.world_spec.vehicle.rate * share
 
     @cached_property
     def received(self) -> Float[np.ndarray, "step region"]:
-        """Units that each region receives in each step: those of the cell it leads to."""
-        return self.amount[:, None] * self.problem.world_spec.path.service[self._path_cell]
+        """Units that each region receives in each step."""
+        return self._given_to(self._service.of_regions).T
 
     @cached_property
     def outside(self) -> Float[np.ndarray, " step"]:
         """Units that no region receives in each step."""
-        return self.amount * self.problem.world_spec.path.outside[self._path_cell]
+        return self._given_to(self._service.of_none)[0]
+
+    def _given_to(self, served: Served) -> Float[np.ndarray, "column step"]:
+        begin, end = self.along[:-1], self.along[1:]
+        if self._service.is_poured:
+            end = begin + self.speed  # the last step may lead past the end
+        share = self._service.share_between(served, begin, end)
+        return self.problem.world_spec.vehicle.rate * share
 
     @property
-    def _path_cell(self) -> Int[np.ndarray, " step"]:
-        """The path cell that each step leads to; the last one where the path is at its end."""
-        return np.minimum(self.along[1:].astype(int), len(self.problem.world_spec.path.cells) - 1)
+    def _service(self) -> ServiceTable:
+        return self.problem.world_spec.service
 
     @property
     def totals(self) -> dict[str, float]:

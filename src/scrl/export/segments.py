@@ -1,8 +1,9 @@
 """A route as straight segments: consecutive steps of nearly equal speed are merged.
 
 Steps are cut where the route turns and where a transit begins, and their time is split by length.
-The amount of a step belongs to the segment that crosses the cell in which the step ends, as in the
-world. So time, amounts, and what each region receives add up to those of the route.
+So are their amounts where service is poured; where it is counted at the landing, the amount of a
+step belongs to the segment that crosses the cell in which the step ends. So time, amounts, and what
+each region receives add up to those of the route.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Segment:
     speed: float
     """Cells per step while it moves; in transits, the top speed."""
     amount: float
-    """Units given out by the steps that end in its cells."""
+    """Units given out on it; for landing service, by the steps that end in its cells."""
     received: Float[np.ndarray, " region"]
     """Units that each region receives."""
     is_transit: bool = False
@@ -130,6 +131,21 @@ def _heads(
 
 
 def _given(
+    route: Route, pieces: _Pieces, heads: Int[np.ndarray, " segment"]
+) -> tuple[Float[np.ndarray, " segment"], Float[np.ndarray, "segment region"]]:
+    """What each segment gives out, in all and to each region."""
+    service = route.problem.world_spec.service
+    if not service.is_poured:
+        return _given_at_landing(route, pieces, heads)
+    rate = route.problem.world_spec.vehicle.rate
+    amount = rate * pieces.length / pieces.speed
+    # A piece of no length serves nothing; its mean share is of no account.
+    end = pieces.begin + np.maximum(pieces.length, 1e-9)
+    received = amount * service.share_between(service.of_regions, pieces.begin, end)
+    return np.add.reduceat(amount, heads), np.add.reduceat(received, heads, axis=1).T
+
+
+def _given_at_landing(
     route: Route, pieces: _Pieces, heads: Int[np.ndarray, " segment"]
 ) -> tuple[Float[np.ndarray, " segment"], Float[np.ndarray, "segment region"]]:
     """What the steps that end in each segment give out, in all and to each region.

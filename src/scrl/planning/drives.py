@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from scrl.planning.features import Outlook, part_of, window_for
+from scrl.planning.lattice_policy import LatticePolicy, PlacesOnLattice, lattice_for
 from scrl.planning.policy import AheadOfFluid, PricePolicy
+from scrl.policies import PlacedPolicy, Schedule
+from scrl.reference.lattice import SpeedLattice
 from scrl.rollout import Episode, RunningEpisode, begin_episode, forget_compiled, one_step
 from scrl.threads import IsStopped, in_threads
 from scrl.worlds.sweep.spec import SweepSpec
@@ -71,6 +75,15 @@ class PriceDriver:
         """Told now and then how much of the path the slowest of some plans has behind it."""
         self.window = window_for(spec.vehicle.max_speed, spec.vehicle.inertia)
 
+    def lattice(self, prices: Float[np.ndarray, " region"]) -> SpeedLattice | None:
+        """The lattice for prices like these, in return for a step.
+
+        It knows calm air and the start of the path: a random world has none, nor has a long path.
+        """
+        if self.spec.is_random:
+            return None
+        return lattice_for(self.spec, prices / self.spec.vehicle.effort, AT_ONCE)
+
     def policy(self, prices: Float[np.ndarray, "part region"]) -> PricePolicy:
         """The policy for prices in return per step."""
         scaled = jnp.asarray(prices / self.spec.vehicle.effort, jnp.float32)
@@ -83,16 +96,45 @@ class PriceDriver:
         most_steps: float,
         keys: Key[Array, " episode"],
         discount: float = 1.0,
+        lattice: SpeedLattice | None = None,
     ) -> Driven:
-        """Every plan in the same episodes, one for each key; longer ones are broken off."""
-        until = int(min(most_steps, self.spec.route.horizon_steps))
+        """Every plan in the same episodes, one for each key; longer ones are broken off.
+
+        With a lattice, the best drives for these prices; without one, those of the price policy.
+        """
         some = [prices[first : first + AT_ONCE] for first in range(0, len(prices), AT_ONCE)]
-        drive_some = partial(self._drive_some, until=until, keys=keys, discount=discount)
-        ran = in_threads(drive_some, some)
+        until = int(min(most_steps, self.spec.route.horizon_steps))
+
+        def drive_some(
+            prices: Float[np.ndarray, "plan part region"], is_stopped: IsStopped
+        ) -> Kept:
+            policies = self._policies(_filled(prices), lattice)
+            run = _Run(until, keys, discount, is_stopped)
+            return self._drive_some(policies, len(prices), run)
+
+        return self._driven(in_threads(drive_some, some), len(keys))
+
+    def follow(self, throttles: Sequence[Float[np.ndarray, " step"]]) -> Driven:
+        """Drives with given throttles, in a world without chance."""
+        some = [throttles[first : first + AT_ONCE] for first in range(0, len(throttles), AT_ONCE)]
+        longest = 2 ** (max(map(len, throttles)) - 1).bit_length()
+
+        def follow_some(
+            throttles: Sequence[Float[np.ndarray, " step"]], is_stopped: IsStopped
+        ) -> Kept:
+            padded = [np.pad(each, (0, longest - len(each)), mode="edge") for each in throttles]
+            policies = _Policies(_scheduled, None, (jnp.asarray(_filled(np.array(padded)), float),))
+            keys = jax.random.split(jax.random.key(0), 1)
+            run = _Run(self.spec.route.horizon_steps, keys, 1.0, is_stopped)
+            return self._drive_some(policies, len(throttles), run)
+
+        return self._driven(in_threads(follow_some, some), 1)
+
+    def _driven(self, ran: list[Kept], episodes: int) -> Driven:
         sums, of_part = jax.tree.map(
             lambda *leaves: np.concatenate(leaves), *(each[:2] for each in ran)
         )
-        rate, of_part = self.spec.vehicle.rate, of_part.astype(float) / len(keys)
+        rate, of_part = self.spec.vehicle.rate, of_part.astype(float) / episodes
         return Driven(
             sums.return_.astype(float),
             rate * sums.service.astype(float),
@@ -103,39 +145,66 @@ class PriceDriver:
             [throttles for _, _, some in ran for throttles in some],
         )
 
-    def _drive_some(
-        self,
-        prices: Float[np.ndarray, "plan part region"],
-        is_stopped: IsStopped,
-        *,
-        until: int,
-        keys: Key[Array, " episode"],
-        discount: float,
-    ) -> Kept:
+    def _drive_some(self, policies: _Policies, plans: int, run: _Run) -> Kept:
         """Some plans in one call: the same number each time, so that it is compiled once."""
-        padded = np.concatenate([prices, np.repeat(prices[:1], AT_ONCE - len(prices), axis=0)])
-        scaled = jnp.asarray(padded / self.spec.vehicle.effort, jnp.float32)
-        chunk = max(CHUNK_STEPS // (AT_ONCE * len(keys)), 1)
-        outlooks, now = _begin_all(self.world, scaled, keys, window=self.window, capacity=chunk)
+        chunk = max(CHUNK_STEPS // (AT_ONCE * len(run.keys)), 1)
+        now = _begin_all(self.world, run.keys, capacity=chunk)
         pieces = []
-        for first in range(0, until, chunk):
+        for first in range(0, run.until, chunk):
             now = _drive_on(
-                self.ahead, self.world, outlooks, now, jnp.asarray(min(chunk, until - first)),
-                jnp.asarray(discount, float),
+                policies, self.world, now, jnp.asarray(min(chunk, run.until - first)),
+                jnp.asarray(run.discount, float),
             )  # fmt: skip
             pieces.append(np.asarray(now.throttles))
             if self.watch is not None:
                 self.watch(float(now.running.state.cell.min()) / self.world.length)
-            if is_stopped() or bool(now.running.sums.is_terminated.all()):
+            if run.is_stopped() or bool(now.running.sums.is_terminated.all()):
                 break
         sums, of_part = jax.tree.map(
-            lambda leaf: np.asarray(leaf)[: len(prices)], (now.running.sums, now.sums_of_part)
+            lambda leaf: np.asarray(leaf)[:plans], (now.running.sums, now.sums_of_part)
         )
         throttles = [
             np.concatenate([piece[plan] for piece in pieces])[:steps]
             for plan, steps in enumerate(sums.steps[:, 0])
         ]
         return sums, of_part, [each.copy() for each in throttles]
+
+    def _policies(
+        self, prices: Float[np.ndarray, "plan part region"], lattice: SpeedLattice | None
+    ) -> _Policies:
+        effort = self.spec.vehicle.effort
+        scaled = jnp.asarray(prices / effort, jnp.float32)
+        outlooks = _outlooks(self.world, scaled, window=self.window)
+        if lattice is None:
+            return _Policies(PricePolicy, self.ahead, (outlooks,))
+        places = PlacesOnLattice.of(lattice)
+        return _Policies(LatticePolicy, places, (outlooks, lattice.values(prices) / effort))
+
+
+def _filled(rows: np.ndarray) -> np.ndarray:
+    """As many rows as are driven at once; the first one is repeated."""
+    return np.concatenate([rows, np.repeat(rows[:1], AT_ONCE - len(rows), axis=0)])
+
+
+def _scheduled(_: None, throttles: Float[Array, " step"]) -> Schedule:
+    return Schedule(throttles)
+
+
+class _Run(NamedTuple):
+    """How plans are driven."""
+
+    until: int
+    keys: Key[Array, " episode"]
+    discount: float
+    is_stopped: IsStopped
+
+
+class _Policies(eqx.Module):
+    """Policies side by side, from what they share and what each has of its own."""
+
+    build: Callable[..., PlacedPolicy] = eqx.field(static=True)
+    shared: Any
+    own: tuple[Any, ...]
 
 
 _shapes: set[Any] = set()
@@ -147,39 +216,37 @@ def _drop_other_shapes(world: SweepWorld) -> None:
     shape = jax.tree.structure(world), tuple(leaf.shape for leaf in jax.tree.leaves(world))
     if shape not in _shapes and len(_shapes) >= MOST_SHAPES:
         _shapes.clear()
-        for compiled in (_begin_all, _drive_on):
+        for compiled in (_outlooks, _begin_all, _drive_on):
             cast(Any, compiled).clear_cache()
         forget_compiled()
     _shapes.add(shape)
 
 
-@partial(jax.jit, static_argnames=("window", "capacity"))
-def _begin_all(
-    world: SweepWorld,
-    prices: Float[Array, "plan part region"],
-    keys: Key[Array, " episode"],
-    *,
-    window: int,
-    capacity: int,
-) -> tuple[Outlook, Recorded]:
-    """What lies ahead of each plan, and its episodes before their first step."""
-    plans, parts, regions = prices.shape
+@partial(jax.jit, static_argnames="window")
+def _outlooks(
+    world: SweepWorld, prices: Float[Array, "plan part region"], *, window: int
+) -> Outlook:
+    """What lies ahead of each plan, from prices in efforts for a step."""
     # One after the other: what is needed in between would be as large as all outlooks together.
-    outlooks = jax.lax.map(lambda price: Outlook.of(world, price, window), prices)
+    return jax.lax.map(lambda price: Outlook.of(world, price, window), prices)
+
+
+@partial(jax.jit, static_argnames="capacity")
+def _begin_all(world: SweepWorld, keys: Key[Array, " episode"], *, capacity: int) -> Recorded:
+    """The episodes of each plan before their first step."""
     begun = jax.vmap(lambda key: begin_episode(world, key=key))(keys)
-    return outlooks, Recorded(
-        jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (plans, *leaf.shape)), begun),
+    return Recorded(
+        jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (AT_ONCE, *leaf.shape)), begun),
         jnp.zeros((), int),
-        jnp.zeros((plans, capacity)),
-        jnp.zeros((plans, parts, 1 + regions)),
+        jnp.zeros((AT_ONCE, capacity)),
+        jnp.zeros((AT_ONCE, PARTS, 1 + world.regions)),
     )
 
 
 @jax.jit
 def _drive_on(
-    ahead: AheadOfFluid,
+    policies: _Policies,
     world: SweepWorld,
-    outlooks: Outlook,
     start: Recorded,
     until: Int[Array, ""],
     discount: Float[Array, ""],
@@ -192,12 +259,12 @@ def _drive_on(
     def is_going(now: Recorded) -> Bool[Array, "plan episode"]:
         return ~now.running.sums.is_terminated & (now.step < until)
 
-    def drive_on(outlook: Outlook, now: RunningEpisode) -> tuple[RunningEpisode, Array]:
-        return one_step(world, PricePolicy(ahead, outlook), now, discount)
+    def drive_on(own: tuple[Any, ...], now: RunningEpisode) -> tuple[RunningEpisode, Array]:
+        return one_step(world, policies.build(policies.shared, *own), now, discount)
 
     def body(now: Recorded) -> Recorded:
         on_each = jax.vmap(jax.vmap(drive_on, in_axes=(None, 0)))
-        moved, throttle = on_each(outlooks, now.running)
+        moved, throttle = on_each(policies.own, now.running)
         going = is_going(now)
         after = _chosen(going, moved, now.running)
         part = part_of(after.state.cell, world, parts)

@@ -58,9 +58,9 @@ def part_of(cell: Int[Array, "*any"], world: SweepWorld, parts: int) -> Int[Arra
     return jnp.clip(cell * parts // world.length, 0, parts - 1)
 
 
-GAIN, SLOWNESS, DISLIKE = 0, 1, 2
-"""Columns of the sums along the path: the gain of the fluid in a cell, its slowness there, and the
-negative price where it moves at full speed."""
+GAIN, SLOWNESS, DISLIKE, PRICE = 0, 1, 2, 3
+"""Columns of the sums along the path: the gain of the fluid in a cell, its slowness there, the
+negative price where it moves at full speed, and the price."""
 
 
 class Outlook(eqx.Module):
@@ -71,9 +71,11 @@ class Outlook(eqx.Module):
     """
 
     price: Float[Array, " cell"]
-    """Price of a step that ends in each cell, padded by a block past the end."""
-    sums: Float[Array, "entry 3"]
+    """Price of a step within each cell, padded by a block past the end."""
+    sums: Float[Array, "entry 4"]
     """Sums of the cells before each cell, counted from the block's first one."""
+    is_poured: bool = eqx.field(static=True)
+    """Whether a step earns the price along its way, or that of the cell where it ends."""
     block: int = eqx.field(static=True)
     """Cells from one block to the next."""
     reach: int = eqx.field(static=True)
@@ -92,13 +94,14 @@ class Outlook(eqx.Module):
         gain = of_cell * time - time**2 / (1.0 + time)
         slowness = jnp.log(time * numbers.max_speed)
         dislike = jnp.tanh(jnp.minimum(of_cell - least_price(numbers), 0.0))
-        worth = jnp.stack([gain, slowness, dislike], axis=-1).at[-1].set(0.0)
+        worth = jnp.stack([gain, slowness, dislike, of_cell], axis=-1).at[-1].set(0.0)
         block = window if world.length < LONG_PATH else LONG_BLOCK * window
         blocks = math.ceil(len(worth) / block)
         cells = block * jnp.arange(blocks)[:, None] + jnp.arange(block + window)
         within = jnp.cumsum(worth[jnp.minimum(cells, world.length)], axis=1)
         sums = jnp.pad(within, ((0, 0), (1, 0), (0, 0)))
-        return cls(jnp.pad(of_cell, (0, window), mode="edge"), sums.reshape(-1, 3), block, window)
+        price = jnp.pad(of_cell, (0, window), mode="edge")
+        return cls(price, sums.reshape(-1, 4), world.is_poured, block, window)
 
     @property
     def cells(self) -> int:
@@ -112,20 +115,26 @@ class Outlook(eqx.Module):
         # The tables are as long as the path, and XLA splits operations on large tables over
         # threads, which costs more than the look-up. So a step makes only these two look-ups.
         found = rows_from(self.price, cell, self.reach), rows_from(self.sums, entry, self.reach + 1)
-        return View(*jax.lax.optimization_barrier(found))
+        price, sums = jax.lax.optimization_barrier(found)
+        return View(price, sums, self.is_poured)
 
 
 class View(eqx.Module):
     """The path from some cell on; places are distances from the start of that cell."""
 
     price: Float[Array, " cell"]
-    """Price of a step that ends in each cell."""
-    sums: Float[Array, "cell_and_end 3"]
+    """Price of a step within each cell."""
+    sums: Float[Array, "cell_and_end 4"]
     """Sums of the cells before each of them, counted from the first cell of a block."""
+    is_poured: bool = eqx.field(static=True)
 
-    def price_at(self, place: Float[Array, "*any"]) -> Float[Array, "*any"]:
-        """Price of a step that ends at a place."""
-        return _entry(self.price, self._ahead(place))
+    def earned(
+        self, place: Float[Array, ""], distance: Float[Array, "*any"]
+    ) -> Float[Array, "*any"]:
+        """What steps from a place earn: the price along their way, or where they end."""
+        if not self.is_poured:
+            return _entry(self.price, self._ahead(place + distance))
+        return (self._upto(PRICE, place + distance) - self._upto(PRICE, place)) / distance
 
     def gain_upto(self, place: Float[Array, "*any"]) -> Float[Array, "*any"]:
         """What the fluid gains up to a place."""

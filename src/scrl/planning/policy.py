@@ -3,7 +3,7 @@
 The value of a throttle is what its step earns beyond the fluid, plus the learned value W of the
 next state relative to the fluid:
 
-    score(a) = -1 / (1 + d) + price(landing) - (fluid gain of the way) + discount(d) W(after)
+    score(a) = -1 / (1 + d) + (price earned) - (fluid gain of the way) + discount(d) W(after)
 
 W is a network. Its inputs (`features.sight`) are the prices a short way ahead, the speed and the
 vehicle, so one network serves all maps, regions and rules. The discount is one of distance, not of
@@ -82,7 +82,7 @@ def scores(
         distance = dynamics.ground_speed(speed, gust, jnp)
         landing = state.offset + distance
         way = view.gain_upto(landing) - before
-        return -1.0 / (1.0 + distance) + view.price_at(landing) - way
+        return -1.0 / (1.0 + distance) + view.earned(state.offset, distance) - way
 
     gust = state.gust
     if world.is_windy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 
 from scrl.density import standard_error
 from scrl.planning.drives import PARTS, Driven, PriceDriver
+from scrl.planning.lattice_policy import HIGHEST_PRICE
 from scrl.problems import Problem
 from scrl.reference.columns import ColumnGeneration, Mixture
 from scrl.reference.priced import PricedBranch
@@ -69,10 +70,10 @@ class SearchSettings:
 
 INSET = 0.5
 """How far inside each bound mixtures aim, in steps of service: a single plan cannot hit it."""
+BOX, LEAST_PENALTY = 1.3, 0.1
+"""Penalties at first: relative to the fluid's multipliers, and at least, in efforts for a step."""
 NEAREST = 3
 """How many single plans count as near to an answer."""
-HIGHEST_PRICE = 0.998
-"""For a step of service, in efforts: at 1 it would be best to stand still for ever."""
 
 
 @dataclass(frozen=True)
@@ -113,9 +114,20 @@ class Pool:
         self.step = largest_step(branch.coefficients, self.rate)
         """What a step of service can do to each atom's side."""
         self.most_steps, self.was_broken_off = float("inf"), False
+        self.lattice = driver.lattice(-self.rate * branch.multipliers @ branch.coefficients)
+        """On which the best responses are found; none where the world is random or too large."""
+        self.can_average = problem.world_spec.is_poured and not problem.world_spec.is_random
+        """Whether a mean of timetables gives the mean of the amounts."""
+        penalties = np.full(len(self.step), self.dear)
+        if self.lattice is not None:
+            # Just above the fluid's multipliers, which keeps the search near them; they grow where
+            # no mixture keeps an atom at that price.
+            least = LEAST_PENALTY * self.effort / self.rate
+            penalties = np.maximum(BOX * branch.multipliers, least)
         self.generation = ColumnGeneration(
-            self.respond, branch.coefficients, branch.bounds, np.full(len(self.step), self.dear),
-            inset=INSET * self.step, margin=lambda plan: plan.margin,
+            self.respond, branch.coefficients, branch.bounds, penalties,
+            inset=(0.0 if self.can_average else INSET) * self.step,
+            margin=lambda plan: plan.margin,
         )  # fmt: skip
 
     @property
@@ -132,8 +144,22 @@ class Pool:
             most_steps=self.most_steps,
             keys=self.keys,
             discount=self.problem.discount,
+            lattice=self.lattice,
         )
         self.was_broken_off |= not driven.is_finished.all()
+        return self._responses(driven, prices)
+
+    def follow(
+        self,
+        prices: Float[np.ndarray, "plan part region"],
+        throttles: Sequence[Float[np.ndarray, " step"]],
+    ) -> list[Response[DrivenPlan]]:
+        """Plans with given throttles; their prices say where they come from."""
+        return self._responses(self.driver.follow(throttles), prices)
+
+    def _responses(
+        self, driven: Driven, prices: Float[np.ndarray, "plan part region"]
+    ) -> list[Response[DrivenPlan]]:
         sides = driven.amounts @ self.branch.coefficients.T
         given = driven.amounts_of_part @ self.branch.coefficients.T
         margin, is_kept = self.settings.slack(sides), self._is_kept(driven, sides)
@@ -158,7 +184,7 @@ class Pool:
             return self.settings.keeps_rules(self.problem, driven.amounts)
         return (sides.mean(axis=1) <= self.branch.bounds + self.step).all(axis=1)
 
-    def mix(self, inset: float = INSET) -> Mixture:
+    def mix(self, inset: float | Float[np.ndarray, " atom"] = INSET) -> Mixture:
         """The best mixture of the plans so far, so many steps of service inside each bound."""
         return replace(self.generation, inset=inset * self.step).mix()
 

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 
 from scrl.planning.drives import PARTS
 from scrl.planning.pool import INSET, Pool
+from scrl.planning.timetable import averaged
 from scrl.reference.columns import Mixture, best_mixture
 from scrl.reference.fluid import BranchDual
 from scrl.reference.linear import NumericalTroubleError
@@ -80,6 +81,10 @@ FIRST_SHARES = (1.0, 0.97, 0.94, 0.9, 1.03, 0.8, 0.6, 0.0)
 SPLICES = 0.5
 """Share of each round's plans that are the mixture as one plan. A few are by multipliers; the
 rest lie around the single plans that come nearest."""
+SPREAD = 0.04
+"""How far from the program's multipliers others are tried, as a share."""
+GROWTH = 1.5
+"""The penalties of atoms that no mixture keeps grow by this factor in each round."""
 NEARBY = 0.01
 """How far around them, as a share."""
 MOST_STEPS_PER_CELL = 20.0
@@ -108,6 +113,8 @@ class Proposals:
     def next(self, mixture: Mixture) -> Float[np.ndarray, "plan part region"]:
         """By the program's multipliers, by the fluid's once its bounds are moved, the mixture as
         one plan, and around single plans."""
+        if self.pool.lattice is not None:
+            return self._near(mixture)
         by_fluid = self._by_fluid(self._moved_bounds(mixture), mixture.multipliers)
         chosen = [*self._prices(np.array([mixture.multipliers, by_fluid]))]
         if self.pool.is_broken(mixture).any():
@@ -123,6 +130,30 @@ class Proposals:
             chosen.append(start * (1.0 + NEARBY * self.rng.standard_normal(start.shape[1])))
         return np.array(chosen)
 
+    def _near(self, mixture: Mixture) -> Float[np.ndarray, "plan part region"]:
+        """The program's multipliers and some near them, and the mixture as one plan."""
+        grown = np.where(self.pool.is_broken(mixture), GROWTH, 1.0)
+        self.pool.generation.penalties = grown * self.pool.generation.penalties
+        factors = 1.0 + SPREAD * self.rng.uniform(-1.0, 1.0, (self.count, len(grown)))
+        factors[0] = 1.0
+        splices, near = self._spliced(mixture), self.pool.prices(self.pool.nearly_kept())
+        around = [each * (1.0 + NEARBY * self.rng.standard_normal(each.shape[1])) for each in near]
+        singles = [self._between(mixture), *splices, *([] if self.pool.can_average else around)]
+        others = self._prices(factors * mixture.multipliers)
+        return np.array([others[0], *singles, *others[1:]][: self.count])
+
+    def averaged(
+        self, mixture: Mixture
+    ) -> tuple[Float[np.ndarray, "part region"], Float[np.ndarray, " step"]] | None:
+        """The mixture as one plan with the mean of its timetables, where that gives the same."""
+        spec = self.pool.problem.world_spec
+        if len(mixture.used) < 2 or not self.pool.can_average:
+            return None
+        weights = mixture.weights[mixture.used] / mixture.weights[mixture.used].sum()
+        drives = [self.pool.plans[plan].throttles for plan in mixture.used]
+        throttles = averaged(spec.vehicle, len(spec.path.cells), drives, weights)
+        return self._between(mixture), throttles
+
     def _prices(
         self, multipliers: Float[np.ndarray, "plan atom"]
     ) -> Float[np.ndarray, "plan part region"]:
@@ -136,7 +167,7 @@ class Proposals:
     def _spliced(self, mixture: Mixture) -> list[Float[np.ndarray, "part region"]]:
         """The mixture as one plan, in some ways; nothing where it is one plan already."""
         used, weights = mixture.used, mixture.weights[mixture.used]
-        if len(used) < 2:
+        if len(used) < 2 or self.pool.can_average:
             return []
         step, plans = self.pool.step, self.pool.plans
         given = np.array([plans[plan].given for plan in used])

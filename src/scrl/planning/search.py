@@ -31,6 +31,8 @@ CONTENT = 4
 """Rounds after which twice as much is good enough."""
 TOO_DEAR = 0.05
 """A single plan that costs this share more than the best mixture is no answer while that is."""
+CORRECTIONS, CAUTION = 6, 1.1
+"""How often an averaged plan is corrected in a round, and by how many times what it missed."""
 MOST_ANSWERS = 8
 """Single plans that are offered."""
 MOST_BROKEN_ROUNDS = 30
@@ -124,7 +126,30 @@ class PlanSearch:
         pool = self.pool
         if pool.was_broken_off and pool.is_broken(mixture).any():
             pool.most_steps = float("inf")  # perhaps some cells can only be served at a crawl
-        return [self._driven(self.proposals.next(mixture))]
+        return [[*self._averaged(), *self._driven(self.proposals.next(mixture))]]
+
+    def _averaged(self) -> list[Column[DrivenPlan]]:
+        """The mixture as one plan by the mean of its timetables, where there is such a plan.
+
+        Inertia may keep it from giving quite the same, so bounds are moved by what it missed.
+        """
+        pool, columns = self.pool, []
+        room = np.zeros(len(pool.step))
+        for _ in range(CORRECTIONS):
+            mixture = pool.mix(inset=room / pool.step)
+            one = self.proposals.averaged(mixture)
+            if one is None or pool.is_broken(mixture).any():
+                break
+            found = pool.follow(one[0][None], [one[1]])[0].column
+            if found is None:
+                break
+            columns.append(found)
+            if found.policy.is_kept:
+                break
+            room += CAUTION * np.maximum(
+                found.amounts @ pool.branch.coefficients.T - pool.branch.bounds, 0.0
+            )
+        return columns
 
     def _is_enough(self, mixture: Mixture, round_: int) -> bool:
         """Whether a single plan that keeps every rule is nearly as good as the mixture, or none
@@ -135,4 +160,6 @@ class PlanSearch:
         enough *= 2.0 ** (round_ / CONTENT)
         kept = self.pool.kept()[:1]
         limit = mixture.return_ - enough * abs(mixture.return_)
+        if self.pool.lattice is not None and self.pool.generation.gain > enough * abs(limit):
+            return False  # the best responses still improve the mixture
         return bool((self.pool.generation.returns[kept] >= limit).any())

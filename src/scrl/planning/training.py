@@ -19,6 +19,7 @@ from scrl.planning.features import Outlook, sight, window_for
 from scrl.planning.policy import AheadOfFluid, scores
 from scrl.planning.ranges import Ranges, SettingRange
 from scrl.settings import check_settings, setting
+from scrl.worlds.sweep.dynamics import Served
 from scrl.worlds.sweep.world import SweepState, SweepWorld, VehicleNumbers
 
 CELLS = 512
@@ -45,11 +46,15 @@ def random_road(ranges: Ranges, *, window: int, key: PRNGKeyArray) -> Road:
     is_border = jax.random.uniform(border_key, (CELLS,)) < 1.0 / mean_length
     region = jax.random.randint(region_key, (CELLS + 1,), 0, REGIONS)[jnp.cumsum(is_border)]
     unseen = jnp.zeros(CELLS + 1)
-    world = SweepWorld(
+    served = Served(
         kind_of_cell=jnp.concatenate([region, jnp.full((1,), REGIONS, region.dtype)]),
-        kinds=jnp.eye(REGIONS + 1, REGIONS), outside=jnp.zeros(REGIONS + 1),
-        place=(unseen, unseen), left=jnp.zeros((1, REGIONS)), cells_ahead=jnp.zeros(1, int),
-        numbers=numbers, stride=1, horizon_steps=1, is_windy=True,
+        kinds=jnp.eye(REGIONS + 1, REGIONS),
+        **dict.fromkeys(("run_of_cell", "first_cell", "sums", "unit"), unseen),  # not asked for
+    )
+    world = SweepWorld(
+        served=(served, served), place=(unseen, unseen), left=jnp.zeros((1, REGIONS)),
+        cells_ahead=jnp.zeros(1, int), numbers=numbers, stride=1, horizon_steps=1, is_windy=True,
+        is_poured=False,
     )  # fmt: skip
     return Road(world, Outlook.of(world, random_prices(REGIONS, key=price_key)[None], window))
 

@@ -62,6 +62,7 @@ def save(problem: Problem, path: Path | str) -> Path:
         "problem": dict(changed_fields(problem.options, ProblemOptions())),
         "world": {
             "kind": "sweep",
+            "service": spec.route.service,
             "map": map_path.name,
             **dict(changed_fields(options, MapOptions())),
             **dict(changed_fields(spec.route, SweepRoute())),

@@ -96,7 +96,10 @@ def _world_table(map_name: str, spec: SweepSpec, options: MapOptions) -> str:
         f"map = {value_text(map_name)}  # in this folder: GeoJSON, PNG, TIFF, or .npy",
         *(f"{key} = {value_text(value)}{_MAP_COMMENTS.get(key, '')}" for key, value in changed),
         *(f"# {line}" for line in _MAP_HINTS if line.split(" =")[0] not in dict(changed)),
-        *_lines(spec.route, shown={key for key, _ in changed_fields(spec.route, SweepRoute())}),
+        *_lines(
+            spec.route,
+            shown={"service", *(key for key, _ in changed_fields(spec.route, SweepRoute()))},
+        ),
         *_lines(Units()),
     ]
     return "\n".join(lines)

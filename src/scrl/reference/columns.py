@@ -125,6 +125,8 @@ class ColumnGeneration(Generic[Policy]):
         default=None, init=False
     )
     """The multipliers behind the bound, and the column that they led to."""
+    gain: float = field(default=float("inf"), init=False)
+    """The largest reduced cost of the last round: what new columns promised, at most."""
 
     def price(self, multipliers: Float[np.ndarray, "response atom"]) -> list[Column[Policy]]:
         """The columns for some vectors of multipliers."""
@@ -171,12 +173,14 @@ class ColumnGeneration(Generic[Policy]):
         for round_ in range(rounds):
             if is_enough is not None and is_enough(mixture, round_):
                 break
-            gained = any(
-                self._gain(batch, mixture) >= tolerance * (size + abs(mixture.value))
-                for batch in propose(mixture, round_)
-            )
-            if not gained and not mixture.excess.any():
-                break
+            self.gain = -np.inf
+            for batch in propose(mixture, round_):
+                self.gain = max(self.gain, self._gain(batch, mixture))
+                if self.gain >= tolerance * (size + abs(mixture.value)):
+                    break
+            else:
+                if not mixture.excess.any():
+                    break
             mixture = self.mix()
         return mixture
 

@@ -193,7 +193,8 @@ def _speed_hint(question: Question) -> list[str]:
     vehicle = question.problem.world_spec.vehicle
 
     def is_enough(speed: float) -> bool:
-        slowest = 1.0 / (speed * vehicle.crawl)
+        saved = (1.0 / vehicle.max_speed - 1.0 / speed) / vehicle.crawl
+        slowest = question.fluid.slowest - saved
         faster = replace(question.fluid, fastest=1.0 / speed, slowest=slowest)
         return replace(question, fluid=faster).is_possible()
 

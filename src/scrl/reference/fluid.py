@@ -24,7 +24,7 @@ class FluidSweep:
     """What each region receives if every cell of the group takes one step, in units."""
     fastest: float
     """The smallest time per cell, in steps."""
-    slowest: float
+    slowest: Float[np.ndarray, " group"]
     """The largest time per cell, in steps."""
     effort: float
     horizon_steps: int
@@ -44,11 +44,15 @@ class FluidSweep:
             (cells_of_kind, (group_of_kind, np.arange(len(kinds)))), shape=(groups, len(kinds))
         )
         vehicle = spec.vehicle
+        weight = np.asarray(member.sum(axis=1)).ravel()
+        # A vehicle at rest is slower than the crawl for a while: t steps on it has reached the
+        # share 1 - inertia^t of it, so all cells of a group together may take as much longer.
+        from_rest = vehicle.inertia / (1.0 - vehicle.inertia)
         fluid = cls(
-            weight=np.asarray(member.sum(axis=1)).ravel(),
+            weight=weight,
             amount=vehicle.rate * (member @ kinds).T,
             fastest=1.0 / vehicle.max_speed,
-            slowest=1.0 / (vehicle.max_speed * vehicle.crawl),
+            slowest=1.0 / (vehicle.max_speed * vehicle.crawl) + from_rest / weight,
             effort=vehicle.effort,
             horizon_steps=spec.route.horizon_steps,
         )
@@ -88,7 +92,7 @@ class FluidSweep:
             reward=np.zeros(self.groups),
             density=sparse.csr_array(self.amount),
             lower=np.full(self.groups, self.fastest),
-            upper=np.full(self.groups, self.slowest),
+            upper=self.slowest,
             below=sparse.csr_array(self.weight[None, :]),
             below_at=np.array([float(self.horizon_steps)]),
         )
@@ -107,7 +111,7 @@ class FluidSweep:
         left = self.horizon_steps - self.weight.sum() * self.fastest
         total = float(worth.sum() * self.fastest)
         order = np.argsort(-worth / self.weight)
-        room = self.weight[order] * (self.slowest - self.fastest)
+        room = (self.weight * (self.slowest - self.fastest))[order]
         spent = np.clip(left - np.concatenate([[0.0], np.cumsum(room)[:-1]]), 0.0, room)
         return total + float(np.maximum(worth[order] / self.weight[order], 0.0) @ spent)
 

@@ -3,10 +3,10 @@
 Speeds are multiples of one small length, and so are positions, half a length off, so that no drive
 hangs on landing exactly on the edge of a cell. From speed v the vehicle reaches speed w if
 w lies between what the crawl and the full throttle give (rounded outwards), so with
-G(p, w) = r(w) + price(p + w) + V(p + w, w) the value is V(p, v) = max over those w of G(p, w):
-a window maximum along the diagonal, swept once from the end of the path to its start. Where the
-vehicle never goes slower than m lengths a step, m positions do not depend on each other and are
-computed together.
+G(p, w) = r(w) + earned(p, p + w) + V(p + w, w) the value is V(p, v) = max over those w of G(p, w):
+a window maximum along the diagonal, swept once from the end of the path to its start. A step earns
+the price where it lands, or the mean price along its way. Where the vehicle never goes slower than
+m lengths a step, m positions do not depend on each other and are computed together.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from scrl.worlds.sweep import dynamics
 from scrl.worlds.sweep.spec import SweepSpec
 
 SPEED_LEVELS = 48
+ROWS_BEYOND = 8
+"""Rows of V past the longest step beyond the end of the path, so that whole blocks can be read."""
 
 
 @dataclass(frozen=True)
@@ -70,26 +72,48 @@ class SpeedLattice:
         return low, np.maximum(high, low)
 
     def values(
-        self, prices: Float[np.ndarray, "plan region"]
-    ) -> Float[np.ndarray, "plan position level"]:
-        """V for each vector of prices (return per step in a region), side by side."""
+        self, prices: Float[np.ndarray, "plan part region"]
+    ) -> Float[Array, "plan position level"]:
+        """V for prices (return per step in a region) on equal parts of the path, side by side."""
         kinds = self.spec.service.kinds.astype(float)
-        gains = (prices @ kinds.T)[:, self.kind_of_position]
+        gains = (prices @ kinds.T)[:, self._part(prices.shape[1]), self.kind_of_position]
         rewards = dynamics.step_reward(self.spec.vehicle, self.speeds)
         low, high = self.reach
-        swept = _sweep(
-            jnp.asarray(gains, jnp.float32),
+        return _sweep(
+            _sums(gains) if self.spec.is_poured else jnp.asarray(gains, jnp.float32),
             jnp.asarray(rewards, jnp.float32),
             jnp.asarray(low),
             jnp.asarray(high),
             block=self.slowest,
         )
-        return np.asarray(swept)
+
+    def _part(self, parts: int) -> Int[np.ndarray, " position_and_beyond"]:
+        """The part of the path that holds each position."""
+        cells = len(self.spec.path.cells)
+        cell = ((np.arange(len(self.kind_of_position)) + 0.5) * self.unit).astype(int)
+        return np.minimum(cell * parts // cells, parts - 1)
+
+
+class _PriceSums(NamedTuple):
+    """Sums of prices before each position, in multiples of a unit.
+
+    They may wrap around; their differences are exact, which those of long sums of floats are not.
+    """
+
+    sums: Int[Array, "plan position_and_beyond"]
+    unit: Float[Array, ""]
+
+
+def _sums(gains: Float[np.ndarray, "plan position_and_beyond"]) -> _PriceSums:
+    unit = max(float(np.abs(gains).max(initial=0.0)), 1e-300) * 2.0**-20
+    whole = np.round(gains / unit).astype(np.int64)
+    sums = (np.cumsum(whole, axis=1) - whole).astype(np.int32)
+    return _PriceSums(jnp.asarray(sums), jnp.asarray(unit, jnp.float32))
 
 
 @partial(jax.jit, static_argnames="block")
 def _sweep(
-    gains: Float[Array, "plan position_and_beyond"],
+    gains: Float[Array, "plan position_and_beyond"] | _PriceSums,
     rewards: Float[Array, " level"],
     low: Int[Array, " level"],
     high: Int[Array, " level"],
@@ -97,19 +121,26 @@ def _sweep(
     block: int,
 ) -> Float[Array, "plan position level"]:
     """Backwards over the path, a block of positions at a time; V past its end is 0."""
-    plans, levels = gains.shape[0], rewards.shape[0] - 1
-    positions = gains.shape[1] - levels - 1
+    levels = rewards.shape[0] - 1
+    plans, beyond = (gains.sums if isinstance(gains, _PriceSums) else gains).shape
+    positions = beyond - levels - 1
     target = jnp.arange(block, levels + 1)
     ahead = jnp.arange(block)[:, None] + target
     window = _Windows.of(low - block, high - block, len(target))
 
+    def earned(first: Array) -> Float[Array, "plan start target"]:
+        if not isinstance(gains, _PriceSums):
+            return gains[:, first + ahead]
+        along = gains.sums[:, first + ahead] - gains.sums[:, first + jnp.arange(block), None]
+        return along * gains.unit / target
+
     def body(back: Array, values: Array) -> Array:
         first = positions - block * (back + 1)
-        best = values[:, first + ahead, target] + gains[:, first + ahead] + rewards[target]
+        best = values[:, first + ahead, target] + earned(first) + rewards[target]
         value = window.maxima(best.reshape(plans * block, -1)).reshape(plans, block, -1)
         return jax.lax.dynamic_update_slice_in_dim(values, value, first, axis=1)
 
-    nothing = jnp.zeros((plans, positions + levels + 1, levels + 1), gains.dtype)
+    nothing = jnp.zeros((plans, beyond + ROWS_BEYOND, levels + 1), rewards.dtype)
     return jax.lax.fori_loop(0, positions // block, body, nothing)
 
 
@@ -157,24 +188,22 @@ def drive(
     """Follow the values greedily with exact positions and speeds: no lattice, no rounding."""
     spec, plans = lattice.spec, len(prices)
     vehicle, cells = spec.vehicle, len(spec.path.cells)
-    kinds = spec.service.kinds.astype(float)
+    service, served = spec.service, spec.service.of_regions
     place, speed = np.zeros(plans), np.zeros(plans)
-    returns, amount = np.zeros(plans), np.zeros((plans, kinds.shape[1]))
+    returns, amount = np.zeros(plans), np.zeros((plans, served.kinds.shape[1]))
     steps, running = np.zeros(plans, int), np.ones(plans, bool)
-    gains = prices @ kinds.T
     speeds: list[np.ndarray] = []
     while running.any() and steps.max() < spec.route.horizon_steps:
         reached = _speeds_to_try(lattice, place, speed)
         ahead = place[:, None] + reached
-        kind = spec.service.kind_of_cell[np.minimum(ahead.astype(int), cells)]
-        score = dynamics.step_reward(vehicle, reached) + np.take_along_axis(gains, kind, axis=1)
+        shares = service.share_between(served, np.broadcast_to(place[:, None], ahead.shape), ahead)
+        score = dynamics.step_reward(vehicle, reached) + np.einsum("pr,rpc->pc", prices, shares)
         score += _between(lattice, values, ahead, reached)
         choice = score.argmax(axis=1)[:, None]
         speed = np.where(running, np.take_along_axis(reached, choice, axis=1)[:, 0], speed)
-        place = np.where(running, place + speed, place)
         returns += running * dynamics.step_reward(vehicle, speed)
-        served = spec.service.kind_of_cell[np.minimum(place.astype(int), cells)]
-        amount += running[:, None] * kinds[served]
+        amount += running[:, None] * service.share_between(served, place, place + speed).T
+        place = np.where(running, place + speed, place)
         steps += running
         running &= place < cells
         speeds.append(speed)

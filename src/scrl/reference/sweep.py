@@ -118,7 +118,7 @@ class _BranchSearch:
         """Clause and atom of each possible member, stored as a sparse list."""
         self.allowance = TOLERANCE * atom_size(self.rows, self.bounds)
         # A dual above the largest possible cost proves that the atoms cannot hold together.
-        slowest = np.full(self.fluid.groups, self.fluid.slowest)
+        slowest = self.fluid.slowest
         self.ceiling = -1.001 * self.fluid.return_of(slowest)
         self._number = itertools.count()
         self._seen: set[tuple[int, ...]] = set()

@@ -27,8 +27,7 @@ MOST_ROUNDS = 60
 
 def first_touch(fluid: FluidSweep) -> Float[np.ndarray, "group tangent"]:
     """Where the first tangents touch the curve."""
-    fan = np.geomspace(fluid.fastest, fluid.slowest, FIRST_TANGENTS)
-    return np.tile(fan, (fluid.groups, 1))
+    return np.geomspace(fluid.fastest, fluid.slowest, FIRST_TANGENTS, axis=1)
 
 
 def tangent_model(fluid: FluidSweep, touch: Float[np.ndarray, "group tangent"]) -> LinearModel:
@@ -75,8 +74,8 @@ def _corners(
     meet = -np.diff(at_zero, axis=1) / np.where(steeper > 0, steeper, 1.0)
     # Two tangents at one point meet there.
     meet = np.where(steeper > 0, np.clip(meet, touch[:, :-1], touch[:, 1:]), touch[:, 1:])
-    ends = np.ones((fluid.groups, 1))
-    return np.concatenate([fluid.fastest * ends, meet, fluid.slowest * ends], axis=1)
+    fastest = np.full((fluid.groups, 1), fluid.fastest)
+    return np.concatenate([fastest, meet, fluid.slowest[:, None]], axis=1)
 
 
 def best_fluid_by_tangents(

@@ -1,14 +1,15 @@
 """One step of the vehicle, written once for arrays (JAX) and for plain floats (Gymnasium).
 
-Every function takes the namespace `xp` that holds `floor`, `minimum` and `maximum`: `jax.numpy`
-inside compiled code, `Scalars` in Python. So both worlds share one implementation.
+Functions take the namespace `xp` that holds `floor`, `minimum` and `maximum`: `jax.numpy` inside
+compiled code, `Scalars` in Python. So all worlds share one implementation.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 
 class VehicleLike(Protocol):
@@ -31,6 +32,31 @@ class WindLike(Protocol):
     def persistence(self) -> Any: ...
     @property
     def freshness(self) -> Any: ...
+
+
+class Place(NamedTuple):
+    """A place on the path: a cell and the distance from its start."""
+
+    cell: Any
+    offset: Any
+
+
+class Served(NamedTuple):
+    """What the cells of a path serve, and sums of it along the path, for some columns.
+
+    Past the end of the path is one more cell, which serves nothing.
+    """
+
+    kind_of_cell: Any
+    kinds: Any
+    """The share of a step's amount that each column receives, by kind of cell."""
+    run_of_cell: Any
+    first_cell: Any
+    """Of each run: some successive cells of one kind."""
+    sums: Any
+    """What the cells before each run serve, as whole multiples of `unit`; they may wrap around, and
+    their differences are exact all the same."""
+    unit: Any
 
 
 Scalars = SimpleNamespace(floor=math.floor, minimum=min, maximum=max)
@@ -66,3 +92,32 @@ def advance(offset: Any, distance: Any, xp: Any) -> tuple[Any, Any]:
 def step_reward(vehicle: VehicleLike, speed_over_ground: Any) -> Any:
     """r = -effort / (1 + v)."""
     return -vehicle.effort / (1.0 + speed_over_ground)
+
+
+def share_of_step(
+    served: Served,
+    before: Place,
+    after: Place,
+    distance: Any,
+    *,
+    is_poured: bool,
+    look: Callable[[Any, Any], Any],
+) -> Any:
+    """The share of a step's amount that each column receives. `look` finds a row of a table.
+
+    Poured: the amount is spread evenly along the distance of the step, and what lies past the end
+    of the path is lost. Landing: all of it goes to the cell where the step ends.
+    """
+    if not is_poured:
+        return look(served.kinds, look(served.kind_of_cell, after.cell))
+    begin, end = (_served_upto(served, place, look) for place in (before, after))
+    gained = (end[0] - begin[0]) * served.unit + (end[1] - begin[1])
+    return gained / distance
+
+
+def _served_upto(served: Served, place: Place, look: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    """The sum before the run of a place, in units, and what its run serves up to the place."""
+    run = look(served.run_of_cell, place.cell)
+    along = place.cell - look(served.first_cell, run) + place.offset
+    row = look(served.kinds, look(served.kind_of_cell, place.cell))
+    return look(served.sums, run), along * row

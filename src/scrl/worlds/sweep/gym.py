@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 
 from scrl.worlds.sweep import dynamics
-from scrl.worlds.sweep.dynamics import Scalars
+from scrl.worlds.sweep.dynamics import Place, Scalars, Served
 from scrl.worlds.sweep.observation import (
     OBSERVED_SCALARS,
     VIEWS,
@@ -54,7 +54,7 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self.world = world
         self.render_mode = render_mode
         self._kind_of_cell: list[int] = world.service.kind_of_cell.tolist()
-        self._kinds = list(world.service.kinds)
+        self._served = _as_lists(world.service.of_regions)
         self._scenery = np.asarray(world.service.kinds, np.float32)
         self._cells_ahead: list[int] = cells_ahead(world.vehicle).tolist()
         self._left, self._stride = milestones(world)
@@ -80,7 +80,7 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         super().reset(seed=seed, options=options)
         noise = self.world.vehicle.start_noise
         self._start(self.np_random.uniform(0.0, noise) if noise > 0 else 0.0)
-        return self._observe(), {"labels": self._labels()}
+        return self._observe(), {"labels": np.zeros(len(self.world.regions.names), np.float32)}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """One step with the throttle `action[0]`."""
@@ -90,16 +90,19 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
             noise = self.np_random.standard_normal()
             self._gust = dynamics.next_gust(world.wind, self._gust, noise)
         distance = dynamics.ground_speed(self._speed, self._gust, Scalars)
+        before = Place(self._cell, self._offset)
         whole, self._offset = dynamics.advance(self._offset, distance, Scalars)
         self._cell = min(self._cell + whole, self._length)
         self._steps += 1
         is_terminated = self._cell >= self._length
         is_truncated = not is_terminated and self._steps >= world.route.horizon_steps
         reward = dynamics.step_reward(world.vehicle, distance)
-        return self._observe(), reward, is_terminated, is_truncated, {"labels": self._labels()}
-
-    def _labels(self) -> np.ndarray:
-        return self._kinds[self._kind_of_cell[self._cell]].copy()
+        labels = dynamics.share_of_step(
+            self._served, before, Place(self._cell, self._offset), distance,
+            is_poured=world.is_poured, look=list.__getitem__,
+        )  # fmt: skip
+        info = {"labels": np.array(labels, np.float32)}
+        return self._observe(), reward, is_terminated, is_truncated, info
 
     def _observe(self) -> np.ndarray:
         observation = np.empty(self._size, np.float32)
@@ -126,3 +129,11 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         row, column = self.world.path.cells[min(self._cell, self._length - 1)]
         picture[row, column] = (20, 20, 20)
         return picture.repeat(8, axis=0).repeat(8, axis=1)
+
+
+def _as_lists(served: Served) -> Served:
+    """Tables as lists of numbers and of rows: looking up one row of an array takes longer."""
+    return Served(
+        served.kind_of_cell.tolist(), list(served.kinds.astype(float)), served.run_of_cell.tolist(),
+        served.first_cell.tolist(), list(served.sums), served.unit,
+    )  # fmt: skip

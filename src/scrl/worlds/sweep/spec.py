@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from scrl.errors import ProblemError
 from scrl.settings import check_settings, setting
+from scrl.worlds.sweep.dynamics import Place, Served, share_of_step
 from scrl.worlds.sweep.path import Direction, Start, SweepPath, sweep_path
 from scrl.worlds.sweep.regions import RegionMap
 from scrl.worlds.sweep.transits import Transit, transits_of
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
+Service = Literal["poured", "landing"]
+
 
 @dataclass(frozen=True)
 class SweepRoute:
-    """How the vehicle covers the field, and when an episode is cut off."""
+    """How the vehicle covers and serves the field, and when an episode is cut off."""
 
+    service: Service = setting(
+        "poured",
+        "What a step gives is spread along its way, or all goes to the cell where it ends.",
+        choices=("poured", "landing"),
+    )
     direction: Direction = setting(
         "rows", "Sweep along rows or along columns.", choices=("rows", "columns")
     )
@@ -67,7 +77,17 @@ class SweepSpec:
     @cached_property
     def service(self) -> ServiceTable:
         """Which regions each path cell serves, stored once per kind of cell."""
-        return service_table(self.path.service, self.path.outside)
+        return service_table(
+            self.path.service,
+            self.path.outside,
+            is_poured=self.is_poured,
+            most_cells=FARTHEST_STEP * self.vehicle.max_speed,
+        )
+
+    @property
+    def is_poured(self) -> bool:
+        """Whether what a step gives is spread along its way."""
+        return self.route.service == "poured"
 
     @cached_property
     def transits(self) -> tuple[Transit, ...]:
@@ -115,10 +135,78 @@ class ServiceTable:
     kinds: Float[np.ndarray, "kind region"]
     outside: Float[np.ndarray, " kind"]
     """The share of a step's amount that no region receives."""
+    is_poured: bool
+    most_cells: float
+    """The largest number of cells that a step may cover."""
+
+    @cached_property
+    def of_regions(self) -> Served:
+        """What each region receives."""
+        return self._served(self.kinds)
+
+    @cached_property
+    def of_none(self) -> Served:
+        """What no region receives, as one column."""
+        return self._served(self.outside[:, None])
+
+    def _served(self, kinds: Float[np.ndarray, "kind column"]) -> Served:
+        """The sums of these columns along the path, in fixed point.
+
+        31 bits hold what a step serves and the rest of its first run.
+        """
+        first = self._first_cells
+        unit = 2.0 ** (math.ceil(math.log2(self.most_cells + LONGEST_RUN + 2.0)) - 31)
+        of_run = np.round(kinds.astype(float) / unit).astype(np.int64)[self.kind_of_cell[first]]
+        cells = np.diff(first, append=len(self.kind_of_cell))[:, None]
+        sums = np.cumsum(of_run * cells, axis=0) - of_run * cells
+        run_of_cell = np.repeat(np.arange(len(first), dtype=np.int32), cells[:, 0])
+        return Served(
+            self.kind_of_cell, kinds, run_of_cell, first.astype(np.int32), sums.astype(np.int32),
+            unit,
+        )  # fmt: skip
+
+    @property
+    def _first_cells(self) -> Int[np.ndarray, " run"]:
+        """Where runs begin; long ones are cut, so that places in them keep their precision."""
+        cells = np.arange(len(self.kind_of_cell))
+        is_first = np.diff(self.kind_of_cell, prepend=-1) != 0
+        return np.flatnonzero(is_first | (cells % LONGEST_RUN == 0))
+
+    def share_between(
+        self,
+        served: Served,
+        begin: Float[np.ndarray, "*step"],
+        end: Float[np.ndarray, "*step"],
+    ) -> np.ndarray:
+        """What each column receives of steps between two distances along the path."""
+        length = len(self.kind_of_cell) - 1
+
+        def place(along: Float[np.ndarray, "*step"]) -> Place:
+            cell = np.minimum(along.astype(int), length)
+            return Place(cell, along - cell)
+
+        return share_of_step(
+            served, place(begin), place(end), end - begin,
+            is_poured=self.is_poured, look=_columns_first,
+        )  # fmt: skip
+
+
+def _columns_first(table: np.ndarray, index: Int[np.ndarray, "*step"]) -> np.ndarray:
+    """Rows of a table, with the axis of its columns before those of the steps."""
+    return table[index] if table.ndim == 1 else np.moveaxis(table[index], -1, 0)
+
+
+LONGEST_RUN = 16
+FARTHEST_STEP = 8.0
+"""The longest step in any wind, in steps at top speed; the deviation of gusts is at most 1."""
 
 
 def service_table(
-    service: Float[np.ndarray, "cell region"], outside: Float[np.ndarray, " cell"]
+    service: Float[np.ndarray, "cell region"],
+    outside: Float[np.ndarray, " cell"],
+    *,
+    is_poured: bool,
+    most_cells: float,
 ) -> ServiceTable:
     """Group equal rows by a fixed random projection, and check that the grouping is exact."""
     *weights, last = np.random.default_rng(0).standard_normal(service.shape[1] + 1)
@@ -131,4 +219,5 @@ def service_table(
         _, first, kind = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     kinds = np.concatenate([service[first], np.zeros((1, service.shape[1]))]).astype(np.float32)
     kind = np.concatenate([kind.ravel(), [len(kinds) - 1]]).astype(np.int32)
-    return ServiceTable(kind, kinds, np.append(outside[first], 0.0).astype(np.float32))
+    outside = np.append(outside[first], 0.0).astype(np.float32)
+    return ServiceTable(kind, kinds, outside, is_poured, most_cells)

@@ -7,6 +7,7 @@ the same machine code.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -16,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from scrl.worlds.contract import StepResult
 from scrl.worlds.sweep import dynamics
-from scrl.worlds.sweep.lookup import rows_from
+from scrl.worlds.sweep.dynamics import Place, Served
 from scrl.worlds.sweep.observation import cells_ahead, milestones, observation_size, place_of_cells
 from scrl.worlds.sweep.spec import SweepSpec
 
@@ -47,10 +48,8 @@ class VehicleNumbers(eqx.Module):
 class SweepWorld(eqx.Module):
     """The sweep world: initial state, transition, reward, termination, observation and labels."""
 
-    kind_of_cell: Int[Array, " cell_and_end"]
-    kinds: Float[Array, "kind region"]
-    outside: Float[Array, " kind"]
-    """The share of a step's amount that no region receives."""
+    served: tuple[Served, Served]
+    """What each region receives, and what none does."""
     place: tuple[Float[Array, " cell_and_end"], Float[Array, " cell_and_end"]]
     """Row and column of each cell."""
     left: Float[Array, "milestone region"]
@@ -59,6 +58,7 @@ class SweepWorld(eqx.Module):
     stride: int = eqx.field(static=True)
     horizon_steps: int = eqx.field(static=True)
     is_windy: bool = eqx.field(static=True)
+    is_poured: bool = eqx.field(static=True)
 
     @classmethod
     def from_spec(cls, spec: SweepSpec) -> SweepWorld:
@@ -71,9 +71,7 @@ class SweepWorld(eqx.Module):
         )
         marks, place = milestones(spec), place_of_cells(spec)
         return cls(
-            kind_of_cell=jnp.asarray(spec.service.kind_of_cell),
-            kinds=jnp.asarray(spec.service.kinds, float),
-            outside=jnp.asarray(spec.service.outside, float),
+            served=(_on_device(spec.service.of_regions), _on_device(spec.service.of_none)),
             place=(jnp.asarray(place[:, 0], float), jnp.asarray(place[:, 1], float)),
             left=jnp.asarray(marks.left),
             cells_ahead=jnp.asarray(cells_ahead(vehicle)),
@@ -81,7 +79,17 @@ class SweepWorld(eqx.Module):
             stride=marks.stride,
             horizon_steps=spec.route.horizon_steps,
             is_windy=not wind.is_calm,
+            is_poured=spec.is_poured,
         )
+
+    @property
+    def kind_of_cell(self) -> Int[Array, " cell_and_end"]:
+        return self.served[0].kind_of_cell
+
+    @property
+    def kinds(self) -> Float[Array, "kind region"]:
+        """The share of the swath in each region, by kind of cell."""
+        return self.served[0].kinds
 
     @property
     def regions(self) -> int:
@@ -133,7 +141,7 @@ class SweepWorld(eqx.Module):
         return StepResult(
             after,
             self.reward(after),
-            self.labels(after),
+            self.labels(state, after),
             self.is_terminal(after),
             self.is_truncated(after),
         )
@@ -151,14 +159,30 @@ class SweepWorld(eqx.Module):
         """Whether the horizon was reached before the end of the path."""
         return (state.step >= self.horizon_steps) & ~self.is_terminal(state)
 
-    def labels(self, state: SweepState) -> Float[Array, " region"]:
-        """L(s): the share of the swath in each region; 0 or 1 when the swath is one cell."""
-        return _row(self.kinds, rows_from(self.kind_of_cell, state.cell, 1)[0])
+    def labels(self, state: SweepState, after: SweepState) -> Float[Array, " region"]:
+        """L(s, s'): the share of the step's amount that each region receives."""
+        return self._share(self.served[0], state, after)
 
-    def given(self, state: SweepState) -> Float[Array, " 2"]:
-        """What the step to `state` gives out in all and to no region, in steps of service."""
-        is_inside = (state.cell < self.length).astype(float)
-        return jnp.stack([is_inside, _row(self.outside, _row(self.kind_of_cell, state.cell))])
+    def given(self, state: SweepState, after: SweepState) -> Float[Array, " 2"]:
+        """What a step gives out in all and to no region, in steps of service."""
+        outside = self._share(self.served[1], state, after)[0]
+        if not self.is_poured:
+            return jnp.stack([(after.cell < self.length).astype(float), outside])
+        distance = dynamics.ground_speed(after.speed, after.gust, jnp)
+        left = (self.length - state.cell) - state.offset
+        return jnp.stack([jnp.minimum(left / distance, 1.0), outside])
+
+    def _share(
+        self, served: Served, state: SweepState, after: SweepState
+    ) -> Float[Array, " column"]:
+        return dynamics.share_of_step(
+            served,
+            Place(state.cell, state.offset),
+            Place(after.cell, after.offset),
+            dynamics.ground_speed(after.speed, after.gust, jnp),
+            is_poured=self.is_poured,
+            look=_row,
+        )
 
     def observe(self, state: SweepState) -> Float[Array, " feature"]:
         """Progress, speed, gust, place on the map, the regions here and ahead, and what is left."""
@@ -181,6 +205,14 @@ class SweepWorld(eqx.Module):
 _VEHICLE_FIELDS = ("max_speed", "inertia", "crawl", "rate", "effort", "start_noise")
 
 
+def _on_device(served: Served) -> Served:
+    whole, real = (partial(jnp.asarray, dtype=kind) for kind in (int, float))
+    return Served(
+        whole(served.kind_of_cell), real(served.kinds), whole(served.run_of_cell),
+        whole(served.first_cell), jnp.asarray(served.sums), real(served.unit),
+    )  # fmt: skip
+
+
 MOST_COLUMNS_ONE_BY_ONE = 16
 
 
@@ -190,5 +222,6 @@ def _row(table: Array, index: Int[Array, ""]) -> Array:
     A CPU gathers scalars four times as fast as short rows, so narrow tables go column by column.
     """
     if table.ndim > 1 and table.shape[1] <= MOST_COLUMNS_ONE_BY_ONE:
-        return jnp.stack([_row(table[:, column], index) for column in range(table.shape[1])])
+        flat, first = table.reshape(-1), table.shape[1] * index
+        return jnp.stack([_row(flat, first + column) for column in range(table.shape[1])])
     return table.at[index].get(mode="promise_in_bounds")

@@ -1,0 +1,123 @@
+"""The best throttle at given prices in calm air: one step ahead of the lattice's values.
+
+The price policy has a learned value of what lies ahead; here it is computed, by the dynamic program
+of `reference.lattice`, for one path and one vector of prices. Places and speeds are exact: V is
+interpolated between the points of the lattice.
+"""
+
+from __future__ import annotations
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from scrl.planning.features import Outlook
+from scrl.reference.lattice import SpeedLattice
+from scrl.worlds.sweep.lookup import rows_from
+from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.world import SweepState, SweepWorld, dynamics
+
+LEVELS = (32, 64, 128)
+"""Numbers of speeds to choose from: few, so that few sizes are compiled."""
+SLOWEST_LEVEL = 3.0
+"""The slowest speed that is of use should be this many lengths of the lattice."""
+MOST_POINTS = 60_000_000
+"""Of all plans that are driven at once: 240 MB."""
+HIGHEST_PRICE = 0.998
+"""For a step of service, in efforts: at 1 it would be best to stand still for ever."""
+
+
+class PlacesOnLattice(eqx.Module):
+    """Where the cells of a path begin on its lattice; the same for all prices."""
+
+    row: Int[Array, " cell_and_end"]
+    past: Float[Array, " cell_and_end"]
+    """What is left of the cell's place beyond that row, in lengths of the lattice."""
+    unit: Float[Array, ""]
+    reach: int = eqx.field(static=True)
+    """How many points of the lattice one step may land on."""
+
+    @classmethod
+    def of(cls, lattice: SpeedLattice) -> PlacesOnLattice:
+        place = np.arange(len(lattice.spec.path.cells) + 1) / lattice.unit
+        row = np.floor(place)
+        return cls(
+            jnp.asarray(row, int),
+            jnp.asarray(place - row, float),
+            jnp.asarray(lattice.unit, float),
+            math.ceil((1.0 - lattice.spec.vehicle.inertia) * lattice.levels) + 1,
+        )
+
+
+def lattice_for(
+    spec: SweepSpec, prices: Float[np.ndarray, " region"], plans: int
+) -> SpeedLattice | None:
+    """The coarsest lattice that is fine enough for these prices, in efforts for a step.
+
+    None where the path is too long for any, with so many plans side by side.
+    """
+    highest = min(float((spec.service.kinds.astype(float) @ prices).max()), HIGHEST_PRICE)
+    slowest_speed = 1.0 / max(1.0 / math.sqrt(1.0 - max(highest, 0.0)) - 1.0, 1e-9)
+    found = None
+    for levels in LEVELS:
+        points = plans * levels * len(spec.path.cells) * levels / spec.vehicle.max_speed
+        if points > MOST_POINTS:
+            break
+        level = slowest_speed / spec.vehicle.max_speed * levels
+        found = SpeedLattice(spec, levels, 2 ** int(np.clip(math.log2(max(level, 2.0)) - 1, 0, 4)))
+        if level >= SLOWEST_LEVEL:
+            break
+    return found
+
+
+class LatticePolicy(eqx.Module):
+    """Follows the values of a lattice greedily."""
+
+    places: PlacesOnLattice
+    outlook: Outlook
+    values: Float[Array, "position level"]
+    """In efforts."""
+
+    def at(self, world: SweepWorld, state: SweepState) -> Float[Array, ""]:
+        """The throttle in this state."""
+        numbers, places = world.numbers, self.places
+        unit = places.unit
+        slowest, fastest = (
+            dynamics.next_speed(numbers, state.speed, jnp.asarray(throttle), jnp)
+            for throttle in (0.0, 1.0)
+        )
+        row, past = (rows_from(each, state.cell, 1)[0] for each in (places.row, places.past))
+        here = past + state.offset / unit
+        # Speeds that land on points of the lattice, where V is exact, and the ends of the reach.
+        nearest = jnp.ceil(here + slowest / unit - 0.5)
+        landing = (nearest + jnp.arange(places.reach) + 0.5 - here) * unit
+        speeds = jnp.append(jnp.clip(landing, slowest, fastest), fastest)
+        first = nearest.astype(int) - 1
+        seen = rows_from(self.values, row + first, places.reach + 3)
+        ahead = _between(
+            jax.lax.optimization_barrier(seen), here + speeds / unit - 0.5 - first, speeds / unit
+        )
+        earned = self.outlook.view(state.cell).earned(state.offset, speeds)
+        best = speeds[jnp.argmax(ahead + earned - 1.0 / (1.0 + speeds))]
+        wanted = best - numbers.inertia * state.speed
+        return jnp.clip(wanted / ((1.0 - numbers.inertia) * numbers.max_speed), 0.0, 1.0)
+
+
+def _between(
+    values: Float[Array, "row level"], row: Float[Array, " choice"], level: Float[Array, " choice"]
+) -> Float[Array, " choice"]:
+    """V between the points of a lattice, linear in place and in speed."""
+    rows, levels = values.shape
+    row, level = jnp.clip(row, 0.0, rows - 1.001), jnp.clip(level, 0.0, levels - 1.001)
+    low_row, low_level = jnp.floor(row), jnp.floor(level)
+    flat, first = values.reshape(-1), (low_row * levels + low_level).astype(int)
+    corners = first, first + 1, first + levels, first + levels + 1
+    corner = [flat.at[each].get(mode="promise_in_bounds") for each in corners]
+    near, far = (
+        one + (level - low_level) * (other - one) for one, other in (corner[:2], corner[2:])
+    )
+    return near + (row - low_row) * (far - near)

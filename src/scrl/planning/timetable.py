@@ -1,0 +1,59 @@
+"""Several drives as one, where what a step gives is poured along its way.
+
+A drive passes each place of the path at some time. What a region receives is the time spent in it,
+so a drive whose timetable is the weighted mean of some timetables gives what the drives give on
+average, and costs at most as much, since the cost of a cell is convex in the time spent there
+(docs/bound.md). Only inertia may be in the way: where the mean asks for more than the vehicle can
+do, it does what it can and catches up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from scrl.worlds.sweep import dynamics
+from scrl.worlds.sweep.dynamics import Scalars
+from scrl.worlds.sweep.vehicle import Vehicle
+
+
+def averaged(
+    vehicle: Vehicle,
+    length: int,
+    drives: Sequence[Float[np.ndarray, " step"]],
+    weights: Float[np.ndarray, " drive"],
+) -> Float[np.ndarray, " step"]:
+    """The throttles of a drive whose timetable is the mean of those of some drives to the end."""
+    places = [_places(vehicle, throttles) for throttles in drives]
+    stops = np.unique(np.concatenate([np.minimum(each, length) for each in places]))
+    times = weights @ np.array([np.interp(stops, each, np.arange(len(each))) for each in places])
+    wanted = np.interp(np.arange(1, int(np.ceil(times[-1]))), times, stops).tolist()
+    # The last step covers the rest of the path in the rest of the time, and goes on past the end.
+    begin = wanted[-1] if wanted else 0.0
+    wanted.append(begin + (length - begin) / max(times[-1] - len(wanted), 1e-3))
+    return np.array(_followed(vehicle, wanted, length))
+
+
+def _places(vehicle: Vehicle, throttles: Float[np.ndarray, " step"]) -> Float[np.ndarray, " place"]:
+    """Where a drive is before its first step and after each one."""
+    speed, places = 0.0, [0.0]
+    for throttle in throttles.tolist():
+        speed = dynamics.next_speed(vehicle, speed, throttle, Scalars)
+        places.append(places[-1] + speed)
+    return np.array(places)
+
+
+def _followed(vehicle: Vehicle, wanted: Sequence[float], length: int) -> list[float]:
+    """Throttles that come as near to these places as the vehicle can, to the end of the path."""
+    place, speed, throttles = 0.0, 0.0, []
+    gain = (1.0 - vehicle.inertia) * vehicle.max_speed
+    for target in [*wanted, *[np.inf] * len(wanted)]:
+        throttle = min(max((target - place - vehicle.inertia * speed) / gain, 0.0), 1.0)
+        speed = dynamics.next_speed(vehicle, speed, throttle, Scalars)
+        place += speed
+        throttles.append(throttle)
+        if place >= length:
+            break
+    return throttles
