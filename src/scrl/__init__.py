@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from scrl.errors import ScrlError as ScrlError
     from scrl.evaluation import Evaluation as Evaluation
     from scrl.evaluation import evaluate as evaluate
-    from scrl.planning import learn as learn
     from scrl.planning import planner
+    from scrl.planning.solve import solve as solve
     from scrl.problems import Problem as Problem
     from scrl.problems import load as load
     from scrl.problems import save
-    from scrl.reference import solve as solve
     from scrl.report.figures import plot as plot
     from scrl.rules import d as d
     from scrl.rules import implies as implies
+    from scrl.training.learn import learn as learn
 
 _HOMES = {
     "Evaluation": "scrl.evaluation",
@@ -48,11 +48,11 @@ _HOMES = {
     "evaluate": "scrl.evaluation",
     "evaluate_run": "scrl.api",
     "implies": "scrl.rules",
-    "learn": "scrl.planning",
+    "learn": "scrl.training.learn",
     "planner": "scrl.planning",
     "load": "scrl.problems",
     "save": "scrl.problems",
-    "solve": "scrl.reference",
+    "solve": "scrl.planning.solve",
     "train": "scrl.api",
     "resume": "scrl.api",
     "load_policy": "scrl.api",

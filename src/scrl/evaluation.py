@@ -23,6 +23,10 @@ from scrl.violation import cons_vio, rule_margins
 
 DEFAULT_EPISODES = 100
 """Default number of episodes of an evaluation; 1 if episodes cannot differ."""
+REPORT_SEED = 1_000_003
+"""Added to a training seed: the episodes that report a policy are not those that chose it."""
+REPORT_EPISODES = 1_000
+"""Episodes behind a result where chance plays a part; else one tells everything."""
 
 
 @dataclass(frozen=True)

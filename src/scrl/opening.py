@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from scrl.errors import PolicyError, ScrlError
-from scrl.evaluation import DEFAULT_EPISODES, Evaluation, evaluate, evaluate_mixture
+from scrl.evaluation import (
+    DEFAULT_EPISODES,
+    REPORT_SEED,
+    Evaluation,
+    evaluate,
+    evaluate_mixture,
+)
 from scrl.learners import TrainedPolicy
 from scrl.planning import plan_files
 from scrl.planning.policy import PricePolicy
@@ -30,7 +36,6 @@ from scrl.training import maps
 from scrl.training.loop import explaining_interruption
 from scrl.training.progress import Watcher
 from scrl.training.result import (
-    REPORT_SEED,
     TrainingResult,
     config_of,
     read_result,

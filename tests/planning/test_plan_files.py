@@ -22,7 +22,7 @@ from scrl.evaluation import evaluate, evaluate_mixture
 from scrl.export import export
 from scrl.opening import PlanRun, open_run
 from scrl.planning import Answer, planner
-from scrl.planning.learn import resume_learning
+from scrl.training.learn import resume_learning
 from scrl.planning.plan_files import PLAN
 from scrl.problems import Problem, ProblemOptions, load
 from scrl.report.words import RuleDescriber

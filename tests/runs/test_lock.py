@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from scrl.api import resume
-from scrl.planning.learn import resume_learning
+from scrl.training.learn import resume_learning
 from scrl.runs.folder import RunError, RunFolder
 from scrl.runs.lock import LOCK
 

@@ -16,7 +16,7 @@ from rich.console import Console
 import scrl
 from scrl.bench import run_bench
 from scrl.bench.progress import BenchProgressBar
-from scrl.planning.learn import LearningProgressBar
+from scrl.training.learn import LearningProgressBar
 from scrl.problems import load
 from scrl.terminal import watching
 from scrl.training.algorithm import Metrics

@@ -39,15 +39,15 @@ def learn(
     """
     if resume is not None and (worlds or settings or out):
         raise ScrlError("a run that is resumed keeps its worlds, settings and folder")
-    from scrl import planning
-    from scrl.planning.learn import LearningProgressBar
     from scrl.training.config import parse_settings
+    from scrl.training.learn import LearningProgressBar, resume_learning
+    from scrl.training.learn import learn as train_policy
 
     with ending_well("scrl learn --resume {run}"), LearningProgressBar(messages()) as watching:
         if resume is not None:
-            learned = planning.resume_learning(resume, watch=watching)
+            learned = resume_learning(resume, watch=watching)
         else:
-            learned = planning.learn(
+            learned = train_policy(
                 worlds or [], seed=seed, settings=parse_settings(settings or []), out=out,
                 watch=watching,
             )  # fmt: skip

@@ -18,7 +18,7 @@ from scrl.environments.lanes import Lanes
 from scrl.environments.policy import EnvironmentPolicy, evaluate_in
 from scrl.environments.problem import EnvironmentProblem
 from scrl.environments.spaces import Actions
-from scrl.evaluation import Evaluation
+from scrl.evaluation import REPORT_SEED, Evaluation
 from scrl.learners import TrainedPolicy
 from scrl.learners.actions import Discrete
 from scrl.penalty import Atoms
@@ -31,7 +31,7 @@ from scrl.training.config import PRESETS, MethodError, TrainingConfig, configure
 from scrl.training.loop import run_to_end
 from scrl.training.methods import find_method
 from scrl.training.progress import Watcher
-from scrl.training.result import REPORT_SEED, TrainingResult, config_of
+from scrl.training.result import TrainingResult, config_of
 from scrl.training.run import Training, TrainingRun
 
 REPORT_EPISODES = 200

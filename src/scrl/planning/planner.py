@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from scrl.errors import PolicyError
-from scrl.evaluation import Evaluation, evaluate_mixture
+from scrl.evaluation import REPORT_EPISODES, REPORT_SEED, Evaluation, evaluate_mixture
 from scrl.planning import plan_files, store
 from scrl.planning.answer import Answer, Plan, holds
 from scrl.planning.drives import PriceDriver
@@ -26,7 +26,6 @@ from scrl.problems import Problem, find_world
 from scrl.problems.problem import RuleInput
 from scrl.reference import Status
 from scrl.reference.priced import Priced, PricedBranch, price_rules, price_without
-from scrl.training.result import REPORT_EPISODES, REPORT_SEED
 
 JUDGING_EPISODES = 250
 """Episodes for choosing a plan; its report uses other and more episodes."""

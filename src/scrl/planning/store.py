@@ -17,7 +17,7 @@ from scrl.errors import PolicyError
 from scrl.files import replacing
 from scrl.planning.policy import AheadOfFluid
 from scrl.planning.ranges import Ranges
-from scrl.planning.training import LearningConfig, begin
+from scrl.planning.fitting import LearningConfig, begin
 from scrl.runs.files import (
     Each,
     check_files,

@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 
-from scrl.errors import ScrlError
+from scrl.errors import InternalError, ScrlError
 from scrl.problems import Problem
 from scrl.reference.certificate import Certificate
 from scrl.reference.disjunctive import BoundedAtoms, choose_branch
@@ -113,71 +113,107 @@ class Loosened:
 
 
 @dataclass(frozen=True)
-class Stepwise:
-    """The best mixture of plans found in the step-by-step world."""
+class BestDriven:
+    """What was driven in the true world: one plan, or a mixture that draws one for each episode."""
 
     return_: float
     density: dict[str, float]
-    plans: int
     steps: float
-    violation: float
-    estimate_above: float | None
-    """Estimated upper bound, up to the lattice's rounding; None where it is too coarse."""
+    throttles: tuple[Float[np.ndarray, " step"], ...] = field(compare=False, repr=False)
+    """Of each plan."""
+    weights: tuple[float, ...] = (1.0,)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Plain values, without the throttles."""
         return {
             "return": self.return_,
             "density": self.density,
-            "plans": self.plans,
             "steps": self.steps,
-            "violation": self.violation,
-            "estimate_above": self.estimate_above,
+            "weights": list(self.weights),
         }
+
+
+OPTIMALITY_TOLERANCE = 0.005
+"""A plan is called optimal if it is this share of the bound or less below it."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The result of `solve`, in raw units of resource and raw return."""
+    """What is known of a problem without learning, in raw units of resource and raw return."""
 
     problem: str
-    status: Status
-    return_: float | None = None
-    bound: float | None = None
+    fluid_status: Status
+    """How the search over the fluid's branches ended."""
+    fluid: float | None = None
+    """Return of the fluid: without whole steps and inertia."""
+    fluid_density: dict[str, float] = field(default_factory=dict)
+    fluid_steps: float | None = None
+    fluid_bound: float = float("inf")
     """No fluid that keeps the rules returns more than this: proven by multipliers."""
-    density: dict[str, float] = field(default_factory=dict)
+    certificate: Certificate | None = None
+    """Of the fluid."""
     branch: tuple[Taken, ...] = ()
     duals: tuple[Dual, ...] = ()
-    steps: float | None = None
-    certificate: Certificate | None = None
-    stepwise: Stepwise | None = None
+    bound: float | None = None
+    """No policy that keeps the rules returns more than this, step by step."""
+    bound_reason: str | None = None
+    """Why there is no bound."""
+    is_impossible: bool = False
+    """No policy keeps the rules, step by step: proven."""
+    plan: BestDriven | None = None
+    """The best single plan that was driven and keeps the rules."""
+    mixture: BestDriven | None = None
+    """The best mixture that keeps the rules, where it is better than the plan."""
     conflict: tuple[tuple[str, str], ...] = ()
-    """A smallest set of rules that cannot hold together: name and text."""
+    """A smallest set of rules that the fluid cannot keep together: name and text."""
     relax: tuple[Loosened, ...] = ()
-    """The least loosening, in total units, that makes the rules possible."""
+    """The least loosening, in total units, that lets the fluid keep the rules."""
     alternatives: tuple[tuple[Loosened, ...], ...] = ()
     """For each rule of the conflict, its own loosening, where that alone is sufficient."""
     vehicle_hints: tuple[str, ...] = ()
+    conflict_rests_on: str | None = None
+    """Whether conflict and loosening are exact or an estimate, as text."""
     wall_s: float = 0.0
 
     @property
-    def is_optimal(self) -> bool:
-        return self.status is Status.OPTIMAL
+    def return_(self) -> float | None:
+        """Return of the best single plan."""
+        return None if self.plan is None else self.plan.return_
+
+    @property
+    def density(self) -> dict[str, float]:
+        """What the best single plan gives."""
+        return {} if self.plan is None else self.plan.density
+
+    @property
+    def status(self) -> str:
+        """`optimal`, `feasible`, `infeasible` (proven), or `unknown`."""
+        if self.is_impossible:
+            return "infeasible"
+        if self.plan is None:
+            return "unknown"
+        gap = gap_to(self.bound, self.plan.return_)
+        return "optimal" if gap is not None and gap <= OPTIMALITY_TOLERANCE else "feasible"
 
     def to_json(self) -> dict[str, Any]:
         """The fields of the command contract."""
         certificate = self.certificate
         return {
             "problem": self.problem,
-            "status": self.status.value,
+            "status": self.status,
             "return": self.return_,
-            "bound": self.bound,
             "density": self.density,
+            "steps": None if self.plan is None else self.plan.steps,
+            "mixture": None if self.mixture is None else self.mixture.to_json(),
+            "bound": self.bound,
+            "bound_reason": self.bound_reason,
+            "gap": None if self.return_ is None else gap_to(self.bound, self.return_),
+            "fluid": self.fluid,
+            "fluid_density": self.fluid_density,
             "branch": [each.to_json() for each in self.branch],
             "duals": [
                 {"rule": each.rule, "atom": each.atom, "dual": each.dual} for each in self.duals
             ],
-            "steps": self.steps,
             "certificate": None
             if certificate is None
             else {
@@ -186,24 +222,41 @@ class Reference:
                 "gap": certificate.gap,
                 "bound": certificate.bound,
             },
-            "stepwise": self.stepwise.to_json() if self.stepwise else None,
             "conflict": [{"rule": name, "text": text} for name, text in self.conflict],
             "relax": [_loosened(each) for each in self.relax],
             "alternatives": [[_loosened(each) for each in way] for way in self.alternatives],
             "vehicle_hints": list(self.vehicle_hints),
+            "conflict_rests_on": self.conflict_rests_on,
             "wall_s": self.wall_s,
         }
 
     def __str__(self) -> str:
-        if self.status is Status.INFEASIBLE:
+        if self.is_impossible:
             rules = ", ".join(f"'{name}'" for name, _ in self.conflict)
             ways = "; ".join(str(each) for each in self.relax)
             which = "in conflict" if len(self.conflict) > 1 else "cannot hold"
             return f"{self.problem}: impossible; {which}: {rules}; least loosening: {ways}"
+        known = "no bound" if self.bound is None else f"return at most {self.bound:.3f}"
         if self.return_ is None:
-            return f"{self.problem}: nothing found in the time limit; return at most {self.bound}"
+            return f"{self.problem}: no plan found, none excluded; {known}"
         amounts = ", ".join(f"{name} {amount:.1f}" for name, amount in self.density.items())
-        return f"{self.problem}: best return {self.return_:.3f} ({self.status.value}); {amounts}"
+        return f"{self.problem}: plan returns {self.return_:.3f} ({self.status}; {known}); {amounts}"
+
+
+SMALLEST_GAP = -1e-6
+
+
+def gap_to(best: float | None, return_: float, *, is_bound: bool = True) -> float | None:
+    """(best - return) / |best|, never clamped; none where there is none.
+
+    A return above a proven bound is an error of this program.
+    """
+    if best is None:
+        return None
+    gap = (best - return_) / max(abs(best), 1e-300)
+    if is_bound and gap < SMALLEST_GAP:
+        raise InternalError(f"a return of {return_!r} exceeds the proven bound {best!r}")
+    return gap
 
 
 def _loosened(each: Loosened) -> dict[str, Any]:

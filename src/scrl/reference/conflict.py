@@ -143,19 +143,24 @@ MOST_SECONDS = 20.0
 """Time limit of the search for a smallest conflict, in seconds."""
 
 
+EXACT = "the fluid, which does whatever a policy can do where service is poured"
+ESTIMATE = "the fluid, an estimate: with landing service a drive may do a little better or worse"
+
+
 def explain(question: Question) -> Reference:
     """The smallest conflict, the least loosening, and alternatives."""
     rules = question.problem.rules.rules
     conflict = _conflict(question)
     return Reference(
         problem=question.problem.name,
-        status=Status.INFEASIBLE,
+        fluid_status=Status.INFEASIBLE,
         conflict=tuple((rules[rule].name, rules[rule].text) for rule in conflict),
         relax=_loosened(question),
         alternatives=tuple(
             way for rule in conflict if (way := _loosened(question, only_rule=rule))
         ),
         vehicle_hints=(*_speed_hint(question), *_horizon_hint(question)),
+        conflict_rests_on=ESTIMATE if not question.problem.world_spec.is_poured else EXACT,
     )
 
 

@@ -1,83 +1,85 @@
-"""`scrl.solve(problem)`: the reference optimum, or an explanation of infeasible rules."""
+"""The fluid optimum of a problem and what is proven in the true world, or why rules conflict."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 
-from scrl.problems import Problem
-from scrl.reference.answer import Dual, Question, Reference, Stepwise, Taken
+from scrl.reference.answer import Dual, Question, Reference, Taken
 from scrl.reference.conflict import explain
 from scrl.reference.linear import NumericalTroubleError, Status
 from scrl.reference.sweep import FluidOptimum, best_fluid
 from scrl.reference.tangents import best_fluid_by_tangents
+from scrl.reference.true_bound import prove, reason_against
 from scrl.rules import AtomTable
 
-DEFAULT_DRIVES = 3
-"""Rounds of the step-by-step search; each takes some tenths of a second on built-in maps."""
-
-
-Method = Literal["search", "milp"]
-METHODS = {"search": best_fluid, "milp": best_fluid_by_tangents}
-"""Two methods for the same optimum: a search over duals, and a mixed-integer program."""
-
-
-def solve(
-    problem: Problem,
-    *,
-    time_limit_s: float = 60.0,
-    drives: int = DEFAULT_DRIVES,
-    method: Method = "search",
-) -> Reference:
-    """The fluid optimum with its multipliers, or a conflict and the least loosening.
-
-    `drives` is the number of rounds of the search in the step-by-step world; 0 skips it.
-    """
-    started = time.monotonic()
-    question = Question.of(problem)
-    answer, found = solve_question(question, time_limit_s=time_limit_s, method=method)
-    # The search assumes calm air and the start of the path, so it is skipped for random worlds.
-    if drives > 0 and found.best is not None and not problem.world_spec.is_random:
-        answer = replace(answer, stepwise=_stepwise(question, found, drives))
-    return replace(answer, wall_s=time.monotonic() - started)
+ROUNDING = 1e-9
+"""Share of its size by which the fluid's bound is raised: far above what sums lose in double."""
 
 
 def solve_question(
-    question: Question, *, time_limit_s: float = 60.0, method: Method = "search"
+    question: Question, *, time_limit_s: float = 60.0
 ) -> tuple[Reference, FluidOptimum]:
     """The fluid optimum, as a result for the user and as numbers."""
     try:
-        found = METHODS[method](question.fluid, question.atoms, time_limit_s=time_limit_s)
+        found = best_fluid(question.fluid, question.atoms, time_limit_s=time_limit_s)
     except NumericalTroubleError:
         # Nearly feasible rules leave the dual undecided; a linear program decides them.
         found = best_fluid_by_tangents(question.fluid, question.atoms, time_limit_s=time_limit_s)
     is_open = found.best is None and found.status is Status.TIME_LIMIT
     if found.status is Status.INFEASIBLE or (is_open and not question.is_possible()):
-        return explain(question), replace(found, best=None)
+        found = replace(found, status=Status.INFEASIBLE, best=None)
+        return explain(question), found
     return _answer(question, found), found
+
+
+def bounded(
+    question: Question, reference: Reference, *, time_limit_s: float, enough: float = -np.inf
+) -> Reference:
+    """The reference with what is proven of every policy, step by step.
+
+    Where service is poured, a policy does nothing that the fluid could not do (docs/bound.md), so
+    the fluid's bound is the policy's. Else the bound is searched for within the time, and until it
+    is near `enough`, the return of a plan that is known.
+    """
+    problem = question.problem
+    if (reason := reason_against(problem)) is not None:
+        return replace(reference, bound_reason=reason)
+    if problem.world_spec.is_poured:
+        if reference.fluid_status is Status.INFEASIBLE:
+            return replace(reference, is_impossible=True, bound_reason="no policy keeps the rules")
+        if not np.isfinite(reference.fluid_bound):
+            return replace(reference, bound_reason="time ended before every branch had a value")
+        bound = reference.fluid_bound
+        return replace(reference, bound=bound + ROUNDING * (1.0 + abs(bound)))
+    proven = prove(problem, time_limit_s=time_limit_s, enough=enough)
+    return replace(
+        reference,
+        bound=proven.value,
+        bound_reason=proven.reason,
+        is_impossible=proven.is_impossible,
+    )
 
 
 def _answer(question: Question, found: FluidOptimum) -> Reference:
     """The result in terms of rules and regions."""
     name, best = question.problem.name, found.best
     if best is None:
-        return Reference(name, found.status, bound=found.bound)
+        return Reference(name, found.status, fluid_bound=found.bound)
     table = question.problem.atoms
     return Reference(
         problem=name,
-        status=found.status,
-        return_=best.return_,
-        bound=found.bound,
-        density=question.named(best.density),
+        fluid_status=found.status,
+        fluid=best.return_,
+        fluid_bound=found.bound,
+        fluid_density=question.named(best.density),
         branch=taken_disjuncts(table, best.branch),
         duals=tuple(
             Dual(atom.origin.rule or "", atom.show(), float(dual))
             for atom, dual in zip(table.atoms, best.multipliers, strict=True)
         ),
-        steps=float(question.fluid.weight @ best.times),
+        fluid_steps=float(question.fluid.weight @ best.times),
         certificate=best.certificate,
     )
 
@@ -92,35 +94,4 @@ def taken_disjuncts(table: AtomTable, branch: np.ndarray) -> tuple[Taken, ...]:
             tuple(texts[other] for other in np.flatnonzero(members) if other != atom),
         )
         for rule, members, atom in zip(table.clause_rule, table.members, branch, strict=True)
-    )
-
-
-def _stepwise(question: Question, found: FluidOptimum, rounds: int) -> Stepwise | None:
-    """The best drive in the true world under the atoms of the branch."""
-    from scrl.reference.stepwise import best_drive  # imports JAX, which the fluid does not need
-
-    if found.best is None:
-        return None
-    table, used = question.problem.atoms, np.unique(found.best.branch)
-    used = used[~question.atoms.is_certain[used]]
-    # Atoms are scaled to equal size; the result does not depend on it.
-    size = np.abs(table.coefficients[used]).max(axis=1, initial=0.0)
-    driven = best_drive(
-        question.problem.world_spec,
-        table.coefficients[used] / size[:, None],
-        table.bounds[used] / size,
-        found.best.multipliers[used] * size,
-        slowest_speed=1.0 / float(found.best.times.max()),
-        rounds=rounds,
-    )
-    if driven is None:
-        return None
-    return Stepwise(
-        return_=driven.return_,
-        density=question.named(driven.density),
-        plans=len(driven.weights),
-        steps=driven.steps,
-        violation=driven.violation,
-        # An estimate below the best return found comes from too coarse a lattice and is dropped.
-        estimate_above=driven.estimate_above if driven.estimate_above >= driven.return_ else None,
     )

@@ -12,9 +12,14 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from scrl.density import Density, from_episodes
 from scrl.errors import ScrlError
-from scrl.evaluation import DEFAULT_EPISODES, Evaluation, checked_episodes, verdict
+from scrl.evaluation import (
+    DEFAULT_EPISODES,
+    REPORT_SEED,
+    Evaluation,
+    checked_episodes,
+    verdict,
+)
 from scrl.sb3.wrapper import Ruled, labels_of
-from scrl.training.result import REPORT_SEED
 
 LONGEST_EPISODE = 1_000_000
 """Steps after which an episode is taken to be one that never ends."""

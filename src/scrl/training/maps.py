@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from scrl.errors import ScrlError
-from scrl.evaluation import Evaluation, evaluate
+from scrl.evaluation import REPORT_EPISODES, REPORT_SEED, Evaluation, evaluate
 from scrl.learners import TrainedPolicy
 from scrl.problems import Problem
 from scrl.rollout import Episode
@@ -23,7 +23,7 @@ from scrl.training.config import TrainingConfig, configure
 from scrl.training.devices import DeviceRounds, sweep_encoder, task_of
 from scrl.training.loop import run_to_end
 from scrl.training.progress import Watcher
-from scrl.training.result import REPORT_EPISODES, REPORT_SEED, TrainingResult, config_of
+from scrl.training.result import TrainingResult, config_of
 from scrl.training.run import Training, TrainingRun
 
 TYPICAL_THROTTLE = 0.6

@@ -64,12 +64,6 @@ def overpriced(rules: RuleSet, found: Evaluation, price: Any) -> tuple[str, ...]
     )
 
 
-REPORT_SEED = 1_000_003
-"""Added to a training seed: the episodes that report a policy are not those that chose it."""
-REPORT_EPISODES = 1_000
-"""Episodes behind a result where chance plays a part; else one tells everything."""
-
-
 def read_result(
     folder: RunFolder, problem: BaseProblem, kind: type[Result] = TrainingResult
 ) -> Result | None:

@@ -12,8 +12,9 @@ import pytest
 
 import scrl
 from scrl.errors import ScrlError
-from scrl.planning import LearningProgress, Planner, planner, resume_learning, store
+from scrl.planning import Planner, planner, store
 from scrl.planning.ranges import Ranges
+from scrl.training.learn import LearningProgress, resume_learning
 from scrl.problems import load
 from scrl.runs.files import write_json
 from scrl.runs.folder import RunFolder
