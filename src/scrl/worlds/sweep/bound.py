@@ -16,26 +16,28 @@ g(d) <= G + s (d - D) for every speed d that the vehicle can have. Summed by par
                <= sum G_t + (h/2) (s_1 + sum_{t<T} |s_t - s_{t+1}| + |s_T|),
 
 since eps_0 = -h/2 (a drive begins at 0). So rounding does not add up over the steps: it costs
-h/2 times the total variation of the slope. Any slopes are valid. Good ones are the loss per length
-of the best drive (its costate), which is constant while the speed is:
+h/2 times the total variation of the slope, nothing while the speed is constant. The slopes are:
 
 - the tangent, G = g(D), s = g'(D);
-- at the top, where d <= top < D + h: G = g(top) - s (top - D) for any s <= g'(top). What a length
-  at top speed loses is s = (g(top) + price) / top, so neither rounding top up to a bin nor going
-  back and forth between two bins gains anything;
 - where a step pays more than the effort, and D < crawl + h: G = g(crawl) - s (crawl - D) for
   any s >= effort, with s = (g(crawl) + price) / crawl. It holds for d >= crawl. From rest the
   speed is d_t >= crawl (1 - inertia^t), which adds at most s crawl inertia / (1 - inertia) in all.
 
 **Reach.** D' - inertia D differs from d' - inertia d by less than (1 + inertia) h, so D' lies in an
-interval that depends on D. The first step has D_1 h <= (1 - inertia) max_speed.
+open interval that depends on D. As d <= max_speed, D is at most max_speed rounded up to whole bins;
+it matters that this is nearly max_speed, because a step that is longer by one bin lets a drive
+shift its landings at no cost, so n is chosen for it. The first step has D_1 <= d_1, because the
+start is the left edge of its bin.
 
 **Values.** V(X, D) = max over D' in reach of G' + price' + (h/2) |s - s'| + V(X + D', D'), and past
 the end V = (h/2) |s|. As |a| = max(a, -a), these are two window maxima. A step with D' = 0 stays at
 X. Staying twice earns G + price <= 0 each time by the choice of s, so once is enough.
 
-The sums are float64, and their rounding error is added. Speeds may be larger or smaller by
-`ROUNDING`, so that drives in float32 are covered too.
+**Arithmetic.** All this is about the world in exact arithmetic. Rounding moves the landings of the
+world's own arithmetic by a tiny length, which is worth as little wherever a drive could have gone
+ahead by that length. Full throttle from the start on could not: where it lands on edges of cells,
+rounding decides, and every D may be larger or smaller by one bin. The sums of the dynamic program are float64, and
+their rounding error is added.
 """
 
 from __future__ import annotations
@@ -53,11 +55,13 @@ from jaxtyping import Array, Bool, Float, Int
 from scrl.worlds.sweep.spec import SweepSpec
 
 LEVELS = 48
-"""Bins that one step at top speed passes."""
-ROUNDING = 1e-6
-"""Share by which a speed may be rounded up or down in the world's own arithmetic."""
-STEADIER = 0.999
-"""Share of the slope at top speed that is taken, so that going back and forth does not tie."""
+"""Bins that one step at top speed passes, at least."""
+WHOLE = 1e-9
+"""A number that is as near to a whole one is meant to be whole."""
+NEAR_EDGE = 1e-4
+"""Cells by which rounding in float32 may move a landing."""
+NEARLY_WHOLE = 1e-3
+"""A top speed that grows by this share, to become a whole number of bins, is not searched for."""
 SIDE_BY_SIDE = 8
 """Vectors of prices of one sweep: one size to compile."""
 
@@ -87,42 +91,37 @@ class LandingBound:
         return self.bins * len(self.spec.path.cells) * (self.top_level + 1)
 
     @property
-    def _slack(self) -> float:
-        return ROUNDING / (1.0 - self.spec.vehicle.inertia)
-
-    @property
-    def top(self) -> float:
-        """Cells per step that no drive exceeds."""
-        return self.spec.vehicle.max_speed * (1.0 + self._slack)
-
-    @property
     def crawl(self) -> float:
         """Cells per step that a drive does not fall below, once its start is over."""
-        vehicle = self.spec.vehicle
-        return vehicle.max_speed * vehicle.crawl * max(0.0, 1.0 - self._slack)
+        return self.spec.vehicle.max_speed * self.spec.vehicle.crawl
 
-    @property
+    @cached_property
     def top_level(self) -> int:
-        """The largest D: the largest integer below top n + 1."""
-        return math.ceil(self.top * self.bins)
+        """The largest D."""
+        return math.ceil(self.spec.vehicle.max_speed * self.bins - WHOLE) + self._more
+
+    @cached_property
+    def _more(self) -> int:
+        """Bins by which rounding in the world's arithmetic may change D."""
+        return int(_lands_on_edges(self.spec))
 
     @cached_property
     def reach(self) -> tuple[Int[np.ndarray, " level"], Int[np.ndarray, " level"]]:
-        """The smallest and the largest D' after each D."""
-        inertia, levels = self.spec.vehicle.inertia, np.arange(self.top_level + 1)
-        rounded = 1.0 + inertia + ROUNDING * self.top * self.bins
-        slowest = inertia * levels + (1.0 - inertia) * self.crawl * self.bins - rounded
-        fastest = inertia * levels + (1.0 - inertia) * self.top * self.bins + rounded
-        low = np.clip(np.ceil(slowest), 0, self.top_level).astype(int)
-        return low, np.clip(np.floor(fastest), 1, self.top_level).astype(int)
+        """The smallest and the largest D' after each D, inside open intervals."""
+        vehicle, levels = self.spec.vehicle, np.arange(self.top_level + 1)
+        kept, new = vehicle.inertia * levels, (1.0 - vehicle.inertia) * self.bins
+        rounded = 1.0 + vehicle.inertia
+        low = np.floor(kept + new * self.crawl - rounded + WHOLE) + 1 - self._more
+        high = np.ceil(kept + new * vehicle.max_speed + rounded - WHOLE) - 1 + self._more
+        low, high = (np.clip(each, 0, self.top_level).astype(int) for each in (low, high))
+        return low, high
 
     @cached_property
     def first_levels(self) -> slice:
         """D of the first step, from rest at the first bin's left edge."""
-        free = (1.0 - self.spec.vehicle.inertia) * self.bins
-        rounded = ROUNDING * self.top * self.bins
-        last = min(math.floor(free * self.top + rounded), self.top_level)
-        return slice(max(math.floor(free * self.crawl - rounded), 0), last + 1)
+        new = (1.0 - self.spec.vehicle.inertia) * self.bins
+        last = math.floor(new * self.spec.vehicle.max_speed + WHOLE)
+        return slice(math.floor(new * self.crawl - WHOLE), min(last, self.top_level) + 1)
 
     def at(
         self, prices: Float[np.ndarray, "many region"], per_step: Float[np.ndarray, " many"]
@@ -164,18 +163,13 @@ class LandingBound:
         self, gains: Float[np.ndarray, "many kind"]
     ) -> tuple[_Tables, Float[np.ndarray, " many"]]:
         """Slopes and rewards of a step, and the largest slope that assumes d >= crawl."""
-        effort, top, crawl = self.spec.vehicle.effort, self.top, self.crawl
+        effort, crawl = self.spec.vehicle.effort, self.crawl
         length = np.arange(self.top_level + 1) / self.bins
         shape = (*gains.shape, len(length))
         gain, is_paid = gains[..., None], gains[..., None] > effort
         slope = np.broadcast_to(effort / (1.0 + length) ** 2, shape)
         reward = np.broadcast_to(-effort / (1.0 + length), shape)
-        loss = (gain - effort / (1.0 + top)) / top
-        fast = np.minimum(effort / (1.0 + top) ** 2, STEADIER * loss)
-        is_fast = length > top - 1.0 / self.bins
-        slope = np.where(is_fast, fast, slope)
-        reward = np.where(is_fast, -effort / (1.0 + top) - fast * (top - length), reward)
-        slow = (gain - effort / (1.0 + crawl)) / max(crawl, 1e-300)
+        slow = (gain - effort / (1.0 + crawl)) / crawl
         slow = (1.0 + 1e-12) * np.maximum(effort, slow)
         is_slow = is_paid & (length < crawl + 1.0 / self.bins)
         slope = np.where(is_slow, slow, slope)
@@ -311,5 +305,28 @@ def _visits(
 
 
 def landing_bound(spec: SweepSpec, *, levels: int = LEVELS) -> LandingBound:
-    """The graph of a world, with about so many bins in one step at top speed."""
-    return LandingBound(spec, max(1, math.ceil(levels / spec.vehicle.max_speed)))
+    """The graph of a world, with at least so many bins in one step at top speed.
+
+    Up to twice as many, if that is needed for a top speed of nearly a whole number of bins.
+    """
+    top = spec.vehicle.max_speed
+    fewest = max(1, math.ceil(levels / top - WHOLE))
+    shares = [_rounded_up(top, bins) for bins in range(fewest, 2 * fewest + 1)]
+    good = max(min(shares), NEARLY_WHOLE)
+    return LandingBound(spec, fewest + next(i for i, share in enumerate(shares) if share <= good))
+
+
+def _lands_on_edges(spec: SweepSpec) -> bool:
+    """Whether full throttle from the start on lands so near an edge that rounding decides."""
+    vehicle, cells = spec.vehicle, len(spec.path.cells)
+    # x_t = max_speed (t - (inertia + ... + inertia^t))
+    lost = vehicle.inertia / (1.0 - vehicle.inertia)
+    steps = np.arange(1, math.ceil(cells / vehicle.max_speed + lost) + 1)
+    place = vehicle.max_speed * (steps - lost * (1.0 - vehicle.inertia**steps))
+    place = place[place < cells + 0.5]
+    return bool((np.abs(place - np.round(place)) < NEAR_EDGE).any())
+
+
+def _rounded_up(top: float, bins: int) -> float:
+    """By which share the top speed grows if it is a whole number of bins."""
+    return math.ceil(top * bins - WHOLE) / (top * bins) - 1.0
