@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from scrl.problems import Problem
 from scrl.reference.answer import Question
@@ -34,8 +34,8 @@ from scrl.worlds.sweep.bound import SIDE_BY_SIDE, LandingBound, landing_bound
 
 LEVELS = (24, 48)
 """Bins that a step at top speed passes: coarse ones to find multipliers, fine ones to finish."""
-MOST_STATES = 60_000_000
-"""States of a graph that are not too many for one sweep: some 20 s and 500 MB."""
+MOST_STATES = 16_000_000
+"""States of a graph that are not too many for one sweep: some seconds and 1 GB."""
 CLOSE = 3e-4
 """A leaf's multipliers are good enough if others promise less than this share of its value."""
 MOST_ROUNDS = 12
@@ -195,27 +195,30 @@ class _LeafSearch:
         self, level: int, leaves: list[Leaf], points: list[Float[np.ndarray, "point atom"]]
     ) -> list[Leaf]:
         """The leaves with the best of some multipliers; what was found are cuts for all leaves."""
-        prices = np.concatenate(
-            [-each @ self.rows[self._in_force(leaf)] for leaf, each in zip(leaves, points, strict=True)]
-        )  # fmt: skip
+        by_leaf = list(zip(leaves, points, strict=True))
+        prices = np.concatenate([-each @ self.rows[self._in_force(leaf)] for leaf, each in by_leaf])
         found = self.graphs[level].at(prices[:, :-1], -prices[:, -1])
         amounts = np.column_stack([found.amounts, found.steps])
-        self.cuts[level].returns += (found.values - (prices * amounts).sum(axis=1)).tolist()
+        self.cuts[level].returns += found.returns.tolist()
         self.cuts[level].amounts += list(amounts)
-        better, first = [], 0
-        for leaf, each in zip(leaves, points, strict=True):
-            values = (
-                found.values[first : first + len(each)] + each @ self.bounds[self._in_force(leaf)]
-            )
-            best = int(values.argmin())
-            if values[best] < leaf.value:
-                leaf = replace(leaf, value=float(values[best]), multipliers=each[best])
-            better.append(leaf)
-            first += len(each)
-        return better
+        values = np.split(found.values, np.cumsum([len(each) for each in points])[:-1])
+        return [
+            self._better(leaf, each, each @ self.bounds[self._in_force(leaf)] + value)
+            for (leaf, each), value in zip(by_leaf, values, strict=True)
+        ]
+
+    @staticmethod
+    def _better(
+        leaf: Leaf, points: Float[np.ndarray, "point atom"], values: Float[np.ndarray, " point"]
+    ) -> Leaf:
+        """The leaf with the best of these multipliers, if that is better than its own."""
+        best = int(values.argmin())
+        if not values[best] < leaf.value:
+            return leaf
+        return replace(leaf, value=float(values[best]), multipliers=points[best])
 
     def _improve(self, leaf: Leaf) -> None:
-        """One round of cutting planes; then a split, or a finer graph, if the round was the last."""
+        """One round of cutting planes; when they are over, a split, or a finer graph."""
         mixture = self._mixture(leaf)
         is_close = not mixture.excess.any() and leaf.value - mixture.value < CLOSE * abs(leaf.value)
         if not is_close and leaf.rounds < MOST_ROUNDS:

@@ -36,8 +36,8 @@ X. Staying twice earns G + price <= 0 each time by the choice of s, so once is e
 **Arithmetic.** All this is about the world in exact arithmetic. Rounding moves the landings of the
 world's own arithmetic by a tiny length, which is worth as little wherever a drive could have gone
 ahead by that length. Full throttle from the start on could not: where it lands on edges of cells,
-rounding decides, and every D may be larger or smaller by one bin. The sums of the dynamic program are float64, and
-their rounding error is added.
+rounding decides, and every D may be larger or smaller by one bin. The sums of the dynamic program
+are float64, and their rounding error is added.
 """
 
 from __future__ import annotations
@@ -72,8 +72,11 @@ class PricedBound:
 
     values: Float[np.ndarray, " many"]
     """return + prices . amounts - per_step steps of any drive that finishes is at most this."""
+    returns: Float[np.ndarray, " many"]
+    """What the best path returns, with the price of rounding: at any prices at which no step pays
+    more than the effort, the value is at least returns + prices . amounts - per_step steps."""
     amounts: Float[np.ndarray, "many region"]
-    """What the best path gives: the slope of the value, up to rounding."""
+    """What the best path gives: the slope of the value."""
     steps: Float[np.ndarray, " many"]
 
 
@@ -136,7 +139,7 @@ class LandingBound:
             for first in range(0, filled, SIDE_BY_SIDE)
         ]
         joined = (np.concatenate([getattr(part, name) for part in parts])[:many]
-                  for name in ("values", "amounts", "steps"))  # fmt: skip
+                  for name in ("values", "returns", "amounts", "steps"))  # fmt: skip
         return PricedBound(*joined)
 
     def _at(
@@ -151,13 +154,13 @@ class LandingBound:
         with jax.enable_x64(True):
             tables, steepest = self._tables(gains)
             swept = _sweep(tables, jnp.asarray(kinds), _Reach.of(*self.reach), jnp.asarray(first))
-            best, largest, visits = (np.asarray(each) for each in swept)
+            best, largest, visits, returns = (np.asarray(each) for each in swept)
         # Each of at most 2 |X| steps of a path is summed with at most 8 roundings.
         error = 16.0 * len(kinds) * np.finfo(float).eps * largest
         crawl = self.crawl * spec.vehicle.inertia / (1.0 - spec.vehicle.inertia)
         values = best + error + crawl * steepest
         # The step past the end is the last kind, and serves nothing.
-        return PricedBound(values, visits @ given, visits.sum(axis=1).astype(float))
+        return PricedBound(values, returns, visits @ given, visits.sum(axis=1).astype(float))
 
     def _tables(
         self, gains: Float[np.ndarray, "many kind"]
@@ -167,8 +170,8 @@ class LandingBound:
         length = np.arange(self.top_level + 1) / self.bins
         shape = (*gains.shape, len(length))
         gain, is_paid = gains[..., None], gains[..., None] > effort
-        slope = np.broadcast_to(effort / (1.0 + length) ** 2, shape)
-        reward = np.broadcast_to(-effort / (1.0 + length), shape)
+        tangent, plain = effort / (1.0 + length) ** 2, -effort / (1.0 + length)
+        slope, reward = np.broadcast_to(tangent, shape), np.broadcast_to(plain, shape)
         slow = (gain - effort / (1.0 + crawl)) / crawl
         slow = (1.0 + 1e-12) * np.maximum(effort, slow)
         is_slow = is_paid & (length < crawl + 1.0 / self.bins)
@@ -183,7 +186,8 @@ class LandingBound:
             (low == 0) & (length > 0), earned[..., :1] + np.abs(half - half[..., :1]), -np.inf
         )
         by_kind = (jnp.asarray(np.moveaxis(each, 1, 0)) for each in (half, earned, stays))
-        return _Tables(*by_kind), steepest
+        by_level = (jnp.asarray(each) for each in (plain, tangent / (2.0 * self.bins)))
+        return _Tables(*by_kind, *by_level), steepest
 
 
 class _Tables(NamedTuple):
@@ -195,6 +199,10 @@ class _Tables(NamedTuple):
     """G + price."""
     stays: Float[Array, "kind many level"]
     """What staying once more adds to V(X, 0); -inf where it is out of reach."""
+    reward: Float[Array, " level"]
+    """g(D)."""
+    tangent: Float[Array, " level"]
+    """(h/2) g'(D)."""
 
 
 class _Reach(NamedTuple):
@@ -232,8 +240,10 @@ def _sweep(
     kinds: Int[Array, " bin"],
     reach: _Reach,
     first: Bool[Array, " level"],
-) -> tuple[Float[Array, " many"], Float[Array, " many"], Int[Array, "many kind"]]:
-    """Backwards over the bins: the best value, the largest number met, and visits of the best."""
+) -> tuple[
+    Float[Array, " many"], Float[Array, " many"], Int[Array, "many kind"], Float[Array, " many"]
+]:
+    """Backwards over the bins: the best value, the largest number met, and the best path."""
     kind_count, many, levels = tables.half.shape
     rows = levels  # of the ring: the bins that one step reaches
     level = jnp.arange(levels)
@@ -251,7 +261,7 @@ def _sweep(
         value = jnp.maximum(ahead[:many] + half, ahead[many:] - half)
         value = jnp.maximum(value, value[:, :1] + tables.stays[kind])
         ring = ring.at[place % rows].set(signed(value, kind))
-        return (ring, jnp.maximum(largest, jnp.abs(value).max(axis=1))), value.astype(jnp.float32)
+        return (ring, jnp.maximum(largest, jnp.abs(value).max(axis=1))), value
 
     end = signed(jnp.abs(tables.half[-1]), jnp.asarray(kind_count - 1))
     ring = jnp.broadcast_to(end, (rows, *end.shape))
@@ -260,17 +270,18 @@ def _sweep(
     )
     begin = ring[level % rows, many:, level].T
     best = jnp.where(first, begin, -jnp.inf).max(axis=1)
-    return best, largest, _visits(tables, kinds, reach, first, values)
+    return best, largest, *_best_path(tables, kinds, reach, first, values)
 
 
-def _visits(
+def _best_path(
     tables: _Tables,
     kinds: Int[Array, " bin"],
     reach: _Reach,
     first: Bool[Array, " level"],
     values: Float[Array, "bin many level"],
-) -> Int[Array, "many kind"]:
-    """How often the best path lands in each kind of cell; past the end is the last kind."""
+) -> tuple[Int[Array, "many kind"], Float[Array, " many"]]:
+    """How often the best path lands in each kind of cell, the last of which is past the end, and
+    what it earns by tangents alone, without prices."""
     kind_count, many, levels = tables.half.shape
     each, level, bins = jnp.arange(many), jnp.arange(levels), len(kinds)
 
@@ -287,21 +298,28 @@ def _visits(
         choice = score.argmax(axis=1)
         is_running = place < bins
         visits = visits.at[each, kind[each, choice]].add(is_running)
-        return jnp.where(is_running, place + choice, place), choice, visits
+        return is_running, jnp.where(is_running, place + choice, place), choice, visits
 
-    def step(state: tuple[Array, Array, Array]) -> tuple:
-        place, last, visits = state
+    def step(state: tuple[Array, Array, Array, Array]) -> tuple:
+        place, last, visits, earned = state
         kind, score, half = scores(place)
         here = tables.half[kinds[jnp.minimum(place, bins - 1)], each, last]
         is_in_reach = (level >= reach.least[last][:, None]) & (level <= reach.high[last][:, None])
-        score += jnp.abs(here[:, None] - half)
-        return moved(place, jnp.where(is_in_reach, score, -jnp.inf), kind, visits)
+        score = jnp.where(is_in_reach, score + jnp.abs(here[:, None] - half), -jnp.inf)
+        is_running, place, choice, visits = moved(place, score, kind, visits)
+        turn = jnp.abs(tables.tangent[last] - tables.tangent[choice])
+        added = tables.reward[choice] + turn + (place >= bins) * tables.tangent[choice]
+        return place, choice, visits, earned + jnp.where(is_running, added, 0.0)
 
     place = jnp.zeros(many, int)
     kind, score, half = scores(place)
     visits = jnp.zeros((many, kind_count), int)
-    start = moved(place, jnp.where(first, score + half, -jnp.inf), kind, visits)
-    return jax.lax.while_loop(lambda state: (state[0] < bins).any(), step, start)[2]
+    score = jnp.where(first, score + half, -jnp.inf)
+    _, place, choice, visits = moved(place, score, kind, visits)
+    earned = tables.reward[choice] + (1.0 + (place >= bins)) * tables.tangent[choice]
+    start = (place, choice, visits, earned)
+    _, _, visits, earned = jax.lax.while_loop(lambda now: (now[0] < bins).any(), step, start)
+    return visits, earned
 
 
 def landing_bound(spec: SweepSpec, *, levels: int = LEVELS) -> LandingBound:
@@ -319,7 +337,7 @@ def landing_bound(spec: SweepSpec, *, levels: int = LEVELS) -> LandingBound:
 def _lands_on_edges(spec: SweepSpec) -> bool:
     """Whether full throttle from the start on lands so near an edge that rounding decides."""
     vehicle, cells = spec.vehicle, len(spec.path.cells)
-    # x_t = max_speed (t - (inertia + ... + inertia^t))
+    # Until step t the start has cost inertia + ... + inertia^t steps at top speed.
     lost = vehicle.inertia / (1.0 - vehicle.inertia)
     steps = np.arange(1, math.ceil(cells / vehicle.max_speed + lost) + 1)
     place = vehicle.max_speed * (steps - lost * (1.0 - vehicle.inertia**steps))
