@@ -1,4 +1,4 @@
-"""The bound of a problem in the true world: against every drive of tiny worlds, and known drives."""
+"""The bound of a problem in the true world, against all drives of tiny worlds and known drives."""
 
 from __future__ import annotations
 
@@ -187,3 +187,13 @@ def test_worlds_without_a_bound_say_why() -> None:
         assert found.value is None
         assert not found.is_impossible
         assert word in (found.reason or "")
+
+
+def test_without_rules_the_bound_is_full_speed_and_a_known_plan_ends_the_search() -> None:
+    problem = load("agri-joint").with_rules([])
+    found = prove(problem, time_limit_s=5.0)
+    assert found.value == pytest.approx(-20.9, abs=0.05)
+    assert found.value is not None
+    seen = list[TrueBound]()
+    assert prove(problem, enough=found.value + 0.1, watch=seen.append).is_final
+    assert len(seen) == 1

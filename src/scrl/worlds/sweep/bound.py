@@ -156,6 +156,7 @@ class LandingBound:
             swept = _sweep(tables, jnp.asarray(kinds), _Reach.of(*self.reach), jnp.asarray(first))
             best, largest, visits, returns = (np.asarray(each) for each in swept)
         # Each of at most 2 |X| steps of a path is summed with at most 8 roundings.
+        largest = largest + np.abs(np.asarray(tables.earned)).max(axis=(0, 2))
         error = 16.0 * len(kinds) * np.finfo(float).eps * largest
         crawl = self.crawl * spec.vehicle.inertia / (1.0 - spec.vehicle.inertia)
         values = best + error + crawl * steepest
