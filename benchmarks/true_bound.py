@@ -1,0 +1,263 @@
+"""No drive above the proven bound, and how near the best drives come to it.
+
+`python -m benchmarks.true_bound [--drives 5000] [--maps 20] [--sets 3] [--seed 0]` drives Agri, Med
+and random maps in every way there is (constant, random, stop and go, by the price of the cell, the
+lattice's, the price policy's, and locally improved ones), in the world's own float32 arithmetic,
+and compares return + prices . amounts - per_step steps with the bound at many prices. Then the
+bounds of problems: the built-in ones, and random rule sets, against the plans of `solve` and `ask`.
+It ends with an error if anything is above its bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import numpy as np
+
+import scrl
+from benchmarks.asking import rule_sets, world_of
+from scrl.planning.drives import PriceDriver
+from scrl.planning.planner import planner
+from scrl.problems import Problem, builtin_names, load
+from scrl.reference.lattice import SpeedLattice, drive
+from scrl.reference.true_bound import prove
+from scrl.worlds.sweep import dynamics
+from scrl.worlds.sweep.bound import landing_bound
+from scrl.worlds.sweep.spec import SweepSpec
+
+PRICES = 32
+"""Vectors of prices that every drive is compared at."""
+BEST_OF = 8
+"""As many of them have drives made for them."""
+MOST_STEPS = 3000
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where drives side by side are."""
+
+    step: int
+    kind: np.ndarray
+    """Of the cell after the one where each drive is."""
+    speed: np.ndarray
+
+
+Choose = Callable[[Moment], np.ndarray]
+"""The throttles of drives side by side."""
+
+
+@dataclass(frozen=True)
+class Drove:
+    """Drives that came to their end."""
+
+    returns: np.ndarray
+    amounts: np.ndarray
+    steps: np.ndarray
+    throttles: np.ndarray
+
+    def worth(self, prices: np.ndarray, per_step: np.ndarray) -> np.ndarray:
+        """[drive, price vector]"""
+        return self.returns[:, None] + self.amounts @ prices.T - np.outer(self.steps, per_step)
+
+
+def drive_all(spec: SweepSpec, count: int, choose: Choose) -> Drove:
+    """Drives side by side, by the functions of the world, in float32; sums are float64."""
+    vehicle, service = spec.vehicle, spec.service
+    cells, kinds = len(service.kind_of_cell) - 1, service.kinds.astype(float)
+    cell, steps = np.zeros(count, int), np.zeros(count, int)
+    offset, speed = np.zeros(count, np.float32), np.zeros(count, np.float32)
+    returns, visits = np.zeros(count), np.zeros((count, len(kinds)))
+    every, throttles = np.arange(count), []
+    for step in range(min(MOST_STEPS, spec.route.horizon_steps)):
+        is_running = cell < cells
+        if not is_running.any():
+            break
+        kind = service.kind_of_cell[np.minimum(cell + 1, cells)]
+        throttle = np.broadcast_to(choose(Moment(step, kind, speed)), count).astype(np.float32)
+        throttles.append(throttle)
+        speed = dynamics.next_speed(vehicle, speed, throttle, np).astype(np.float32)
+        whole, new_offset = dynamics.advance(offset, speed, np)
+        offset = np.where(is_running, new_offset, offset).astype(np.float32)
+        cell = np.where(is_running, np.minimum(cell + whole.astype(int), cells), cell)
+        returns += is_running * dynamics.step_reward(vehicle, speed.astype(float))
+        visits[every, service.kind_of_cell[cell]] += is_running
+        steps += is_running
+    done = cell >= cells
+    amounts = vehicle.rate * visits @ kinds
+    return Drove(returns[done], amounts[done], steps[done], np.array(throttles).T[done])
+
+
+def ways_to_drive(
+    spec: SweepSpec, count: int, rng: np.random.Generator
+) -> Iterator[tuple[str, int, Choose]]:
+    """A name, a number of drives and their throttles."""
+    fifth, vehicle = count // 5, spec.vehicle
+    constant = rng.uniform(0.03, 1.0, fifth)
+    yield "constant", fifth, lambda _: constant
+    centre, width = rng.uniform(0.1, 1.0, fifth), rng.uniform(0.0, 1.0, fifth)
+    yield "random", fifth, lambda _: centre + width * rng.normal(size=fifth)
+    share = rng.uniform(0.1, 1.0, fifth)
+    yield "stop and go", fifth, lambda _: rng.random(fifth) < share
+    length, blocks = rng.integers(2, 60, fifth), rng.uniform(0.05, 1.3, (MOST_STEPS, fifth))
+    every = np.arange(fifth)
+    yield "stretches", fifth, lambda now: blocks[now.step // length, every]
+    wanted = vehicle.max_speed * rng.uniform(0.1, 1.2, (fifth, len(spec.service.kinds)))
+    kept, new = vehicle.inertia, (1.0 - vehicle.inertia) * vehicle.max_speed
+    yield "by cell", fifth, lambda now: (wanted[every, now.kind] - kept * now.speed) / new
+
+
+def lattice_throttles(spec: SweepSpec, per_step: np.ndarray) -> list[np.ndarray]:
+    """Throttles of the lattice's best drives at these prices per step in a region."""
+    lattice, vehicle = SpeedLattice(spec, 48), spec.vehicle
+    driven = drive(lattice, per_step, lattice.values(per_step))
+    speeds = np.concatenate([np.zeros((1, len(per_step))), driven.speeds])
+    new = (1.0 - vehicle.inertia) * vehicle.max_speed
+    throttles = (speeds[1:] - vehicle.inertia * speeds[:-1]) / new
+    return [throttles[:steps, plan] for plan, steps in enumerate(driven.steps)]
+
+
+def _replayed(throttles: np.ndarray, now: Moment) -> np.ndarray:
+    return throttles[:, min(now.step, throttles.shape[1] - 1)]
+
+
+def improved(
+    spec: SweepSpec, throttles: np.ndarray, worth: Callable[[Drove], np.ndarray], count: int,
+    rng: np.random.Generator,
+) -> Iterator[Drove]:  # fmt: skip
+    """Rounds of a local search from one drive: stretches of throttles are changed."""
+    best = np.concatenate([throttles, np.ones(200)])
+    for spread in (0.0, 0.5, 0.3, 0.1, 0.03):
+        changed = np.repeat(best[None], count, axis=0)
+        for one in changed[1:]:
+            for first in rng.integers(0, len(throttles), 3):
+                one[first : first + rng.integers(1, 8)] += spread * rng.normal()
+        driven = drive_all(spec, count, partial(_replayed, changed))
+        if len(driven.returns):
+            yield driven
+            best = driven.throttles[worth(driven).argmax()]
+
+
+def measure(world: Problem, count: int, seed: int) -> list[dict]:
+    """One row for each way to drive a world: drives, how many are above, and how near the best."""
+    spec, rng = world.world_spec, np.random.default_rng(seed)
+    regions = len(spec.regions.names)
+    size = spec.vehicle.effort * rng.choice([0.3, 0.7, 1.5], (PRICES, 1))
+    a_step = (
+        size * rng.uniform(-1.0, 1.0, (PRICES, regions)) * (rng.random((PRICES, regions)) < 0.7)
+    )
+    prices = a_step / spec.vehicle.rate
+    per_step = spec.vehicle.effort * rng.choice([0.0, 0.0, 0.1, 0.5], PRICES)
+    started = time.perf_counter()
+    bounds = landing_bound(spec).at(prices, per_step).values
+    took = time.perf_counter() - started
+    rows: dict[str, list[np.ndarray]] = {}
+
+    def keep(name: str, driven: Drove) -> None:
+        rows.setdefault(name, []).append(bounds - driven.worth(prices, per_step))
+
+    for name, many, choose in ways_to_drive(spec, count, rng):
+        keep(name, drive_all(spec, many, choose))
+    free = np.flatnonzero(per_step == 0)[:BEST_OF]
+    for number, throttles in zip(free, lattice_throttles(spec, a_step[free]), strict=True):
+        for driven in improved(
+            spec, throttles, lambda one, at=number: one.worth(prices, per_step)[:, at],
+            max(count // 100, 2), rng,
+        ):  # fmt: skip
+            keep("improved", driven)
+    driver = PriceDriver(planner().learned.ahead, spec, world.world)
+    keys = jax.random.split(jax.random.key(seed), 1)
+    ran = driver.drive(a_step[:, None], most_steps=MOST_STEPS, keys=keys)
+    done = ran.is_finished
+    keep(
+        "price policy", Drove(ran.returns[done, 0], ran.amounts[done, 0], ran.steps[done, 0], done)
+    )
+    return [
+        {
+            "world": world.name,
+            "way": name,
+            "drives": sum(map(len, gaps)),
+            "above": int(sum((each < 0).any(axis=1).sum() for each in gaps)),
+            "nearest": float(min((each / np.abs(bounds)).min() for each in gaps if len(each))),
+            "bounds_s": took,
+        }
+        for name, gaps in rows.items()
+    ]
+
+
+def built_in() -> Iterator[str]:
+    """The bounds of the built-in problems against the plans of `solve` and `ask`."""
+    yield "| problem | bound | mixture | plan of `ask` | its gap | first bound | in s | in all, s |"
+    yield "|---" * 8 + "|"
+    for name in builtin_names():
+        problem = load(name)
+        found, first = prove(problem), prove(problem, time_limit_s=0.0)
+        mixture = scrl.solve(problem, drives=15).stepwise
+        plan = planner().ask(problem).evaluation
+        if found.value is None or first.value is None or mixture is None:
+            raise SystemExit(f"{name}: no bound: {found.reason}")
+        if max(mixture.return_, plan.return_) > found.value:
+            raise SystemExit(f"{name}: a plan is above its bound")
+        gap = (found.value - plan.return_) / abs(found.value)
+        yield (
+            f"| {name} | {found.value:.3f} | {mixture.return_:.3f} | {plan.return_:.3f} "
+            f"| {gap:.2%} | {first.value:.3f} | {first.wall_s:.2f} | {found.wall_s:.1f} |"
+        )
+
+
+def random_rules(world: Problem, sets: int, seed: int) -> str:
+    """Whether the plans of `ask` stay below the bounds of random rule sets."""
+    gaps, seconds, impossible, asking = [], [], 0, planner()
+    for rules, _ in rule_sets(world, sets, seed):
+        problem = world.with_rules(rules)
+        found, answer = prove(problem, time_limit_s=5.0), asking.ask(world, rules)
+        seconds.append(found.wall_s)
+        impossible += found.is_impossible
+        if not answer.is_satisfied:
+            continue
+        if found.value is None or answer.evaluation.return_ > found.value:
+            raise SystemExit(f"{world.name}: a plan above its bound {found.value}: {rules}")
+        gaps.append((found.value - answer.evaluation.return_) / abs(found.value))
+    mean = f"{np.mean(gaps):.2%}" if gaps else "-"
+    return (
+        f"| {world.name} | {len(gaps)} of {sets} | {mean} | {impossible} | {np.mean(seconds):.1f} |"
+    )
+
+
+def main() -> None:
+    """Drive, compare and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--drives", type=int, default=5000)
+    parser.add_argument("--maps", type=int, default=20)
+    parser.add_argument("--sets", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    worlds = [world_of(number, 0.0) for number in range(2 + chosen.maps)]
+    rows = []
+    for number, world in enumerate(worlds):
+        rows += measure(world, chosen.drives, chosen.seed + number)
+    print("| way to drive | drives | above the bound | nearest to it |\n|---|---|---|---|")
+    for way in dict.fromkeys(row["way"] for row in rows):
+        some = [row for row in rows if row["way"] == way]
+        drives, above = (sum(row[name] for row in some) for name in ("drives", "above"))
+        nearest = min(row["nearest"] for row in some)
+        print(f"| {way} | {drives:,} | {above} | {nearest:.2%} |")
+    total, above = (sum(row[name] for row in rows) for name in ("drives", "above"))
+    took = np.median([row["bounds_s"] for row in rows])
+    print(f"\n{total:,} drives on {len(worlds)} worlds, {above} above the bound at any of {PRICES} "
+          f"prices; all bounds of a world in {took:.2f} s.\n", flush=True)  # fmt: skip
+    for line in built_in():
+        print(line, flush=True)
+    print("\n| world | plans kept | mean gap | impossible | s |\n|---|---|---|---|---|")
+    for number, world in enumerate(worlds if chosen.sets else []):
+        print(random_rules(world, chosen.sets, 5000 + chosen.seed + number), flush=True)
+    if above:
+        raise SystemExit("a drive is above the bound")
+
+
+if __name__ == "__main__":
+    main()
