@@ -19,6 +19,10 @@ class UnfinishedError(ScrlError):
     """The input is valid but the work could not be finished, as on a full disk (exit code 1)."""
 
 
+class InternalError(UnfinishedError):
+    """This program contradicts itself, as with a plan above a proven bound: please report it."""
+
+
 class RuleError(ScrlError):
     """A rule cannot be read: bad syntax, an unknown region, or something that is not linear."""
 

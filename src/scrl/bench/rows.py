@@ -29,8 +29,8 @@ class Row:
     steps: Mean
     split: tuple[Mean, Mean]
     """Violations of equity and of adequacy: of the equalities' atoms, and of all others."""
-    reference: float | None
-    """The reference return, in the same scale."""
+    bound: float | None
+    """The proven bound of the return, in the same scale."""
     published: Published | None
     published_split: tuple[float, float] | None
     is_least_violation: bool
@@ -99,7 +99,7 @@ def _row(cell: Cell, result: TrainingResult, own: _Figures, rivals: list[_Figure
         return_=mean_of(own.return_),
         steps=mean_of(own.steps),
         split=(mean_of(own.equity), mean_of(own.adequacy)),
-        reference=None if result.reference is None else result.reference / PAPER_SCALE,
+        bound=None if result.bound is None else result.bound / PAPER_SCALE,
         published=PUBLISHED.get((cell.problem, cell.method)),
         published_split=PUBLISHED_SPLIT.get((cell.problem, cell.method)),
         is_least_violation=is_least,
@@ -149,7 +149,7 @@ def as_csv(rows: Sequence[Row], note: str | None = None) -> str:
     means = ("violation", "return", "steps", "equity", "adequacy")
     columns = [f"{name}_{part}" for name in means for part in Mean._fields]
     writer.writerow(
-        ["problem", "method", "seeds", "satisfied", *columns, "reference",
+        ["problem", "method", "seeds", "satisfied", *columns, "bound",
          "published_violation", "published_return", *(["note"] if note else [])]
     )  # fmt: skip
     for row in rows:
@@ -157,7 +157,7 @@ def as_csv(rows: Sequence[Row], note: str | None = None) -> str:
         published = [row.published.violation, row.published.return_] if row.published else ["", ""]
         writer.writerow(
             [row.cell.problem, row.cell.label, row.seeds, row.satisfied, *figures,
-             "" if row.reference is None else row.reference, *published,
+             "" if row.bound is None else row.bound, *published,
              *([note] if note else [])]
         )  # fmt: skip
     return out.getvalue()
@@ -170,7 +170,7 @@ def _means(row: Row) -> tuple[Mean, ...]:
 def _header(table: Table) -> list[str]:
     violation = ["equity", "adequacy"] if table.is_split else ["Cons.Vio", "95 %"]
     return [
-        "problem", "method", "satisfied", *violation, "return", "95 %", "best possible", "steps",
+        "problem", "method", "satisfied", *violation, "return", "95 %", "bound", "steps",
         "paper: vio", "paper: return",
     ]  # fmt: skip
 
@@ -193,7 +193,7 @@ def _cells(table: Table, row: Row, *, bold: Bold) -> list[str]:
         *violation,
         bold(return_) if row.is_best_return else return_,
         _interval(row.return_),
-        "" if row.reference is None else f"{row.reference:.2f}",
+        "" if row.bound is None else f"{row.bound:.2f}",
         f"{row.steps.mean:,.0f}",
         *published,
     ]

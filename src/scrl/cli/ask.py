@@ -15,9 +15,9 @@ from scrl.cli.evaluate import print_evaluation
 from scrl.cli.output import (
     JsonFlag,
     StrictFlag,
+    below_bound,
     command_line,
     console,
-    distance_from_best,
     explain_return,
     messages,
     print_json,
@@ -57,6 +57,15 @@ def ask(
     with_rules: Annotated[
         bool, typer.Option("--with-rules", help="Add the problem's own rules to each rule set.")
     ] = False,
+    mix: Annotated[
+        bool,
+        typer.Option(
+            "--mix", help="Allow several plans that keep the rules on average, not each alone."
+        ),
+    ] = False,
+    time_limit: Annotated[
+        float, typer.Option(min=0.001, help="Seconds for each rule set at most.")
+    ] = 60.0,
     confidence: Annotated[
         float | None,
         typer.Option(help="Share of single episodes that must keep the rules, as 0.95."),
@@ -71,7 +80,7 @@ def ask(
 ) -> None:
     """Find plans that keep rules, without training.
 
-    Exit code 1: some rules cannot be kept, or are not kept.
+    Exit code 1: some rules are not kept: proven impossible, or no plan was found.
     """
     from scrl.problems import find_world
     from scrl.runs.folder import check_free
@@ -95,7 +104,17 @@ def ask(
             def watch(text: str, which: str = which) -> None:
                 say(f"{which}: {text} ...")
 
-            answers.append(asking.ask(found, each, confidence=confidence, seed=seed, watch=watch))
+            answers.append(
+                asking.ask(
+                    found,
+                    each,
+                    confidence=confidence,
+                    mix=mix,
+                    seed=seed,
+                    time_limit_s=time_limit,
+                    watch=watch,
+                )
+            )
     kept = [
         asking.keep(answer, out if len(answers) == 1 else out / str(number), seed=seed)
         for number, answer in enumerate(answers, start=1)
@@ -162,7 +181,16 @@ def print_plan(answer: Answer, out: Console) -> None:
     if answer.confidence is not None:
         share = answer.evaluation.episodes_satisfied / answer.evaluation.episodes
         out.print(f"{share:.1%} of single episodes keep all rules; {answer.confidence:.1%} asked")
-    gap = "" if answer.gap is None else f", {distance_from_best(answer.gap)}"
+    if answer.status == "unknown":
+        out.print(
+            "no plan found, none excluded: what is shown violates the rules least"
+            + (
+                f"; the conflict rests on {answer.reference.conflict_rests_on}"
+                if answer.reference.conflict_rests_on
+                else ""
+            )
+        )
+    gap = "" if answer.gap is None else f", {below_bound(answer.gap)}"
     colour = "green" if answer.is_satisfied else "red"
     out.print(f"[bold {colour}]{answer.status}[/]{gap}; found in {answer.wall_s:.2f} s")
 

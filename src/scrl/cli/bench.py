@@ -123,7 +123,7 @@ def document(result: BenchResult) -> dict[str, Any]:
                 "steps": row.steps._asdict(),
                 "equity": row.split[0]._asdict(),
                 "adequacy": row.split[1]._asdict(),
-                "reference": row.reference,
+                "bound": row.bound,
                 "published": row.published._asdict() if row.published else None,
             }
             for row in result.rows
@@ -134,7 +134,7 @@ def document(result: BenchResult) -> dict[str, Any]:
 def print_table(result: BenchResult) -> None:
     """Print the rows with the paper's numbers beside them."""
     shown = table(
-        "task", "method", ">satisfied", ">Cons.Vio", ">return", ">best possible", ">steps",
+        "task", "method", ">satisfied", ">Cons.Vio", ">return", ">bound", ">steps",
         ">paper: vio", ">return", title=f"{result.table.title} (amounts divided by ten)",
     )  # fmt: skip
     for row in result.rows:
@@ -145,7 +145,7 @@ def print_table(result: BenchResult) -> None:
             f"{row.satisfied} of {row.seeds}",
             f"{row.violation.mean:.2f} ± {row.violation.std:.2f}",
             f"{row.return_.mean:.2f} ± {row.return_.std:.2f}",
-            "" if row.reference is None else f"{row.reference:.2f}",
+            "" if row.bound is None else f"{row.bound:.2f}",
             f"{row.steps.mean:,.0f}",
             "" if paper is None else f"{paper.violation:g}",
             "" if paper is None else f"{paper.return_:g}",

@@ -32,7 +32,7 @@ def check(problem: ProblemArgument, strict: StrictFlag = False, as_json: JsonFla
 
 
 def _impossible(problem: Problem) -> list[str]:
-    """A warning if no policy can keep the rules; None if the reference does not decide it."""
+    """A warning if no fluid can keep the rules, which is a proof where service is poured."""
     from scrl.reference.answer import Question
 
     try:
@@ -41,9 +41,11 @@ def _impossible(problem: Problem) -> list[str]:
         return []
     if is_possible:
         return []
-    if len(problem.rules.rules) == 1:
-        return ["no policy can keep this rule: `scrl solve` says what would have to change"]
-    return ["no policy can keep these rules: `scrl solve` says which of them cannot hold"]
+    which = "this rule" if len(problem.rules.rules) == 1 else "these rules"
+    spec = problem.world_spec
+    if spec.is_poured and not spec.is_random:
+        return [f"no policy can keep {which}: `scrl solve` says what would have to change"]
+    return [f"probably no policy can keep {which}: `scrl solve` looks for a plan and for a proof"]
 
 
 def _document(problem: Problem) -> dict[str, Any]:

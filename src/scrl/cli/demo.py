@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 DEMO_PROBLEM = "agri-joint"
 
 
+SOLVE_TIME_S = 10.0
+
+
 def demo(
     problem: Annotated[str, typer.Argument(help="The problem to show.")] = DEMO_PROBLEM,
     out_dir: Annotated[
@@ -34,7 +37,7 @@ def demo(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show a problem, the best possible, and what is learned."""
+    """Show a problem, a bound and the best plan, and what is learned."""
     from scrl.problems import load
 
     loaded = load(problem)
@@ -72,10 +75,11 @@ def demo(
 
 
 def _reference(problem: Problem) -> tuple[Reference | None, list[str]]:
-    from scrl.reference import solve
+    from scrl.planning.solve import solve
 
     try:
-        return solve(problem), []
+        with working("solving ..."):
+            return solve(problem, time_limit_s=SOLVE_TIME_S), []
     except ScrlError as error:  # the demo goes on without it
         return None, [f"no reference: {error}"]
 
@@ -165,7 +169,7 @@ def _tell_before(problem: Problem, fast: Evaluation, best: Reference | None) -> 
     print_evaluation(problem, fast, out)
     explain_return(problem, out)
     if best is not None:
-        out.print("\n[bold]The best possible[/bold], computed without learning")
+        out.print("\n[bold]Bound and best plan[/bold], computed without learning")
         print_answer(problem, best, out)
 
 
@@ -174,7 +178,7 @@ def _tell_after(problem: Problem, result: TrainingResult, picture: Path, page: P
     from scrl.cli.train import print_result
 
     out = console()
-    out.print("\n[bold]What was learned[/bold], without a look at the best possible")
+    out.print("\n[bold]What was learned[/bold], without a look at that plan")
     print_evaluation(problem, result.best.evaluation, out)
     print_result(result, out)
     out.print(f"pictures: {escape(str(picture))}, and curves.png beside it", soft_wrap=True)

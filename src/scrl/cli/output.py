@@ -57,11 +57,9 @@ def warn(texts: Sequence[str]) -> None:
         messages().print("warning: " + text, style="yellow", markup=False, soft_wrap=True)
 
 
-def distance_from_best(gap: float, digits: int = 2) -> str:
-    """The gap as text; a drive in whole steps can be slightly better than the fluid."""
-    if gap >= -0.5 * 10.0 ** -(digits + 2):
-        return f"{abs(gap):.{digits}%} from the best possible"
-    return f"{-gap:.{digits}%} better than the fluid reference"
+def below_bound(gap: float, digits: int = 2) -> str:
+    """The gap as text."""
+    return f"{abs(gap):.{digits}%} below the proven bound"
 
 
 def command_line(*words: str | Path) -> str:

@@ -1,4 +1,4 @@
-"""`scrl solve`: the reference optimum, or which rules conflict."""
+"""`scrl solve`: a proven bound and the best plan found, or which rules conflict."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.markup import escape
 from scrl.cli.output import (
     JsonFlag,
     ProblemArgument,
+    below_bound,
     console,
     explain_return,
     file_stem,
@@ -20,12 +21,11 @@ from scrl.cli.output import (
     warn,
     working,
 )
-from scrl.errors import ScrlError
 from scrl.terminal import table
 
 if TYPE_CHECKING:
     from scrl.problems import Problem
-    from scrl.reference import Method, Reference, Trade
+    from scrl.reference import Reference, Trade
 
 
 def solve(
@@ -42,100 +42,103 @@ def solve(
         Path | None, typer.Option(help="Picture of the sweep (default: runs/PROBLEM-RULE.png).")
     ] = None,
     time_limit: Annotated[float, typer.Option(min=0.001, help="Seconds for the search.")] = 60.0,
-    drives: Annotated[
-        int | None,
-        typer.Option(min=0, max=100, help="Rounds of drives in the true world (0: none)."),
-    ] = None,
-    method: Annotated[
-        str, typer.Option(help="search (quick) or milp (slow, independent): the same answer.")
-    ] = "search",
     as_json: JsonFlag = False,
 ) -> None:
-    """Find the best possible return without learning, or the rules in conflict.
+    """Find a proven bound and the best plan without learning, or the rules in conflict.
 
     Exit code 1: infeasible or unknown.
     """
+    from scrl.planning.solve import solve as find
     from scrl.problems import load
-    from scrl.reference import solve as find
-    from scrl.reference.solve import DEFAULT_DRIVES
 
     loaded = load(problem)
     warn(loaded.world_spec.regions.warnings)
     if sweep is not None:
         _sweep(loaded, sweep, points, span, plot, as_json)
         return
-    with working("solving ..."):
-        rounds = DEFAULT_DRIVES if drives is None else drives
-        found = find(loaded, time_limit_s=time_limit, drives=rounds, method=_method(method))
+    with working("solving ...") as say:
+        found = find(
+            loaded, time_limit_s=time_limit, watch=lambda text: say(f"solving: {text} ...")
+        )
     if as_json:
         print_json({**found.to_json(), "warnings": list(loaded.world_spec.regions.warnings)})
     else:
         print_answer(loaded, found, console())
         if found.return_ is not None:
             explain_return(loaded, console())
-    if not found.is_optimal:
+    if found.status not in ("optimal", "feasible"):
         raise typer.Exit(1)
 
 
-def _method(name: str) -> Method:
-    if name not in ("search", "milp"):
-        raise ScrlError(f"unknown method '{name}': the methods are search and milp")
-    return name
-
-
 def print_answer(problem: Problem, found: Reference, out: Console) -> None:
-    """Print the optimum or the conflict."""
-    if found.status.value == "infeasible":
+    """Print the plan and the bound, or the conflict."""
+    if found.conflict:
         print_conflict(found, out)
-    else:
+    if not found.is_impossible:
         print_reference(problem, found, out)
 
 
 def print_reference(problem: Problem, found: Reference, out: Console) -> None:
-    """Print the optimal amounts, the disjuncts taken, and the price list."""
+    """Print the amounts, the disjuncts taken, the price list, and the three numbers."""
     units = problem.world_spec.units
-    if found.return_ is None:
-        out.print(f"nothing found within the time limit; no return is above {found.bound:.3f}")
-        return
-    received = table("region", f">{units.unit}, best", f">{units.unit}, driven", title="Received")
-    driven = found.stepwise.density if found.stepwise else {}
-    for name, amount in found.density.items():
-        second = f"{driven[name]:,.2f}" if name in driven else ""
-        received.add_row(escape(name), f"{amount:,.2f}", second)
-    out.print(received)
+    if found.fluid_density or found.density:
+        received = table(
+            "region", f">{units.unit}, plan", f">{units.unit}, fluid estimate", title="Received"
+        )
+        for name in found.density or found.fluid_density:
+            amounts = (found.density.get(name), found.fluid_density.get(name))
+            texts = ["" if each is None else f"{each:,.2f}" for each in amounts]
+            received.add_row(escape(name), *texts)
+        out.print(received)
     branch = table("rule", "rests on", "instead of", title="Disjuncts taken")
     for each in found.branch:
         branch.add_row(escape(each.rule), escape(each.taken), escape(", ".join(each.others)))
     out.print(branch)
-    prices = table("rule", "bound", ">return for one unit less", title="Price list")
+    prices = table("rule", "bound", ">return for one unit less", title="Price list of the fluid")
     for each in found.duals:
         if each.dual > 1e-9:
             prices.add_row(escape(each.rule), escape(each.atom), f"{each.dual:+.5f}")
     out.print(prices)
-    word = "best return" if found.is_optimal else "best found within the time limit"
-    out.print(
-        f"[bold]{word} {found.return_:.3f}[/bold] "
-        f"(fluid; proven: no fluid above {found.bound:.3f}) in "
-        f"{units.duration(found.steps or 0, problem.transit_steps)}"
-    )
-    if found.stepwise:
-        drive = found.stepwise
-        kept = "" if drive.violation == 0 else f", still {drive.violation:.1f} off its rules"
+    _print_numbers(problem, found, out)
+
+
+def _print_numbers(problem: Problem, found: Reference, out: Console) -> None:
+    """Print the bound, the plan's return and the fluid estimate."""
+    from scrl.reference.answer import gap_to
+
+    if found.bound is not None:
         out.print(
-            f"driven in the true world: {drive.return_:.3f} by {drive.plans} mixed plans{kept}; "
-            f"estimated limit {_number(drive.estimate_above)}"
+            f"proven bound: no policy that keeps the rules returns more than {found.bound:.3f}"
         )
-
-
-def _number(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.3f}"
+    elif found.bound_reason:
+        out.print(f"no proven bound: {found.bound_reason}")
+    if found.plan is None:
+        out.print("[bold]unknown[/bold]: no plan found, none excluded")
+    else:
+        gap = gap_to(found.bound, found.plan.return_)
+        below = "" if gap is None else f", {below_bound(gap)}"
+        time = problem.world_spec.units.duration(found.plan.steps, problem.transit_steps)
+        out.print(
+            f"[bold]{found.status}: the best plan found returns {found.plan.return_:.3f}[/bold]"
+            f"{below}, in {time}"
+        )
+    if found.mixture is not None:
+        out.print(
+            f"a mixture of {len(found.mixture.weights)} plans returns {found.mixture.return_:.3f}; "
+            "it keeps the rules on average, not in each episode"
+        )
+    if found.fluid is not None:
+        out.print(f"fluid estimate (no whole steps, no inertia): {found.fluid:.3f}")
 
 
 def print_conflict(found: Reference, out: Console) -> None:
     """Print the rules in conflict and the least loosening."""
     one = "this rule cannot hold"
     which = one if len(found.conflict) == 1 else "these rules cannot hold together"
-    out.print(f"[bold red]impossible[/bold red]: {which}")
+    if found.is_impossible:
+        out.print(f"[bold red]impossible[/bold red] (proven): {which}")
+    else:
+        out.print(f"probably {which}")
     for name, text in found.conflict:
         out.print(f"  {escape(name)}: {escape(text)}")
     if found.relax:
@@ -149,6 +152,8 @@ def print_conflict(found: Reference, out: Console) -> None:
             out.print("or: " + escape("; ".join(str(each) for each in way)))
     for hint in found.vehicle_hints:
         out.print(f"or: {hint}")
+    if found.conflict_rests_on:
+        out.print(f"conflict and loosening rest on {found.conflict_rests_on}", soft_wrap=True)
 
 
 def _sweep(

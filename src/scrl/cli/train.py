@@ -14,8 +14,8 @@ from rich.markup import escape
 from scrl.cli.interrupts import EXIT_INTERRUPTED, leave
 from scrl.cli.output import (
     JsonFlag,
+    below_bound,
     console,
-    distance_from_best,
     explain_return,
     messages,
     print_json,
@@ -157,11 +157,11 @@ def print_result(result: RunResult, out: Console) -> None:
 
 
 def _gap_text(result: RunResult) -> str:
-    if result.reference is None:
-        return "; there is no reference to compare with"
+    if result.bound is None:
+        return "; there is no proven bound to compare with"
     if result.gap_mean is None or result.gap_worst is None:
-        return f"; the best possible is {result.reference:.2f}"
+        return f"; the proven bound is {result.bound:.2f}"
     return (
-        f"; {distance_from_best(result.gap_mean, 1)} ({result.reference:.2f}) on average, "
+        f"; {below_bound(result.gap_mean, 1)} ({result.bound:.2f}) on average, "
         f"{result.gap_worst:.1%} at worst"
     )

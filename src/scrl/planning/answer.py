@@ -15,12 +15,12 @@ from scrl.evaluation import Evaluation
 from scrl.planning.policy import PricePolicy
 from scrl.policies import Schedule
 from scrl.problems import Problem
-from scrl.reference import Reference, Status
-from scrl.reference.answer import Taken
+from scrl.reference import Reference
+from scrl.reference.answer import Taken, gap_to
 from scrl.reference.priced import Disjunct
 from scrl.violation import signed_violation
 
-WHY = ("conflict", "relax", "alternatives", "vehicle_hints")
+WHY = ("conflict", "relax", "alternatives", "vehicle_hints", "conflict_rests_on")
 """Fields of a reference that explain impossible rules."""
 
 
@@ -109,16 +109,33 @@ class Answer:
 
     @property
     def status(self) -> str:
-        """`satisfied`, `violated`, or `impossible` (proven by the reference)."""
+        """`satisfied`, `impossible` (proven), `unknown` (no plan found, none excluded), or, where
+        chance plays a part, `violated`."""
         if self.is_satisfied:
             return "satisfied"
-        return "impossible" if self.reference.status is Status.INFEASIBLE else "violated"
+        if self.reference.is_impossible:
+            return "impossible"
+        return "violated" if self.problem.is_random else "unknown"
 
     @property
     def gap(self) -> float | None:
-        """(reference return - return) / |reference return|; None for impossible rules."""
-        best = self.reference.return_
-        return None if best is None else (best - self.evaluation.return_) / abs(best)
+        """(bound - return) / |bound|; none without a bound, for rules that are not kept, and for a
+        return that is a sample mean."""
+        if not self.is_satisfied or self.problem.is_random:
+            return None
+        return gap_to(self.reference.bound, self.evaluation.return_)
+
+    @property
+    def gap_to_best(self) -> float | None:
+        """The same against the best single plan known, which is this one unless it is a mixture."""
+        if not self.is_satisfied or self.problem.is_random:
+            return None
+        return 0.0 if len(self.plans) == 1 else None
+
+    @property
+    def gap_to_fluid(self) -> float | None:
+        """The distance from the fluid estimate, which may be below 0."""
+        return gap_to(self.reference.fluid, self.evaluation.return_, is_bound=False)
 
     def is_met(self, way: Disjunct) -> bool:
         """Whether the densities of the plan keep this disjunct."""
@@ -147,8 +164,11 @@ class Answer:
             ],
             "prices": self.plans[0].prices,
             "plans": [plan.to_json() for plan in self.plans],
-            "reference": self.reference.return_,
+            "bound": self.reference.bound,
+            "bound_reason": self.reference.bound_reason,
+            "fluid": self.reference.fluid,
             "gap": self.gap,
+            "gap_to_best": self.gap_to_best,
             **{name: reference[name] for name in WHY},
             "warnings": list(self.warnings),
             "wall_s": self.wall_s,
@@ -157,7 +177,7 @@ class Answer:
     @property
     def summary(self) -> str:
         """The status and the gap, as text."""
-        gap = "" if self.gap is None else f", {self.gap:.1%} from the reference"
+        gap = "" if self.gap is None else f", {self.gap:.1%} below the proven bound"
         return f"{self.status}{gap} ({self.wall_s:.2f} s)"
 
     def __repr__(self) -> str:

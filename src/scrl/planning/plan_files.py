@@ -54,7 +54,7 @@ def write(answer: Answer, learned: store.Learned, path: Path | str, *, seed: int
     result = PlanResult(
         problem=answer.problem.name,
         method=METHOD,
-        reference=answer.reference.return_,
+        bound=answer.reference.bound,
         seeds=(SeedResult(seed, answer.evaluation, answer.gap),),
         wall_s=answer.wall_s,
         run=folder.path,

@@ -24,24 +24,32 @@ from scrl.planning.search import Found, PlanSearch
 from scrl.policies import Schedule
 from scrl.problems import Problem, find_world
 from scrl.problems.problem import RuleInput
-from scrl.reference import Status
+from scrl.reference import Reference
+from scrl.reference.answer import Question
 from scrl.reference.priced import Priced, PricedBranch, price_rules, price_without
+from scrl.reference.solve import bounded
 
 JUDGING_EPISODES = 250
 """Episodes for choosing a plan; its report uses other and more episodes."""
 CALM = (SearchSettings(),)
 BY_CHANCE = (
-    SearchSettings(episodes=32, rounds=4, deviations=2.0, may_mix=False),
-    SearchSettings(episodes=128, plans=6, rounds=4, deviations=2.0, may_mix=False),
-    SearchSettings(episodes=512, plans=6, rounds=8, deviations=3.0),
+    SearchSettings(episodes=32, rounds=4, deviations=2.0, good_enough=0.01),
+    SearchSettings(episodes=128, plans=6, rounds=4, deviations=2.0, good_enough=0.01),
+    SearchSettings(episodes=512, plans=6, rounds=8, deviations=3.0, good_enough=0.01),
 )
 """Searches of a random world, each tried if fresh episodes refute the previous one."""
-MOST_BRANCHES = 4
+MOST_BRANCHES = 6
 """Branches that are tried before the search gives up."""
+FAR = 0.03
+"""While no plan is within this share of the fluid estimate, the search goes on."""
 NEAR = 0.02
-"""For impossible rules, the search goes on above this missed share of the loosened ones."""
+"""For rules that the fluid cannot keep, the search goes on above this missed share of the loosened
+ones."""
 MOST_JUDGED = 3
 """Plans that are evaluated in each search but the last."""
+TIME_LIMIT_S = 60.0
+BOUND_TIME_S, PROOF_TIME_S = 0.3, 10.0
+"""How long a bound may take where a plan was found, and where none was."""
 
 
 class Planner:
@@ -57,13 +65,17 @@ class Planner:
         rules: RuleInput | None = None,
         *,
         confidence: float | None = None,
+        mix: bool = False,
         seed: int = 0,
+        time_limit_s: float = TIME_LIMIT_S,
         watch: Callable[[str], None] | None = None,
     ) -> Answer:
         """The plan that keeps the rules at the least cost.
 
         Without `rules`, those of the problem are used. `confidence` requires that the rules hold
-        in that share of single episodes as well. `watch` is called with a progress message.
+        in that share of single episodes as well. With `mix` the answer may draw one of several
+        plans for each episode, which keep the rules on average and not each by itself. `watch` is
+        called with a progress message.
         """
         say = watch or (lambda _: None)
         started = time.monotonic()
@@ -87,7 +99,14 @@ class Planner:
                 f"{problem.name}: the reference found no way to keep the rules in time; "
                 "write rules with fewer alternatives"
             )
-        priced, (found, evaluation) = _search(problem, priced, driver, confidence, seed)
+        options = SearchOptions(
+            confidence, seed, may_mix=mix, deadline=started + time_limit_s, say=say
+        )
+        searched = search_plans(problem, priced, driver, options)
+        priced, (found, evaluation) = searched.priced, searched.best
+        say("proving a bound")
+        limit = BOUND_TIME_S if evaluation.is_satisfied else PROOF_TIME_S
+        reference = bound_of(problem, priced.reference, limit, evaluation)
         if problem.world_spec.is_random:
             evaluation = evaluate_mixture(
                 problem, _policies(found, driver), found.weights,
@@ -101,7 +120,7 @@ class Planner:
             )
         )
         return Answer(
-            problem, evaluation, priced.reference, plans, priced.taken, priced.disjuncts,
+            problem, evaluation, reference, plans, priced.taken, priced.disjuncts,
             tuple(self._warnings(problem)), time.monotonic() - started, confidence,
         )  # fmt: skip
 
@@ -134,29 +153,64 @@ class Planner:
         ]
 
 
+def bound_of(
+    problem: Problem, reference: Reference, time_limit_s: float, evaluation: Evaluation | None
+) -> Reference:
+    """The reference with a bound of the true world, where there is one."""
+    if problem.discount != 1.0:
+        return reference
+    is_known = evaluation is not None and evaluation.is_satisfied and not problem.is_random
+    enough = evaluation.return_ if is_known and evaluation is not None else -np.inf
+    question = Question.of(problem)
+    return bounded(question, reference, time_limit_s=time_limit_s, enough=enough)
+
+
 Judged = tuple[Found, Evaluation]
 
 
-def _search(
-    problem: Problem, priced: Priced, driver: PriceDriver, confidence: float | None, seed: int
-) -> tuple[Priced, Judged]:
-    """Search the best branch, and the next best if no plan keeps one of its atoms."""
-    is_possible = priced.reference.status is not Status.INFEASIBLE
-    judge = _Judge(problem, driver, confidence, seed, None if is_possible else priced.branch)
-    tried: list[tuple[Priced, Judged]] = []
+@dataclass(frozen=True)
+class SearchOptions:
+    """What is asked of a search over branches."""
+
+    confidence: float | None = None
+    seed: int = 0
+    may_mix: bool = False
+    good_enough: float | None = None
+    """In place of that of the settings."""
+    deadline: float = float("inf")
+    say: Callable[[str], None] = lambda _: None
+
+
+@dataclass(frozen=True)
+class Searched:
+    """The best plans that were found, and the branch they are for."""
+
+    priced: Priced
+    best: Judged
+    mixture: Found | None
+    """The best mixture of that branch's plans, where it keeps the rules."""
+
+
+def search_plans(
+    problem: Problem, priced: Priced, driver: PriceDriver, options: SearchOptions
+) -> Searched:
+    """Search the best branch, and others while no plan is near the fluid estimate."""
+    judge = _Judge(problem, driver, options, priced.reference.fluid)
+    tried: list[Searched] = []
     avoided: frozenset[int] = frozenset()
     now: Priced | None = priced
     while now is not None and now.branch is not None and len(tried) < MOST_BRANCHES:
-        best, broken = judge.search(now.branch, is_possible)
-        tried.append((now, best))
-        if judge.holds(best) or not len(broken):
+        best, mixture, broken = judge.search(now.branch)
+        tried.append(Searched(now, best, mixture))
+        if judge.is_near(best, now.branch) or time.monotonic() > options.deadline:
             break
+        options.say(f"trying another branch ({len(tried)} so far)")
         avoided, now = _other_branch(problem, now, avoided, broken)
-    if not any(judge.is_near(best) for _, best in tried):
-        exact = exact_drives(problem, priced.branch, must_keep=is_possible)
+    if not any(judge.holds(each.best) for each in tried) and priced.branch is not None:
+        exact = exact_drives(problem, priced.branch, must_keep=priced.branch.loosened is None)
         if exact is not None:
-            tried.append((priced, (exact, judge.evaluate(exact))))
-    return min(tried, key=lambda each: judge.rank(each[1]))
+            tried.append(Searched(priced, (exact, judge.evaluate(exact)), None))
+    return min(tried, key=lambda each: judge.rank(each.best, each.priced.branch))
 
 
 def _other_branch(
@@ -187,62 +241,92 @@ class _Judge:
 
     problem: Problem
     driver: PriceDriver
-    confidence: float | None
-    seed: int
-    loosened: PricedBranch | None = None
-    """The loosened rules that replace impossible ones in the comparison of plans."""
+    options: SearchOptions
+    fluid: float | None
 
     def search(
-        self, branch: PricedBranch, is_possible: bool
-    ) -> tuple[Judged, Int[np.ndarray, " broken"]]:
-        """The best plans found, and the atoms that no mixture keeps."""
-        is_random = self.problem.world_spec.is_random
-        attempts = [
-            replace(settings, confidence=self.confidence)
-            for settings in (BY_CHANCE if is_random else CALM)
+        self, branch: PricedBranch
+    ) -> tuple[Judged, Found | None, Int[np.ndarray, " broken"]]:
+        """The best plans found, the best mixture, and the atoms that no mixture keeps."""
+        best, mixture, broken = self._search(branch, self._attempts())
+        if self.holds(best) or branch.loosened is None:
+            return best, mixture, broken
+        # The least violating plan is one for the least loosening.
+        settings = replace(self._attempts()[0], by_rules=False)
+        loosened = replace(branch, bounds=branch.loosened)
+        near, _, _ = self._search(loosened, [settings])
+        return min([best, near], key=lambda each: self.rank(each, branch)), None, broken
+
+    def _attempts(self) -> list[SearchSettings]:
+        options = self.options
+        return [
+            replace(
+                settings,
+                confidence=options.confidence,
+                may_mix=options.may_mix,
+                good_enough=options.good_enough or settings.good_enough,
+                deadline=options.deadline,
+            )
+            for settings in (BY_CHANCE if self.problem.world_spec.is_random else CALM)
         ]
-        if not is_possible:
-            attempts = [replace(attempts[0], by_rules=False, may_mix=True)]
+
+    def _search(
+        self, branch: PricedBranch, attempts: list[SearchSettings]
+    ) -> tuple[Judged, Found | None, Int[np.ndarray, " broken"]]:
         judged: list[Judged] = []
         search, broken = None, np.zeros(0, int)
         for settings in attempts:
             search = PlanSearch(
-                self.problem, branch, self.driver, settings, seed=self.seed, before=search
+                self.problem, branch, self.driver, settings, seed=self.options.seed, before=search
             )
             for found in islice(search.run(), None if settings is attempts[-1] else MOST_JUDGED):
                 judged.append((found, self.evaluate(found)))
-                if self.holds(judged[-1]) or not is_possible:
-                    return judged[-1], np.zeros(0, int)
+                if self.holds(judged[-1]) or not settings.by_rules:
+                    return judged[-1], search.mixture(), np.zeros(0, int)
             broken = search.broken()
-        return min(judged, key=self.rank), broken
+        return min(judged, key=lambda each: self.rank(each, branch)), None, broken
 
     def evaluate(self, found: Found) -> Evaluation:
-        return evaluate_mixture(
-            self.problem, _policies(found, self.driver), found.weights,
-            episodes=JUDGING_EPISODES if self.problem.world_spec.is_random else 1,
-            seed=self.seed + 1, name="prices",
-        )  # fmt: skip
+        return evaluate_plans(self.problem, found, self.driver, seed=self.options.seed)
 
     def holds(self, judged: Judged) -> bool:
-        return holds(judged[1], self.confidence)
+        return holds(judged[1], self.options.confidence)
 
-    def is_near(self, judged: Judged) -> bool:
-        """Whether the rules hold, or the loosened ones nearly do if they are impossible."""
-        return self.holds(judged) or (self.loosened is not None and self._missed(judged) <= NEAR)
+    def is_near(self, judged: Judged, branch: PricedBranch) -> bool:
+        """Whether the rules hold at little more than the fluid's cost, or, where the fluid cannot
+        keep them, the loosened ones nearly do."""
+        if not self.holds(judged):
+            return branch.loosened is not None and _missed(judged, branch) <= NEAR
+        fluid = self.fluid
+        return fluid is None or judged[1].return_ >= fluid - FAR * abs(fluid)
 
-    def rank(self, judged: Judged) -> tuple[bool, float, int]:
-        """Sort key: plans that keep the rules first, then by violation."""
+    def rank(self, judged: Judged, branch: PricedBranch | None) -> tuple[bool, float, int, float]:
+        """Sort key: plans that keep the rules first, then by violation, then by return."""
         evaluation = judged[1]
-        missed = evaluation.cons_vio if self.loosened is None else self._missed(judged)
-        return not self.holds(judged), missed, -evaluation.episodes_satisfied
+        missed = evaluation.cons_vio
+        if branch is not None and branch.loosened is not None and not self.holds(judged):
+            missed = _missed(judged, branch)
+        order = -evaluation.episodes_satisfied, -evaluation.return_
+        return not self.holds(judged), missed, *order
 
-    def _missed(self, judged: Judged) -> float:
-        """The sum over the loosened atoms of the share of their bound that is missed."""
-        if self.loosened is None:
-            return 0.0
-        bounds, density = self.loosened.bounds, np.array(list(judged[1].density.values()))
-        over = np.maximum(self.loosened.coefficients @ density - bounds, 0.0)
-        return float((over / np.maximum(np.abs(bounds), 1.0)).sum())
+
+def evaluate_plans(
+    problem: Problem, found: Found, driver: PriceDriver, *, seed: int = 0
+) -> Evaluation:
+    """Plans in episodes that had no part in choosing them."""
+    return evaluate_mixture(
+        problem, _policies(found, driver), found.weights,
+        episodes=JUDGING_EPISODES if problem.world_spec.is_random else 1,
+        seed=seed + 1, name="prices",
+    )  # fmt: skip
+
+
+def _missed(judged: Judged, branch: PricedBranch) -> float:
+    """The sum over the loosened atoms of the share of their bound that is missed."""
+    bounds = branch.bounds if branch.loosened is None else branch.loosened
+    density = np.array(list(judged[1].density.values()))
+    over = np.maximum(branch.coefficients @ density - bounds, 0.0)
+    return float((over / np.maximum(np.abs(bounds), 1.0)).sum())
 
 
 def _policies(found: Found, driver: PriceDriver) -> list[PricePolicy | Schedule]:

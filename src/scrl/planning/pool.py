@@ -34,10 +34,15 @@ class SearchSettings:
     """Standard errors that the measured densities must lie inside their bounds."""
     confidence: float | None = None
     """Share of single episodes that must keep every rule; none: it is enough in expectation."""
-    may_mix: bool = True
-    """Whether a mixture is an answer, and a single plan that is too dear."""
+    may_mix: bool = False
+    """Whether a mixture is an answer."""
     by_rules: bool = True
     """Whether plans are judged by the rules, or by the branch alone: impossible rules cannot."""
+    good_enough: float = 0.003
+    """A single plan this share of the return from the best mixture ends the search; later rounds
+    are content with more."""
+    deadline: float = float("inf")
+    """By the monotonic clock, when the search ends with what it has."""
 
     def slack(
         self, sides: Float[np.ndarray, "plan episode atom"]

@@ -9,6 +9,7 @@ keeps every rule is the answer; where there is none, the mixture.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -24,13 +25,8 @@ from scrl.reference.columns import Mixture
 from scrl.reference.priced import PricedBranch
 from scrl.worlds.contract import Column
 
-GOOD_ENOUGH, GOOD_ENOUGH_BY_CHANCE = 0.003, 0.01
-"""A single plan this share of the return from the best mixture ends the search; later rounds are
-content with more. Where chance plays a part a round takes much longer."""
 CONTENT = 4
 """Rounds after which twice as much is good enough."""
-TOO_DEAR = 0.05
-"""A single plan that costs this share more than the best mixture is no answer while that is."""
 CORRECTIONS, CAUTION = 6, 1.1
 """How often an averaged plan is corrected in a round, and by how many times what it missed."""
 MOST_ANSWERS = 8
@@ -76,18 +72,17 @@ class PlanSearch:
         nothing is left to chance a plan is its throttles, and not the prices that led to them.
         """
         mixture = self._drive()
-        limit = mixture.return_ - TOO_DEAR * abs(mixture.return_)
         kept = self.pool.kept()[:MOST_ANSWERS]
-        is_fair = self.pool.generation.returns[kept] >= limit
-        yield from (self._alone(plan) for plan in kept[is_fair])
-        if not self.settings.may_mix:
-            return
-        singles = [self._alone(plan) for plan in kept[~is_fair]]
-        mixtures = [self._mixed(mixed) for mixed in (mixture, self.pool.mix(inset=0.0))]
-        # A mixture keeps rules in expectation; where single episodes count, a dear plan does more.
-        yield from (
-            [*mixtures, *singles] if self.settings.confidence is None else [*singles, *mixtures]
-        )
+        yield from (self._alone(plan) for plan in kept)
+        if self.settings.may_mix:
+            yield from (self._mixed(mixed) for mixed in (mixture, self.pool.mix(inset=0.0)))
+        elif not len(kept):
+            yield self._alone(int(self.pool.nearly_kept()[0]))
+
+    def mixture(self) -> Found | None:
+        """The best mixture so far that keeps the branch; none where there is none."""
+        mixed = self.pool.mix(inset=0.0)
+        return None if self.pool.is_broken(mixed).any() else self._mixed(mixed)
 
     def broken(self) -> Int[np.ndarray, " broken"]:
         """The atoms, by their numbers in the problem, that no mixture so far keeps."""
@@ -154,10 +149,11 @@ class PlanSearch:
     def _is_enough(self, mixture: Mixture, round_: int) -> bool:
         """Whether a single plan that keeps every rule is nearly as good as the mixture, or none
         is to be hoped for."""
+        if time.monotonic() > self.settings.deadline:
+            return True
         if round_ >= MOST_BROKEN_ROUNDS and self.pool.is_broken(mixture).any():
             return True
-        enough = GOOD_ENOUGH if self.settings.episodes == 1 else GOOD_ENOUGH_BY_CHANCE
-        enough *= 2.0 ** (round_ / CONTENT)
+        enough = self.settings.good_enough * 2.0 ** (round_ / CONTENT)
         kept = self.pool.kept()[:1]
         limit = mixture.return_ - enough * abs(mixture.return_)
         if self.pool.lattice is not None and self.pool.generation.gain > enough * abs(limit):

@@ -15,9 +15,9 @@ import jax
 
 from scrl.errors import PolicyError
 from scrl.files import replacing
+from scrl.planning.fitting import LearningConfig, begin
 from scrl.planning.policy import AheadOfFluid
 from scrl.planning.ranges import Ranges
-from scrl.planning.fitting import LearningConfig, begin
 from scrl.runs.files import (
     Each,
     check_files,

@@ -240,7 +240,9 @@ class Reference:
         if self.return_ is None:
             return f"{self.problem}: no plan found, none excluded; {known}"
         amounts = ", ".join(f"{name} {amount:.1f}" for name, amount in self.density.items())
-        return f"{self.problem}: plan returns {self.return_:.3f} ({self.status}; {known}); {amounts}"
+        return (
+            f"{self.problem}: plan returns {self.return_:.3f} ({self.status}; {known}); {amounts}"
+        )
 
 
 SMALLEST_GAP = -1e-6

@@ -37,6 +37,8 @@ class PricedBranch:
     multipliers: Float[np.ndarray, " atom"]
     """Return for one unit."""
     fluid: FluidSweep
+    loosened: Float[np.ndarray, " atom"] | None = None
+    """Bounds that the fluid can keep, where it cannot keep the others."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,9 @@ def price_rules(problem: Problem, *, time_limit_s: float = 60.0) -> Priced:
 def _price_discounted(problem: Problem, time_limit_s: float) -> Priced:
     """A branch and multipliers to begin with; nothing is proven, so there is no reference."""
     question = _as_discounted(problem)
-    unknown = Reference(problem.name, Status.TIME_LIMIT)
+    unknown = Reference(
+        problem.name, Status.TIME_LIMIT, bound_reason="there is no bound with a discount"
+    )
     best = best_fluid(question.fluid, question.atoms, time_limit_s=time_limit_s).best
     if best is None and (loosened := _loosened_bounds(question)) is not None:
         atoms = replace(question.atoms, bounds=loosened)
@@ -145,7 +149,9 @@ def _branch(
     # Also atoms that the fluid always keeps: the true world may miss them by a step or two.
     used = np.unique(best.branch)
     coefficients = question.atoms.coefficients[used]
-    return PricedBranch(used, coefficients, bounds[used], best.multipliers[used], question.fluid)
+    asked = question.atoms.bounds[used]
+    loosened = None if np.array_equal(asked, bounds[used]) else bounds[used]
+    return PricedBranch(used, coefficients, asked, best.multipliers[used], question.fluid, loosened)
 
 
 def _loosened_bounds(question: Question) -> Float[np.ndarray, " atom"] | None:

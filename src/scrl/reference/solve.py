@@ -14,8 +14,8 @@ from scrl.reference.tangents import best_fluid_by_tangents
 from scrl.reference.true_bound import prove, reason_against
 from scrl.rules import AtomTable
 
-ROUNDING = 1e-9
-"""Share of its size by which the fluid's bound is raised: far above what sums lose in double."""
+SINGLE = 2.0**-22
+"""What a step may add to the rounding error of a drive in single precision, as a share."""
 
 
 def solve_question(
@@ -51,15 +51,24 @@ def bounded(
             return replace(reference, is_impossible=True, bound_reason="no policy keeps the rules")
         if not np.isfinite(reference.fluid_bound):
             return replace(reference, bound_reason="time ended before every branch had a value")
-        bound = reference.fluid_bound
-        return replace(reference, bound=bound + ROUNDING * (1.0 + abs(bound)))
+        return replace(reference, bound=_raised(question, reference.fluid_bound))
     proven = prove(problem, time_limit_s=time_limit_s, enough=enough)
     return replace(
         reference,
-        bound=proven.value,
+        bound=None if proven.value is None else _raised(question, proven.value),
         bound_reason=proven.reason,
         is_impossible=proven.is_impossible,
     )
+
+
+def _raised(question: Question, bound: float) -> float:
+    """The bound, raised by what a drive may gain by summing its steps in single precision.
+
+    A drive of more steps than |bound| (1 + max_speed) / effort returns less than the bound.
+    """
+    vehicle = question.problem.world_spec.vehicle
+    steps = abs(bound) * (1.0 + vehicle.max_speed) / vehicle.effort
+    return bound + SINGLE * (steps + 10.0) * abs(bound)
 
 
 def _answer(question: Question, found: FluidOptimum) -> Reference:

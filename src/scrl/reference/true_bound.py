@@ -100,13 +100,13 @@ def prove(
     It ends early when the bound is within a hair of `enough`, the return of a plan that is known.
     """
     started = time.monotonic()
-    if reason := _reason_against(problem):
+    if reason := reason_against(problem):
         return TrueBound(None, reason)
     search = _LeafSearch(problem, started + time_limit_s, enough, watch)
     return replace(search.run(), wall_s=time.monotonic() - started)
 
 
-def _reason_against(problem: Problem) -> str | None:
+def reason_against(problem: Problem) -> str | None:
     """Why a problem has no bound."""
     spec = problem.world_spec
     if not spec.wind.is_calm:

@@ -90,7 +90,7 @@ class Comparison:
 
     problem: str
     unit: str
-    reference: float | None
+    bound: float | None
     runs: tuple[RunFigures, ...]
     pairs: tuple[Pair, ...]
 
@@ -104,7 +104,7 @@ class Comparison:
         return {
             "problem": self.problem,
             "unit": self.unit,
-            "reference": self.reference,
+            "bound": self.bound,
             "runs": [
                 {
                     "run": run.label,
@@ -226,7 +226,7 @@ def compare(views: Sequence[RunView]) -> Comparison:
     return Comparison(
         problem=first.problem.name,
         unit=unit,
-        reference=_finished(first).reference,
+        bound=_finished(first).bound,
         runs=tuple(figures),
         pairs=tuple(_adjusted(pairs, unit)),
     )

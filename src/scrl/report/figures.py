@@ -155,10 +155,10 @@ def training_curves(result: TrainingResult) -> Figure:
 def _draw_return(axes: Axes, rows: Sequence[dict[str, Any]], result: TrainingResult) -> None:
     returns = by_seed(rows, "return")
     _draw_band(axes, returns, colour_of(0), "return")
-    if result.reference is not None:
-        axes.axhline(result.reference, color="black", ls=":", lw=1, label="best possible")
+    if result.bound is not None:
+        axes.axhline(result.bound, color="black", ls=":", lw=1, label="proven bound")
         # The scale is limited, since a policy that hardly moves costs a hundred times as much.
-        lowest = max(float(np.nanmin(returns)), 3.0 * result.reference)
+        lowest = max(float(np.nanmin(returns)), 3.0 * result.bound)
         axes.set_ylim(bottom=lowest)
     axes.set_ylabel("return")
     axes.legend(frameon=False)
@@ -204,10 +204,10 @@ def _draw_seeds(axes: Axes, found: Comparison) -> None:
         axes.scatter(values[is_kept], height[is_kept], s=28, color=colour, alpha=0.6, lw=0)
         axes.scatter(values[~is_kept], height[~is_kept], s=28, facecolors="none", edgecolors=colour)
         axes.plot([run.means["return"].mean] * 2, [place - 0.3, place + 0.3], color="black", lw=2)
-    if found.reference is not None:
-        axes.axvline(found.reference, color="black", ls=":", lw=1)
+    if found.bound is not None:
+        axes.axvline(found.bound, color="black", ls=":", lw=1)
     axes.set_yticks(range(len(found.runs)), [run.label for run in found.runs])
-    dotted = "" if found.reference is None else "; dotted: the best possible"
+    dotted = "" if found.bound is None else "; dotted: the proven bound"
     axes.set_xlabel(f"return of every seed (hollow: breaks rules{dotted})")
 
 

@@ -1,4 +1,4 @@
-"""What a run ended with: an evaluation for every seed, and how far each is from the reference."""
+"""What a run ended with: an evaluation for every seed, and how far each is from the bound."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EVALUATION: Mapping[str, Any] = {
     "rules": [{"name": str, "text": str, "satisfied": bool, "margin": _NUMBER}],
 }  # fmt: skip
 RESULT: dict[str, Any] = {
-    "problem": str, "method": str, "reference": _NUMBER | None, "env_steps?": Range(int, 0),
+    "problem": str, "method": str, "bound?": _NUMBER | None, "env_steps?": Range(int, 0),
     "wall_s": Range(_NUMBER, 0.0),
     "seeds": [{**_EVALUATION, "seed": Range(int, 0, 2**32), "gap": _NUMBER | None,
                "warnings?": [str]}],
@@ -38,7 +38,8 @@ class SeedResult:
     seed: int
     evaluation: Evaluation
     gap: float | None
-    """(reference return - return) / |reference return|; none where there is no reference."""
+    """(bound - return) / |bound|; none without a bound, where a rule is violated, and where the
+    return is a sample mean."""
     warnings: tuple[str, ...] = ()
     """Why its return may be worse than need be."""
 
@@ -55,8 +56,8 @@ class RunResult:
 
     problem: str
     method: str
-    reference: float | None
-    """The best possible return, computed without learning."""
+    bound: float | None
+    """No policy that keeps the rules returns more: proven; none where nothing is."""
     seeds: tuple[SeedResult, ...]
     wall_s: float
     run: Path
@@ -91,6 +92,14 @@ class RunResult:
         """Of the seeds that keep every rule."""
         return [seed.gap for seed in self.seeds if seed.is_satisfied and seed.gap is not None]
 
+    def gap_to_best(self, each: SeedResult) -> float | None:
+        """The same against the best single plan known, which is the best seed's."""
+        best, found = self.best.evaluation, each.evaluation
+        is_sure = best.episodes == found.episodes == 1
+        if not is_sure or not (best.is_satisfied and found.is_satisfied):
+            return None
+        return (best.return_ - found.return_) / max(abs(best.return_), 1e-300)
+
     @property
     def gap_mean(self) -> float | None:
         return sum(self.gaps) / len(self.gaps) if self.gaps else None
@@ -104,12 +113,13 @@ class RunResult:
         return {
             "problem": self.problem,
             "method": self.method,
-            "reference": self.reference,
+            "bound": self.bound,
             "seeds": [
                 {
                     **each.evaluation.to_json(),
                     "seed": each.seed,
                     "gap": each.gap,
+                    "gap_to_best": self.gap_to_best(each),
                     "run": str(self.run),
                     "warnings": list(each.warnings),
                 }
@@ -128,12 +138,12 @@ class RunResult:
         return cls(
             problem=document["problem"],
             method=document["method"],
-            reference=document["reference"],
+            bound=document.get("bound"),
             seeds=tuple(
                 SeedResult(
                     each["seed"],
                     Evaluation.from_json(each),
-                    each["gap"],
+                    each["gap"] if "bound" in document else None,  # else it is to the fluid
                     tuple(each.get("warnings", ())),
                 )
                 for each in document["seeds"]
@@ -182,7 +192,7 @@ class RunResult:
         lines = [self.summary]
         if self.gap_mean is not None and self.gap_worst is not None:
             lines.append(
-                f"  gap to the reference: mean {self.gap_mean:.1%}, worst {self.gap_worst:.1%}"
+                f"  gap to the proven bound: mean {self.gap_mean:.1%}, worst {self.gap_worst:.1%}"
             )
         for each in self.seeds:
             found = each.evaluation

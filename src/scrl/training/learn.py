@@ -18,8 +18,8 @@ import numpy as np
 
 from scrl.errors import PolicyError, did_you_mean
 from scrl.planning import store
-from scrl.planning.ranges import Ranges
 from scrl.planning.fitting import LearningConfig, begin, some_updates
+from scrl.planning.ranges import Ranges
 from scrl.problems import Problem, find_world
 from scrl.runs.files import damage_in
 from scrl.runs.folder import RunFolder, RunRecord, new_run_path

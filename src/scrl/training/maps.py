@@ -67,7 +67,7 @@ def training_run(
         config,
         folder,
         report=partial(report, problem, config.method),
-        reference=partial(reference_return, problem),
+        bound=partial(bound_of, problem),
     )
 
 
@@ -108,16 +108,20 @@ def report(problem: Problem, name: str, policy: TrainedPolicy, seed: int) -> Eva
     return evaluate(problem, policy, episodes=episodes, seed=REPORT_SEED + seed, name=name)
 
 
-def reference_return(problem: Problem) -> float | None:
-    """The return of the reference; none where there is no reference."""
-    from scrl.reference import solve  # its solvers take a while to import, and are needed last
+def bound_of(problem: Problem) -> float | None:
+    """What no policy that keeps the rules exceeds; none where nothing is proven in a moment."""
+    from scrl.reference.answer import Question  # with solvers that take a while to import
+    from scrl.reference.solve import bounded, solve_question
 
     try:
-        return solve(problem, drives=0).return_
+        question = Question.of(problem)
+        reference, _ = solve_question(question)
+        return bounded(question, reference, time_limit_s=BOUND_TIME_S).bound
     except ScrlError:
         return None
 
 
+BOUND_TIME_S = 0.3
 LARGEST_SEED = 2**32 - REPORT_SEED
 """Seeds below this give different keys, in training and in the report."""
 

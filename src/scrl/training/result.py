@@ -48,7 +48,7 @@ class TrainingResult(RunResult):
 def overpriced(rules: RuleSet, found: Evaluation, price: Any) -> tuple[str, ...]:
     """A warning where a policy still pays for rules of which none is anywhere near its bound.
 
-    At the best possible only rules that bind have a price. So such a policy was charged too much,
+    At the optimum only rules that bind have a price. So such a policy was charged too much,
     and one that pays less, or nothing at all, may keep the rules with a better return. Whether it
     does, only another training tells.
     """

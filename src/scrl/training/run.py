@@ -18,6 +18,7 @@ import numpy as np
 from scrl.evaluation import Evaluation
 from scrl.learners import TrainedPolicy
 from scrl.problems import BaseProblem
+from scrl.reference.answer import gap_to
 from scrl.runs.folder import RunFolder
 from scrl.runs.result import SeedResult
 from scrl.training.algorithm import LoopState, Metrics
@@ -41,10 +42,10 @@ class TrainingRun:
         folder: RunFolder,
         *,
         report: Report,
-        reference: Callable[[], float | None] = lambda: None,
+        bound: Callable[[], float | None] = lambda: None,
     ) -> None:
         self.problem, self.config, self.folder = problem, config, folder
-        self.report, self.reference = report, reference
+        self.report, self.bound = report, bound
         self.seeds = folder.record.seeds
         self.done = 0
         """Rounds done."""
@@ -129,15 +130,15 @@ class TrainingRun:
     def finish(self, policies: TrainedPolicy) -> TrainingResult:
         """Evaluate the chosen policies of all seeds and write the result."""
         self.folder.save_policy(policies)
-        reference = self.reference()
+        bound = self.bound()
         results = [
-            self._seed_result(seed_policy(policies, index), seed, reference)
+            self._seed_result(seed_policy(policies, index), seed, bound)
             for index, seed in enumerate(self.seeds)
         ]
         result = TrainingResult(
             problem=self.problem.name,
             method=self.config.method,
-            reference=reference,
+            bound=bound,
             seeds=tuple(results),
             env_steps=self.env_steps,
             wall_s=round(self.wall_s, 3),
@@ -181,9 +182,11 @@ class TrainingRun:
             **{f"kappa/{atom}": float(value) for atom, value in enumerate(metrics.kappa[index])},
         }
 
-    def _seed_result(self, policy: TrainedPolicy, seed: int, reference: float | None) -> SeedResult:
+    def _seed_result(self, policy: TrainedPolicy, seed: int, bound: float | None) -> SeedResult:
         found = self.report(policy, seed)
-        gap = None if reference is None else (reference - found.return_) / abs(reference)
+        gap = None
+        if found.is_satisfied and not self.problem.is_random:
+            gap = gap_to(bound, found.return_)
         return SeedResult(seed, found, gap, overpriced(self.problem.rules, found, policy.price))
 
 

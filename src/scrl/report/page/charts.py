@@ -164,7 +164,7 @@ MOST_KAPPAS = 8
 LONGEST_LABEL = 40
 
 
-def learning_charts(views: Sequence[RunView], reference: float | None) -> list[Chart]:
+def learning_charts(views: Sequence[RunView], bound: float | None) -> list[Chart]:
     """Return and violation of all runs in one chart each, then the kappas of every run."""
     numbered = [(index, view) for index, view in enumerate(views) if view.rows]
     views = [view for _, view in numbered]
@@ -175,7 +175,7 @@ def learning_charts(views: Sequence[RunView], reference: float | None) -> list[C
     for key, title in (("return", "Return"), ("violation", "Violated by")):
         bands = _bands(numbered, key)
         if bands and key == "return":
-            charts.append(draw_chart(_return_sketch(title, bands, reference, mark)))
+            charts.append(draw_chart(_return_sketch(title, bands, bound, mark)))
         elif bands:
             unit = views[0].problem.unit
             high = max(1.0, *(float(band.high.max()) for _, _, band in bands))
@@ -197,7 +197,7 @@ def _bands(numbered: Sequence[tuple[int, RunView]], key: str) -> list[tuple[str,
 def _return_sketch(
     title: str,
     bands: Sequence[tuple[str, int, Band]],
-    reference: float | None,
+    bound: float | None,
     mark: tuple[float, str] | None,
 ) -> Sketch:
     """The chart of returns, with a limited scale: a policy that hardly moves would dominate it."""
@@ -205,10 +205,10 @@ def _return_sketch(
     highs = np.concatenate([band.high for _, _, band in bands])
     low, high = float(np.quantile(lows, 0.03)), float(highs.max())
     level = None
-    if reference is not None:
-        low = max(low, 3.0 * reference) if reference < 0 else low
-        high = max(high, reference)
-        level = (reference, f"best possible {amount(reference)}")
+    if bound is not None:
+        low = max(low, 3.0 * bound) if bound < 0 else low
+        high = max(high, bound)
+        level = (bound, f"proven bound {amount(bound)}")
     room = 0.06 * (high - low or 1.0)
     return Sketch(title, bands, low - room, high + room, level, mark)
 

@@ -116,9 +116,9 @@ def _on_average(result: RunResult, problem: BaseProblem) -> tuple[str, str]:
     gap = result.best.gap
     if gap is None:
         return f"Every rule holds{where}.", state
-    near = f"{percent(gap)} from the best possible"
+    near = f"{percent(gap)} below the proven bound"
     if gap < 0.0005:
-        near = "as good as the reference"
+        near = "at the proven bound"
     best = "the best of them is" if count > 1 else "the plan is"
     return f"Every rule holds{where}; {best} {near}.", state
 
@@ -133,9 +133,9 @@ def figures_of(result: RunResult, problem: BaseProblem) -> tuple[Figure, ...]:
     found.append(Figure("Return", amount(best.return_), "best seed" if count > 1 else ""))
     if result.gap_mean is not None and result.gap_worst is not None:
         worst = f"on average, {percent(result.gap_worst)} at worst" if count > 1 else ""
-        found.append(Figure("From the best possible", percent(result.gap_mean), worst))
-    elif result.reference is not None:
-        found.append(Figure("Best possible", amount(result.reference), "return"))
+        found.append(Figure("Below the proven bound", percent(result.gap_mean), worst))
+    elif result.bound is not None:
+        found.append(Figure("Proven bound", amount(result.bound), "of the return"))
     if not best.is_satisfied:
         found.append(Figure("Violated by", amount(best.cons_vio), problem.unit, "bad"))
     units, transit = problem.units, problem.transit_steps

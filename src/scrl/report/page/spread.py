@@ -45,7 +45,7 @@ class Spread:
     tracks: tuple[Track, ...]
     ticks: tuple[tuple[float, str], ...]
     zero: float | None
-    """The place of the reference, in percent of the line."""
+    """The place of the bound, in percent of the line."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,13 @@ class Whiskers:
     ticks: tuple[tuple[float, str], ...]
 
 
-def spread_of(views: Sequence[RunView], reference: float | None) -> Spread | None:
+def spread_of(views: Sequence[RunView], bound: float | None) -> Spread | None:
     """Gaps if every seed has one, otherwise returns."""
     done = [(index, view.label, view.result) for index, view in enumerate(views) if view.result]
     if not done:
         return None
     gaps = [each.gap for _, _, result in done for each in result.seeds]
-    is_gap = reference is not None and None not in gaps
+    is_gap = bound is not None and None not in gaps
     values = [[_value(each, is_gap) for each in result.seeds] for _, _, result in done]
     everything = np.concatenate(values)
     low, high = float(everything.min()), float(everything.max())
@@ -108,7 +108,7 @@ def spread_of(views: Sequence[RunView], reference: float | None) -> Spread | Non
         )
         tracks.append(Track(label, index, dots, about, show(middle)))
     ticks = tuple((at(value), show(value)) for value in nice(low, high, 4))
-    title = "Distance to the best possible" if is_gap else "Return of every seed"
+    title = "Distance to the proven bound" if is_gap else "Return of every seed"
     return Spread(title, tuple(tracks), ticks, at(0.0) if is_gap else None)
 
 

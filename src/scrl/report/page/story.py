@@ -106,7 +106,8 @@ class Story:
     unit: str
     is_discounted: bool
     is_random: bool
-    reference: str | None
+    bound: str | None
+    """The proven bound of the return."""
     runs: tuple[RunStory, ...]
     plans: Plans | None
     """None without a map."""
@@ -158,7 +159,7 @@ def stories_of(views: Sequence[RunView]) -> list[Story]:
 def _story(views: Sequence[RunView]) -> Story:
     problem, on_a_map = views[0].problem, on_map(views[0].run)
     done = [view for view in views if view.result is not None]
-    reference = next((view.result.reference for view in done if view.result), None)
+    bound = next((view.result.bound for view in done if view.result), None)
     received = [
         Received(view.label, index, view.result.best.evaluation.density,
                  view.result.best.evaluation.density_se)
@@ -173,7 +174,7 @@ def _story(views: Sequence[RunView]) -> Story:
         unit=problem.unit,
         is_discounted=problem.discount < 1.0,
         is_random=problem.is_random,
-        reference=None if reference is None else amount(reference),
+        bound=None if bound is None else amount(bound),
         runs=tuple(_run(index, view) for index, view in enumerate(views)),
         plans=None if on_a_map is None else plans_of(on_a_map.problem, views),
         bars=tuple(bars),
@@ -181,10 +182,10 @@ def _story(views: Sequence[RunView]) -> Story:
         totals=tuple(_totals(done)),
         rules=tuple(_card(problem, rule, views) for rule in problem.rules.rules[:MOST_RULES]),
         rules_left_out=max(0, len(problem.rules.rules) - MOST_RULES),
-        spread=spread_of(views, reference),
+        spread=spread_of(views, bound),
         comparison=comparison,
         whiskers=None if comparison is None else whiskers_of(comparison),
-        charts=tuple(learning_charts(views, reference)),
+        charts=tuple(learning_charts(views, bound)),
     )
 
 
@@ -213,14 +214,14 @@ def _run(index: int, view: RunView) -> RunStory:
 
 
 def _seeds(result: RunResult) -> SeedTable:
-    """The table of seeds; the column of gaps needs a reference."""
+    """The table of seeds; the column of gaps needs a bound."""
     columns: dict[str, Callable[[SeedResult], str]] = {
         "return": lambda each: amount(each.evaluation.return_),
         "gap": lambda each: "" if each.gap is None else percent(each.gap),
         "violated by": lambda each: "" if each.is_satisfied else amount(each.evaluation.cons_vio),
         "steps": lambda each: f"{each.evaluation.steps:,.0f}",
     }
-    if result.reference is None:
+    if result.bound is None:
         del columns["gap"]
     rows = (
         SeedRow(each.seed, each.is_satisfied, tuple(show(each) for show in columns.values()))
