@@ -80,7 +80,7 @@ class TrueBound:
     is_impossible: bool = False
     """No policy keeps the rules: proven for every leaf."""
     is_final: bool = False
-    """More time would not bring a better value."""
+    """More time would not bring a better value, or none that matters."""
     leaves: tuple[Leaf, ...] = ()
     wall_s: float = 0.0
 
@@ -92,7 +92,7 @@ def prove(
     problem: Problem,
     *,
     time_limit_s: float = 60.0,
-    enough: float = float("-inf"),
+    enough: float | None = None,
     levels: tuple[int, ...] = LEVELS,
     watch: Watch | None = None,
 ) -> TrueBound:
@@ -135,7 +135,7 @@ class _LeafSearch:
     """The open leaves, and how to improve the one with the largest value."""
 
     def __init__(
-        self, problem: Problem, deadline: float, enough: float, levels: tuple[int, ...]
+        self, problem: Problem, deadline: float, enough: float | None, levels: tuple[int, ...]
     ) -> None:
         spec, table = problem.world_spec, problem.atoms
         self.question = Question.of(problem)
@@ -190,8 +190,8 @@ class _LeafSearch:
         top = self.heap[0][2]
         if top.level < 0:
             return TrueBound(None, "time ended before every branch had a value", leaves=leaves)
-        is_final = top.is_done or top.value <= self.enough + CLOSE * abs(self.enough)
-        return TrueBound(top.value, is_final=is_final, leaves=leaves)
+        is_near = self.enough is not None and top.value - self.enough <= CLOSE * abs(self.enough)
+        return TrueBound(top.value, is_final=top.is_done or is_near, leaves=leaves)
 
     def _push(self, leaf: Leaf) -> None:
         if leaf.value < self.least_return:
