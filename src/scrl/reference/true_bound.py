@@ -31,6 +31,7 @@ from scrl.reference.answer import Question
 from scrl.reference.columns import Mixture, best_mixture
 from scrl.reference.fluid import BranchDual, DualPoint
 from scrl.worlds.sweep.bound import SIDE_BY_SIDE, LandingBound, landing_bound
+from scrl.worlds.sweep.spec import SweepSpec
 
 LEVELS = (24, 48)
 """Bins that a step at top speed passes: coarse ones to find multipliers, fine ones to finish."""
@@ -63,7 +64,7 @@ class Leaf:
     is_impossible: bool = False
     """No policy keeps them."""
     level: int = -1
-    """Place in `LEVELS` of the graph that it was last evaluated on; -1: not yet."""
+    """The number of the graph that it was last evaluated on; -1: not yet."""
     rounds: int = 0
     """Rounds of cutting planes on that graph."""
     is_done: bool = False
@@ -80,7 +81,7 @@ class TrueBound:
     is_impossible: bool = False
     """No policy keeps the rules: proven for every leaf."""
     is_final: bool = False
-    """More time would not bring a better value."""
+    """More time would not bring a better value, or none that matters."""
     leaves: tuple[Leaf, ...] = ()
     wall_s: float = 0.0
 
@@ -92,18 +93,20 @@ def prove(
     problem: Problem,
     *,
     time_limit_s: float = 60.0,
-    enough: float = float("-inf"),
+    enough: float | None = None,
+    levels: tuple[int, ...] = LEVELS,
     watch: Watch | None = None,
 ) -> TrueBound:
     """The best bound within the time, which is looked at after each batch of evaluations.
 
     It ends early when the bound is within a hair of `enough`, the return of a plan that is known.
+    `levels` are the graphs that it takes in turn; finer ones are slower and bring a little more.
     """
     started = time.monotonic()
-    if reason := reason_against(problem):
+    if reason := reason_against(problem) or _too_large(problem.world_spec, levels[0]):
         return TrueBound(None, reason)
-    search = _LeafSearch(problem, started + time_limit_s, enough, watch)
-    return replace(search.run(), wall_s=time.monotonic() - started)
+    search = _LeafSearch(problem, started + time_limit_s, enough, levels)
+    return replace(search.run(watch), wall_s=time.monotonic() - started)
 
 
 def reason_against(problem: Problem) -> str | None:
@@ -115,7 +118,12 @@ def reason_against(problem: Problem) -> str | None:
         return "the bound holds for a fixed start, and the start is random"
     if problem.discount != 1.0:
         return "the bound holds for plain sums, and there is a discount"
-    graph = landing_bound(spec, levels=LEVELS[0])
+    return None
+
+
+def _too_large(spec: SweepSpec, levels: int) -> str | None:
+    """Why a map has no bound in any time."""
+    graph = landing_bound(spec, levels=levels)
     if graph.states > MOST_STATES:
         return f"the map is too large: {graph.states:,} states, and {MOST_STATES:,} can be swept"
     return None
@@ -133,12 +141,12 @@ class _LeafSearch:
     """The open leaves, and how to improve the one with the largest value."""
 
     def __init__(
-        self, problem: Problem, deadline: float, enough: float, watch: Watch | None
+        self, problem: Problem, deadline: float, enough: float | None, levels: tuple[int, ...]
     ) -> None:
         spec, table = problem.world_spec, problem.atoms
         self.question = Question.of(problem)
-        self.deadline, self.enough, self.watch = deadline, enough, watch
-        graphs = [landing_bound(spec, levels=levels) for levels in LEVELS]
+        self.deadline, self.enough = deadline, enough
+        graphs = [landing_bound(spec, levels=each) for each in levels]
         self.graphs: list[LandingBound] = [each for each in graphs if each.states <= MOST_STATES]
         self.cuts = [_Cuts() for _ in self.graphs]
         self.effort, self.horizon = spec.vehicle.effort, spec.route.horizon_steps
@@ -158,15 +166,15 @@ class _LeafSearch:
         self.caps: dict[tuple[int, ...], Float[np.ndarray, " atom"]] = {}
         self._number = itertools.count()
 
-    def run(self) -> TrueBound:
+    def run(self, watch: Watch | None) -> TrueBound:
         """Evaluate the fluid's leaves once, then improve the largest while there is time."""
         for leaf in _FluidLeaves(self.question).leaves():
             self._push(leaf)
         while True:
             self._advance()
             now = self._summary()
-            if self.watch is not None:
-                self.watch(now)
+            if watch is not None:
+                watch(now)
             if now.is_final or time.monotonic() > self.deadline:
                 return now
 
@@ -188,8 +196,8 @@ class _LeafSearch:
         top = self.heap[0][2]
         if top.level < 0:
             return TrueBound(None, "time ended before every branch had a value", leaves=leaves)
-        is_final = top.is_done or top.value <= self.enough + CLOSE * abs(self.enough)
-        return TrueBound(top.value, is_final=is_final, leaves=leaves)
+        is_near = self.enough is not None and top.value - self.enough <= CLOSE * abs(self.enough)
+        return TrueBound(top.value, is_final=top.is_done or is_near, leaves=leaves)
 
     def _push(self, leaf: Leaf) -> None:
         if leaf.value < self.least_return:

@@ -83,7 +83,7 @@ def test_every_drive_of_a_tiny_world_is_below_the_bound_and_the_best_is_near(cas
     labels, vehicle, prices, per_step = TINY[case]
     spec = line(labels, vehicle)
     price = prices_of_cells(spec, np.array(prices))
-    drives = all_drives(steps=9, throttles=4)
+    drives = all_drives(steps=9, throttles=3)
     values = value_of(spec, drives, price, per_step)
     finished = np.flatnonzero(~np.isnan(values))
     assert len(finished) > 1000

@@ -146,7 +146,11 @@ class LandingBound:
         self, prices: Float[np.ndarray, "many region"], per_step: Float[np.ndarray, " many"]
     ) -> PricedBound:
         spec, service = self.spec, self.spec.service
-        given = spec.vehicle.rate * service.kinds.astype(float)
+        # Filled up to a power of two, so that most maps of one size run the same machine code. The
+        # last kind is past the end.
+        filled = max(8, 2 ** math.ceil(math.log2(len(service.kinds))))
+        given = np.zeros((filled, prices.shape[1]))
+        given[: len(service.kinds) - 1] = spec.vehicle.rate * service.kinds[:-1].astype(float)
         gains = prices @ given.T - per_step[:, None]
         kinds = np.repeat(service.kind_of_cell[:-1], self.bins)
         first = np.zeros(self.top_level + 1, bool)
@@ -160,7 +164,6 @@ class LandingBound:
         error = 16.0 * len(kinds) * np.finfo(float).eps * largest
         crawl = self.crawl * spec.vehicle.inertia / (1.0 - spec.vehicle.inertia)
         values = best + error + crawl * steepest
-        # The step past the end is the last kind, and serves nothing.
         return PricedBound(values, returns, visits @ given, visits.sum(axis=1).astype(float))
 
     def _tables(
