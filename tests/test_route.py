@@ -71,9 +71,7 @@ def test_of_the_last_step_only_what_lies_before_the_end_is_given_out() -> None:
     assert route.received[:, 0] == pytest.approx(3.0 * west)
 
 
-@pytest.mark.parametrize(
-    ("service", "west", "everywhere"), [("landing", 3, 11), ("poured", 4, 12)]
-)
+@pytest.mark.parametrize(("service", "west", "everywhere"), [("landing", 3, 11), ("poured", 4, 12)])
 def test_a_slow_drive_serves_the_west_too(service: Service, west: int, everywhere: int) -> None:
     """Half a cell a step: landings at 0.5 (west), 1, 1.5, ..., 5 and 5.5 (west), 6 (over)."""
     route = drive(problem(route=SweepRoute(service=service)), Constant(jnp.full((), 0.25)))

@@ -215,7 +215,9 @@ def test_long_paths_lose_no_precision() -> None:
     world = SweepWorld.from_spec(spec)
     after = jax.vmap(world.transition)(states, jnp.asarray(throttles, float))
     found = np.asarray(jax.vmap(world.labels)(states, after), float)
-    cell, offset, distance = (np.asarray(each) for each in (states.cell, states.offset, after.speed))
+    cell, offset, distance = (
+        np.asarray(each) for each in (states.cell, states.offset, after.speed)
+    )
     expected = share_by_sums(spec, sums, cell, offset.astype(float), distance.astype(float))
     assert (np.abs(found - expected) * distance[:, None]).max() < 5e-6
     env = SweepEnv(spec)
@@ -238,7 +240,9 @@ def test_a_long_route_gives_what_its_sums_say(service: Service) -> None:
     share = share_by_sums(spec, prefix_sums(spec), cell, begin - cell, route.speed)
     if service == "landing":
         ended = end.astype(int)
-        share = np.where((ended < 300_000)[:, None], spec.path.service[ended % 300_000], 0.0).astype(float)
+        share = np.where(
+            (ended < 300_000)[:, None], spec.path.service[ended % 300_000], 0.0
+        ).astype(float)
     assert route.received.sum(axis=0) == pytest.approx(
         spec.vehicle.rate * share.sum(axis=0), rel=1e-7
     )
