@@ -15,8 +15,8 @@ from scrl.errors import PolicyError
 from scrl.evaluation import Evaluation, evaluate_mixture
 from scrl.policies import Schedule
 from scrl.problems import Problem, ProblemOptions
-from scrl.worlds.sweep.regions import from_masks
-from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
+from scrl.worlds.sweep.regions import from_labels, from_masks
+from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle, Wind
 
 
@@ -61,12 +61,21 @@ def test_a_random_world_gets_many_episodes_and_a_fixed_one_a_single(strip: Sweep
     assert scrl.evaluate(Problem.create(windy), "full-speed").episodes == 100
 
 
-def test_the_discount_reaches_return_and_density(strip: SweepSpec) -> None:
+@pytest.mark.parametrize(
+    ("service", "received"),
+    [
+        # Full speed: p = 1.2, 3.12, 5.472, ...; S1 ends at 4.
+        ("landing", 2.25 * (1 + 0.5)),
+        ("poured", 2.25 * (1 + 0.5 + 0.25 * 0.88 / 2.352)),
+    ],
+)
+def test_the_discount_reaches_return_and_density(
+    strip: SweepSpec, service: Service, received: float
+) -> None:
     options = ProblemOptions(name="discounted", discount=0.5)
-    result = scrl.evaluate(Problem.create(strip, (), options), "full-speed")
-    # Full speed: cells 1, 3 (S1), 5 (none), 8, 11 (S2), then the end: p = 1.2, 3.12, 5.47, ...
-    # S1: 2.25 (1 + 0.5) = 3.375.
-    assert result.density["S1"] == pytest.approx(3.375)
+    spec = dataclasses.replace(strip, route=SweepRoute(service=service))
+    result = scrl.evaluate(Problem.create(spec, (), options), "full-speed")
+    assert result.density["S1"] == pytest.approx(received)
     speeds = 3.0 * (1.0 - 0.6 ** np.arange(1, 7))
     expected = sum(-0.1 / (1 + v) * 0.5**t for t, v in enumerate(speeds))
     assert result.return_ == pytest.approx(expected, rel=1e-5)
@@ -136,7 +145,12 @@ def test_episodes_that_make_no_sense(episodes: Any) -> None:
 
 
 def overlapping(
-    *, start_noise: float = 0.0, strength: float = 0.0, swath: int = 1, discount: float = 1.0
+    *,
+    start_noise: float = 0.0,
+    strength: float = 0.0,
+    swath: int = 1,
+    discount: float = 1.0,
+    service: Service = "poured",
 ) -> Problem:
     """Two regions that overlap, their union as a third one, and cells that no region has."""
     first, second = np.zeros((2, 5, 6), bool)
@@ -146,33 +160,69 @@ def overlapping(
         regions,
         vehicle=Vehicle(start_noise=start_noise),
         wind=Wind(strength=strength),
-        route=SweepRoute(swath=swath),
+        route=SweepRoute(swath=swath, service=service),
     )
     return Problem.create(spec, (), ProblemOptions(name="overlapping", discount=discount))
 
 
+@pytest.mark.parametrize("service", ["poured", "landing"])
 @pytest.mark.parametrize(
     "options",
     [{}, {"swath": 2}, {"discount": 0.9}, {"strength": 0.3, "start_noise": 1.0, "discount": 0.9}],
     ids=str,
 )
 def test_what_is_given_out_goes_to_the_union_of_the_regions_or_outside(
-    options: dict[str, Any],
+    options: dict[str, Any], service: Service
 ) -> None:
-    result = scrl.evaluate(overlapping(**options), "constant:1.3")
+    result = scrl.evaluate(overlapping(**options, service=service), "constant:1.3")
     assert result.outside is not None
     assert result.given_out is not None
     assert result.given_out == pytest.approx(result.density["either"] + result.outside, rel=1e-6)
     assert 0.0 < result.outside < result.given_out
 
 
-def test_the_step_that_ends_the_path_gives_nothing_out(strip: SweepSpec) -> None:
-    """Full speed over twelve cells: cells 1, 3, 5, 8, 11, then the end; only 5 is outside."""
-    result = scrl.evaluate(Problem.create(strip), "full-speed")
-    assert (result.steps, result.given_out, result.outside) == (6, 5 * 2.25, 2.25)
-    cut = dataclasses.replace(strip, route=SweepRoute(horizon_steps=4))
+@pytest.mark.parametrize("service", ["poured", "landing"])
+@pytest.mark.parametrize("swath", [1, 2, 3])
+@pytest.mark.parametrize("strength", [0.0, 0.4])
+def test_regions_that_do_not_overlap_and_the_outside_receive_all_that_is_given_out(
+    service: Service, swath: int, strength: float
+) -> None:
+    labels = np.random.default_rng(0).integers(0, 4, (13, 17))
+    spec = SweepSpec(
+        from_labels(labels),
+        Vehicle(start_noise=3.0 if strength else 0.0),
+        Wind(strength=strength),
+        route=SweepRoute(swath=swath, service=service),
+    )
+    result = scrl.evaluate(Problem.create(spec), "constant:1.7", episodes=3)
+    assert result.outside is not None
+    received = sum(result.density.values()) + result.outside
+    assert received == pytest.approx(result.given_out, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("service", "given_out", "outside"),
+    [
+        # Full speed over twelve cells: p = 1.2, 3.12, 5.472, 8.0832, 10.84992, 13.709952. Landing
+        # in cells 1, 3, 5, 8, 10, then the end: five steps, one of them outside.
+        ("landing", 5.0, 1.0),
+        # Cells 4 to 8 are outside: 1.472 of the third step, 2.528 of the fourth; of the last step
+        # 1.15008 lie before the end.
+        ("poured", 5.0 + 1.15008 / 2.860032, 1.472 / 2.352 + 2.528 / 2.6112),
+    ],
+)
+def test_the_step_that_ends_the_path_gives_only_what_lies_before_the_end(
+    strip: SweepSpec, service: Service, given_out: float, outside: float
+) -> None:
+    spec = dataclasses.replace(strip, route=SweepRoute(service=service))
+    result = scrl.evaluate(Problem.create(spec), "full-speed")
+    assert result.steps == 6
+    expected = 2.25 * np.array([given_out, outside])
+    assert (result.given_out, result.outside) == pytest.approx(tuple(expected))
+    cut = dataclasses.replace(spec, route=SweepRoute(horizon_steps=4, service=service))
     result = scrl.evaluate(Problem.create(cut), "full-speed")
-    assert (result.steps, result.given_out, result.outside) == (4, 4 * 2.25, 2.25)
+    assert (result.steps, result.given_out) == (4, 4 * 2.25)
+    assert result.outside == pytest.approx(2.25 * outside)
 
 
 def test_a_mixture_gives_out_what_its_plans_do_by_their_weights() -> None:

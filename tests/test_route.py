@@ -15,7 +15,7 @@ from scrl.route import drive
 from scrl.worlds.sweep.georeference import Georeference
 from scrl.worlds.sweep.places import ends_of_stretches, places_at, stretch_at, turns_of
 from scrl.worlds.sweep.regions import from_masks
-from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
+from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 
@@ -31,9 +31,20 @@ def problem(
     return Problem.create(replace(spec, **parts))
 
 
-def test_every_step_has_its_place_speed_and_amounts() -> None:
+@pytest.mark.parametrize(
+    ("service", "amount", "received"),
+    [
+        # It lands in the third cell, then in the fifth, neither in the west; then past the end.
+        ("landing", [3.0, 3.0, 0.0], [[0.0, 3.0], [0.0, 3.0], [0.0, 0.0]]),
+        # The west is the first cell and the last one: half of the first and of the last step.
+        ("poured", [3.0, 3.0, 3.0], [[1.5, 3.0], [0.0, 3.0], [1.5, 3.0]]),
+    ],
+)
+def test_every_step_has_its_place_speed_and_amounts(
+    service: Service, amount: list[float], received: list[list[float]]
+) -> None:
     """Two cells a step over a field of two rows of three: 0, 2, 4, and off the path at 6."""
-    route = drive(problem(), Constant(jnp.ones(())))
+    route = drive(problem(route=SweepRoute(service=service)), Constant(jnp.ones(())))
     assert route.along.tolist() == [0.0, 2.0, 4.0, 6.0]
     assert route.speed.tolist() == [2.0, 2.0, 2.0]
     # The vehicle starts at the first cell's edge; distance 2 lies between the second and third
@@ -41,17 +52,30 @@ def test_every_step_has_its_place_speed_and_amounts() -> None:
     assert route.cells.tolist() == [[0.5, 0.0], [0.5, 2.0], [1.5, 2.0], [1.5, 0.0]]
     assert route.coordinates is not None
     assert np.allclose(route.coordinates, [[10.0, 49.9], [10.2, 49.9], [10.2, 49.7], [10.0, 49.7]])
-    # It lands in the third cell, then in the fifth, neither in the west; the last serves nothing.
-    assert route.amount.tolist() == [3.0, 3.0, 0.0]
-    assert route.totals == {"west": 0.0, "all": 6.0}
-    assert route.received.tolist() == [[0.0, 3.0], [0.0, 3.0], [0.0, 0.0]]
+    assert route.amount.tolist() == amount
+    west, everywhere = np.sum(received, axis=0).tolist()
+    assert route.totals == {"west": west, "all": everywhere}
+    assert route.received.tolist() == received
+    assert route.outside.tolist() == [0.0, 0.0, 0.0]
     assert route.is_whole
 
 
-def test_a_slow_drive_serves_the_west_too() -> None:
+def test_of_the_last_step_only_what_lies_before_the_end_is_given_out() -> None:
+    """1.75 cells a step: the fourth leads from 5.25 to 7, and the path ends at 6."""
+    route = drive(problem(), Constant(jnp.full((), 0.875)))
+    assert route.along.tolist() == [0.0, 1.75, 3.5, 5.25, 6.0]
+    share = 0.75 / 1.75
+    assert route.amount == pytest.approx(3.0 * np.array([1.0, 1.0, 1.0, share]))
+    # The west lies before 1 and after 5.
+    west = np.array([1.0, 0.0, 0.25, 0.75]) / 1.75
+    assert route.received[:, 0] == pytest.approx(3.0 * west)
+
+
+@pytest.mark.parametrize(("service", "west", "everywhere"), [("landing", 3, 11), ("poured", 4, 12)])
+def test_a_slow_drive_serves_the_west_too(service: Service, west: int, everywhere: int) -> None:
     """Half a cell a step: landings at 0.5 (west), 1, 1.5, ..., 5 and 5.5 (west), 6 (over)."""
-    route = drive(problem(), Constant(jnp.full((), 0.25)))
-    assert route.totals == {"west": 3 * 3.0, "all": 11 * 3.0}
+    route = drive(problem(route=SweepRoute(service=service)), Constant(jnp.full((), 0.25)))
+    assert route.totals == {"west": west * 3.0, "all": everywhere * 3.0}
     assert route.steps == 12
 
 

@@ -8,34 +8,50 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from scrl.evaluation import evaluate
 from scrl.export import ExportError, segments
 from scrl.policies import Constant, Schedule
 from scrl.problems import Problem
 from scrl.route import Route, drive
 from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import Service, SweepSpec
 from scrl.worlds.sweep.spec import SweepRoute as RouteSettings
-from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
 
 
-def drive_over(labels: list[list[int]], *throttles: float, horizon_steps: int = 5000) -> Route:
+def drive_over(
+    labels: list[list[int]],
+    *throttles: float,
+    horizon_steps: int = 5000,
+    service: Service = "poured",
+) -> Route:
     vehicle = Vehicle(inertia=0.0, max_speed=2.0, rate=3.0)
-    route = RouteSettings(horizon_steps=horizon_steps)
+    route = RouteSettings(horizon_steps=horizon_steps, service=service)
     spec = SweepSpec(from_labels(np.array(labels)), vehicle, route=route)
     return drive(Problem.create(spec), Schedule(jnp.array(throttles)))
 
 
-def test_one_speed_is_one_line_up_to_the_turn() -> None:
+@pytest.mark.parametrize(
+    ("service", "amounts", "received"),
+    [
+        # Landings: 2 (S1), 4 (S2), 6 (over): the second step gives all to the row where it ends.
+        ("landing", [3, 0, 3], [[3, 0], [0, 0], [0, 3]]),
+        # 1.5 units a cell; the line across the rows is half in S1 and half in S2.
+        ("poured", [3.75, 1.5, 3.75], [[3.75, 0], [0.75, 0.75], [0, 3.75]]),
+    ],
+)
+def test_one_speed_is_one_line_up_to_the_turn(
+    service: Service, amounts: list[float], received: list[list[float]]
+) -> None:
     """A step of two cells over two rows of three: the turn cuts the second and the third step."""
-    found = segments(drive_over([[1, 1, 1], [2, 2, 2]], 1.0))
+    found = segments(drive_over([[1, 1, 1], [2, 2, 2]], 1.0, service=service))
     assert [each.ends.tolist() for each in found] == [
         [[0.5, 0.0], [0.5, 2.5]],
         [[0.5, 2.5], [1.5, 2.5]],
         [[1.5, 2.5], [1.5, 0.0]],
     ]
-    # Landings: 2 (S1), 4 (S2), 6 (over): the second step gives all to the row where it ends.
-    assert [each.amount for each in found] == [3, 0, 3]
-    assert [each.received.tolist() for each in found] == [[3, 0], [0, 0], [0, 3]]
+    assert [each.amount for each in found] == amounts
+    assert np.array([each.received for each in found]) == pytest.approx(np.array(received))
     assert [each.length for each in found] == [2.5, 1.0, 2.5]
     assert [each.steps for each in found] == [1.25, 0.5, 1.25]
     assert [each.speed for each in found] == [2.0, 2.0, 2.0]
@@ -93,19 +109,26 @@ def test_a_route_that_the_horizon_cuts_off_ends_there() -> None:
     assert found[-1].ends.tolist() == [[1.5, 2.5], [1.5, 2.0]]
 
 
-def test_a_route_that_is_cut_off_at_a_transit_gives_behind_it() -> None:
+@pytest.mark.parametrize(
+    ("service", "received"),
+    [("landing", [[0, 0], [0, 0], [0, 3]]), ("poured", [[3, 0], [0, 0], [0, 0]])],
+)
+def test_a_route_that_is_cut_off_at_a_transit(
+    service: Service, received: list[list[float]]
+) -> None:
     """Two cells, one that is outside the field, two cells: a step of two cells ends in the third.
 
-    The way between them counts nothing, and takes half a step.
+    Where service is counted at the landing, it gives behind the way between them, which takes half
+    a step; poured, it gives to the two cells before it.
     """
     regions = from_labels(np.array([[1, 1, 0, 2, 2]]))
     regions.field[0, 2] = False
     vehicle = Vehicle(inertia=0.0, max_speed=2.0, rate=3.0)
-    spec = SweepSpec(regions, vehicle, route=RouteSettings(horizon_steps=1))
+    spec = SweepSpec(regions, vehicle, route=RouteSettings(horizon_steps=1, service=service))
     found = segments(drive(Problem.create(spec), Schedule(jnp.array([1.0]))))
     assert [each.ends[:, 1].tolist() for each in found] == [[0, 2], [2, 3], [3, 3]]
     assert [each.is_transit for each in found] == [False, True, False]
-    assert [each.received.tolist() for each in found] == [[0, 0], [0, 0], [0, 3]]
+    assert np.array([each.received for each in found]) == pytest.approx(np.array(received))
     assert [each.steps for each in found] == [1, 0.5, 0]
 
 
@@ -143,13 +166,18 @@ def test_a_transit_goes_around_forbidden_cells() -> None:
     assert through.forbidden_length == pytest.approx(0.9)
 
 
-def test_a_vehicle_too_slow_for_its_numbers_still_gives_out() -> None:
+@pytest.mark.parametrize("service", ["poured", "landing"])
+def test_a_vehicle_too_slow_for_its_numbers_still_gives_out(service: Service) -> None:
     """A step of 2e-8 cells is lost in single precision from half a cell on."""
     vehicle = Vehicle(inertia=0.0, max_speed=1e-6, crawl=0.02, rate=3.0, start_noise=0.9)
-    spec = SweepSpec(from_labels(np.array([[1, 1]])), vehicle, route=RouteSettings(horizon_steps=9))
-    route = drive(Problem.create(spec), Constant(jnp.zeros(())), seed=2)
+    settings = RouteSettings(horizon_steps=9, service=service)
+    problem = Problem.create(SweepSpec(from_labels(np.array([[1, 1]])), vehicle, route=settings))
+    route = drive(problem, Constant(jnp.zeros(())), seed=2)
     assert route.along[0] == route.along[-1] > 0.5
     assert sum(each.amount for each in segments(route)) == 27.0
+    assert sum(each.received[0] for each in segments(route)) == pytest.approx(27.0)
+    assert route.totals["S1"] == pytest.approx(27.0)
+    assert evaluate(problem, "constant:2e-8", episodes=1, seed=2).density["S1"] == 27.0
 
 
 def test_a_tolerance_is_a_share(route: Route) -> None:

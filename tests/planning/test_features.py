@@ -23,9 +23,11 @@ from scrl.reference.fluid import FluidSweep
 from scrl.worlds.sweep.world import SweepWorld
 
 
-@pytest.fixture(scope="module")
-def world() -> SweepWorld:
-    return load("agri-joint").world
+@pytest.fixture(scope="module", params=["poured", "landing"])
+def world(request: pytest.FixtureRequest) -> SweepWorld:
+    spec = load("agri-joint").world_spec
+    route = dataclasses.replace(spec.route, service=request.param)
+    return SweepWorld.from_spec(dataclasses.replace(spec, route=route))
 
 
 PRICES = np.array([0.6, -0.5, 0.9, 0.0, 0.2])
@@ -38,7 +40,7 @@ def outlook(world: SweepWorld) -> Outlook:
 def test_the_best_time_is_the_fluids(world: SweepWorld) -> None:
     fluid = dataclasses.replace(FluidSweep.of(load("agri-joint").world_spec), effort=1.0)
     prices = np.linspace(-2.0, 0.999, 50)
-    expected = fluid.best_times(-prices)
+    expected = [fluid.best_times(np.full(fluid.groups, -price)).max() for price in prices]
     assert np.allclose(best_time(jnp.asarray(prices), world.numbers), expected, rtol=1e-3)
 
 
@@ -69,7 +71,24 @@ def test_sums_on_the_way_are_those_of_the_cells(
             at = jnp.asarray(place)
             gained = view.gain_upto(at) - view.gain_upto(jnp.zeros(()))
             assert float(gained) == pytest.approx(expected, abs=1e-5)
-            assert float(view.price_at(at)) == float(prices[-1])
+
+
+@pytest.mark.parametrize("distance", [0.125, 1.0, 2.9, 5.75])
+def test_a_step_earns_the_price_along_its_way_or_where_it_ends(
+    world: SweepWorld, distance: float
+) -> None:
+    found, kinds = outlook(world), np.asarray(world.kind_of_cell)
+    of_kind = np.asarray(world.kinds, float) @ PRICES
+    for cell, offset in ((0, 0.0), (777, 0.75), (1000, 0.5), (world.length - 3, 0.25)):
+        earned = found.view(jnp.asarray(cell)).earned(jnp.asarray(offset), jnp.asarray(distance))
+        end = offset + distance
+        if world.is_poured:
+            edges = [offset, *range(int(offset) + 1, int(np.ceil(end))), end]
+            prices = [of_kind[kinds[min(cell + int(edge), world.length)]] for edge in edges[:-1]]
+            expected = np.diff(edges) @ prices / distance
+        else:
+            expected = of_kind[kinds[min(cell + int(end), world.length)]]
+        assert float(earned) == pytest.approx(expected, abs=1e-5)
 
 
 def test_nothing_past_the_end_is_worth_anything(world: SweepWorld) -> None:
@@ -77,7 +96,7 @@ def test_nothing_past_the_end_is_worth_anything(world: SweepWorld) -> None:
     far = jnp.asarray([0.0, 0.5, 17.0])
     assert not np.any(np.diff(view.gain_upto(far)))
     assert not np.any(np.diff(view.mood_upto(far), axis=0))
-    assert not np.any(view.price_at(far))
+    assert not np.any(view.earned(jnp.zeros(()), jnp.maximum(far, 0.1)))
 
 
 @pytest.mark.parametrize(("rate", "effort"), [(2.25, 0.1), (1.0, 7.0)])

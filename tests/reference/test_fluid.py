@@ -61,9 +61,16 @@ def test_a_noisy_start_skips_part_of_the_first_cells(strip: SweepSpec) -> None:
 def test_ranges_by_hand(strip: SweepSpec) -> None:
     fluid = FluidSweep.of(strip)
     low, high = fluid.ranges(np.array([[1.0, 0.0], [1.0, -1.0]])).T
-    # S1 least: 3. Most: four cells at 1/0.03 steps: 4 * 33.33 * 2.25 = 300 (the horizon is far).
-    assert low == pytest.approx([3.0, 3.0 - 300.0])
-    assert high == pytest.approx([300.0, 297.0])
+    # S1 least: 3. Most: four cells at 1/0.03 steps: 4 * 33.33 * 2.25 = 300 (the horizon is far),
+    # and 0.6 / 0.4 = 1.5 steps more at the start, where the vehicle is slower than its crawl.
+    most = 300.0 + 1.5 * 2.25
+    assert low == pytest.approx([3.0, 3.0 - most])
+    assert high == pytest.approx([most, most - 3.0])
+
+
+def test_without_inertia_nothing_is_slower_than_the_crawl(strip: SweepSpec) -> None:
+    fluid = FluidSweep.of(dataclasses.replace(strip, vehicle=Vehicle(inertia=0.0, crawl=0.1)))
+    assert fluid.slowest == pytest.approx(np.full(3, 1.0 / 0.3))
 
 
 def test_ranges_know_the_horizon(strip: SweepSpec) -> None:
@@ -164,7 +171,7 @@ def _by_slsqp(problem: Problem, fluid: FluidSweep, branch: Sequence[Atom]) -> fl
         lambda time: -fluid.return_of(time),
         start,
         jac=lambda time: fluid.weight * fluid.slope(time),
-        bounds=[(fluid.fastest, fluid.slowest)] * fluid.groups,
+        bounds=[(fluid.fastest, slowest) for slowest in fluid.slowest],
         constraints={
             "type": "ineq",
             "fun": lambda time: bounds - rows @ fluid.amount @ time,

@@ -50,9 +50,23 @@ def test_no_rules_at_all(strip: SweepSpec) -> None:
 
 
 def test_one_speed_only(strip: SweepSpec) -> None:
-    fixed = dataclasses.replace(strip, vehicle=Vehicle(crawl=1.0))
+    fixed = dataclasses.replace(strip, vehicle=Vehicle(crawl=1.0, inertia=0.0))
     assert scrl.solve(Problem.create(fixed, "S1 >= 2")).return_ == pytest.approx(-0.1)
     assert scrl.solve(Problem.create(fixed, "S1 >= 4")).status is Status.INFEASIBLE
+
+
+def test_one_throttle_only_is_slower_at_the_start(strip: SweepSpec) -> None:
+    """The only drive needs 2 + 0.88 / 2.352 steps for S1, from p = 1.2, 3.12, 5.472 and so on.
+
+    The fluid knows of at most 4 / 3 + 1.5 steps.
+    """
+    fixed = dataclasses.replace(strip, vehicle=Vehicle(crawl=1.0))
+    found = scrl.solve(Problem.create(fixed, "S1 >= 5.3"))
+    assert found.return_ is not None
+    assert found.stepwise is not None
+    assert found.stepwise.density["S1"] == pytest.approx(2.25 * (2.0 + 0.88 / 2.352))
+    assert found.stepwise.return_ <= found.return_
+    assert scrl.solve(Problem.create(fixed, "S1 >= 6.4")).status is Status.INFEASIBLE
 
 
 def test_a_horizon_that_no_true_drive_meets_leaves_the_fluid(strip: SweepSpec) -> None:

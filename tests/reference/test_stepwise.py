@@ -12,7 +12,14 @@ from scrl.problems import Problem
 from scrl.reference.lattice import SpeedLattice, drive
 from scrl.violation import cons_vio
 from scrl.worlds.sweep.regions import from_labels
-from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
+
+SERVICES: tuple[Service, ...] = ("poured", "landing")
+
+
+def agri(service: Service) -> SweepSpec:
+    spec = scrl.load("agri-joint").world_spec
+    return dataclasses.replace(spec, route=dataclasses.replace(spec.route, service=service))
 
 
 def test_the_reach_of_a_speed_by_hand(strip: SweepSpec) -> None:
@@ -25,50 +32,65 @@ def test_the_reach_of_a_speed_by_hand(strip: SweepSpec) -> None:
     assert high[47] == 48
 
 
+@pytest.mark.parametrize("service", SERVICES)
 @pytest.mark.parametrize("slowest", [1, 2])
-def test_the_lattice_equals_brute_force_on_a_tiny_path(slowest: int) -> None:
-    """Every sequence of lattice speeds, by recursion without tables."""
-    spec = SweepSpec(from_labels(np.array([[1, 0, 2]])))
+@pytest.mark.parametrize("prices", [[[0.06, -0.02]], [[0.06, -0.02], [-0.01, 0.05], [0.0, 0.07]]])
+def test_the_lattice_equals_brute_force_on_a_tiny_path(
+    slowest: int, service: Service, prices: list[list[float]]
+) -> None:
+    """Every sequence of lattice speeds, by recursion without tables.
+
+    With three prices each cell has its own; a position is priced by the cell that holds it.
+    """
+    spec = SweepSpec(from_labels(np.array([[1, 0, 2]])), route=SweepRoute(service=service))
     lattice = SpeedLattice(spec, 6, slowest)
-    prices = np.array([[0.06, -0.02]])
     low, high = lattice.reach
     kinds = spec.service.kinds
+
+    def price(position: int) -> float:
+        cell = int((position + 0.5) * lattice.unit)
+        of_part = np.array(prices[cell * len(prices) // 3]) if cell < 3 else np.zeros(2)
+        return float(of_part @ kinds[spec.service.kind_of_cell[min(cell, 3)]])
+
+    def earned(position: int, target: int) -> float:
+        if service == "landing":
+            return price(position + target)
+        ends = 0.5 * (price(position) + price(position + target))
+        return (ends + sum(price(position + ahead) for ahead in range(1, target))) / target
 
     def best(position: int, level: int) -> float:
         if (position + 0.5) * lattice.unit >= 3:
             return 0.0
         options = []
         for target in range(low[level], high[level] + 1):
-            place = (position + target + 0.5) * lattice.unit
-            gain = 0.0
-            if place < 3:
-                gain = float(prices[0] @ kinds[spec.service.kind_of_cell[int(place)]])
             cost = -0.1 / (1 + target * lattice.unit)
-            options.append(cost + gain + best(position + target, target))
+            options.append(cost + earned(position, target) + best(position + target, target))
         return max(options)
 
-    values = lattice.values(prices)[0]
+    values = lattice.values(np.array([prices]))[0]
     assert values[0, 0] == pytest.approx(best(0, 0), abs=1e-5)
     assert values[2, 4] == pytest.approx(best(2, 4), abs=1e-5)
 
 
-def test_without_prices_the_drive_is_full_speed() -> None:
-    problem = scrl.load("agri-joint")
+@pytest.mark.parametrize("service", SERVICES)
+def test_without_prices_the_drive_is_full_speed(service: Service) -> None:
+    problem = Problem.create(agri(service))
     lattice = SpeedLattice(problem.world_spec, levels=48)
     prices = np.zeros((1, 5))
-    driven = drive(lattice, prices, lattice.values(prices))
+    driven = drive(lattice, prices, np.asarray(lattice.values(prices[:, None])))
     full = scrl.evaluate(problem, "full-speed")
     assert driven.steps[0] == full.steps
     assert driven.returns[0] == pytest.approx(full.return_, abs=1e-3)
     assert driven.density[0] == pytest.approx(list(full.density.values()), abs=5)
 
 
-def test_a_drive_is_what_the_environment_would_do() -> None:
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_drive_is_what_the_environment_would_do(service: Service) -> None:
     """Replay the drive's speeds as throttles in the Gymnasium environment."""
-    spec = scrl.load("agri-joint").world_spec
+    spec = agri(service)
     lattice = SpeedLattice(spec, levels=48)
     prices = np.array([[0.0, 0.0, 0.06, 0.0, 0.0]])
-    driven = drive(lattice, prices, lattice.values(prices))
+    driven = drive(lattice, prices, np.asarray(lattice.values(prices[:, None])))
     env = scrl.gym.SweepEnv(spec)
     env.reset(seed=0)
     total, amount, speed, terminated = 0.0, np.zeros(5), 0.0, False

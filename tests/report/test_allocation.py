@@ -10,35 +10,42 @@ from scrl.policies import Constant
 from scrl.problems import Problem, ProblemOptions
 from scrl.report.allocation import allocation, allocation_figure
 from scrl.worlds.sweep.regions import from_labels
-from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
+from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
 
 
-def problem(labels: list[list[int]], *, horizon_steps: int = 5000) -> Problem:
+def problem(
+    labels: list[list[int]], *, horizon_steps: int = 5000, service: Service = "poured"
+) -> Problem:
     spec = SweepSpec(
         from_labels(np.array(labels)),
         Vehicle(inertia=0.0, max_speed=2.0, rate=3.0),
-        route=SweepRoute(horizon_steps=horizon_steps),
+        route=SweepRoute(horizon_steps=horizon_steps, service=service),
     )
     return Problem.create(spec, (), ProblemOptions(name="small"))
 
 
-def test_amounts_are_spread_over_the_cells_driven() -> None:
-    """Two cells a step, three units a step: 1.5 for each cell, but none after the last landing."""
-    found = allocation(problem([[1] * 6]), Constant(jnp.ones(())))
-    # Landings at 2, 4 and 6: the third leaves the path and serves nothing.
-    assert np.allclose(found, [[1.5, 1.5, 1.5, 1.5, 0.0, 0.0]])
+@pytest.mark.parametrize(("service", "last"), [("poured", 1.5), ("landing", 0.0)])
+def test_amounts_are_spread_over_the_cells_driven(service: Service, last: float) -> None:
+    """Two cells a step, three units a step: 1.5 for each cell.
+
+    Landings at 2, 4 and 6: where service is counted there, the third gives nothing.
+    """
+    found = allocation(problem([[1] * 6], service=service), Constant(jnp.ones(())))
+    assert np.allclose(found, [[1.5, 1.5, 1.5, 1.5, last, last]])
 
 
-def test_slower_means_more() -> None:
-    found = allocation(problem([[1] * 6]), Constant(jnp.full((), 0.5)))
-    assert np.allclose(found, [[3.0, 3.0, 3.0, 3.0, 3.0, 0.0]])
+@pytest.mark.parametrize(("service", "last"), [("poured", 3.0), ("landing", 0.0)])
+def test_slower_means_more(service: Service, last: float) -> None:
+    found = allocation(problem([[1] * 6], service=service), Constant(jnp.full((), 0.5)))
+    assert np.allclose(found, [[3.0, 3.0, 3.0, 3.0, 3.0, last]])
 
 
-def test_the_path_turns_and_cells_off_it_have_none() -> None:
-    found = allocation(problem([[1, 1], [1, 1]]), Constant(jnp.full((), 0.25)))
-    # Half a cell a step: six units a cell; the last step, in the last cell of the way, serves none.
-    assert np.allclose(found, [[6.0, 6.0], [3.0, 6.0]])
+@pytest.mark.parametrize(("service", "last"), [("poured", 6.0), ("landing", 3.0)])
+def test_the_path_turns_and_cells_off_it_have_none(service: Service, last: float) -> None:
+    """Half a cell a step: six units a cell; the last step may serve none."""
+    found = allocation(problem([[1, 1], [1, 1]], service=service), Constant(jnp.full((), 0.25)))
+    assert np.allclose(found, [[6.0, 6.0], [last, 6.0]])
 
 
 def test_an_episode_that_the_horizon_cuts_off_gives_to_its_last_step() -> None:

@@ -153,13 +153,13 @@ def test_rules_that_hold_on_average_are_said_to(tmp_path: Path) -> None:
 
 
 def test_the_page_says_what_was_given_out_outside_and_what_a_return_is(tmp_path: Path) -> None:
-    """Of twelve cells four are of no region; full speed gives 2.25 of 11.25 units there."""
+    """Of twelve cells four are of no region; at full speed they receive 1.59 of 5.40 steps."""
     spec = SweepSpec(from_labels(np.array([[1] * 4 + [0] * 4 + [2] * 4])))
     problem = Problem.create(spec, {"one": "S1 >= 1"}, ProblemOptions(name="strip"))
     run = make_run(tmp_path / "run", problem, speeds=[3.0])
-    assert figures(run)["Given out"] == ("11.25", "units, 20.0 % outside all regions", "")
+    assert figures(run)["Given out"] == ("12.15", "units, 29.5 % outside all regions", "")
     text = page_of(run).text
-    assert "Given out: 11.25 units, 2.25 of them (20.0 %) outside all regions." in text
+    assert "Given out: 12.15 units, 3.59 of them (29.5 %) outside all regions." in text
     assert "Return: the sum over all steps of -0.1 / (1 + speed in cells per step);" in text
     assert "no region" in text
     assert "must not be entered" not in text
@@ -211,7 +211,7 @@ def test_nothing_is_cut_in_two_on_paper() -> None:
 
 def test_broken_rules_are_called_broken(tmp_path: Path) -> None:
     page = page_of(make_run(tmp_path / "run", small_problem(), speeds=[3.0, 3.0]))
-    assert "None of 2 seeds keeps every rule. The best breaks them by 1.25 units." in page.text
+    assert "None of 2 seeds keeps every rule. The best breaks them by 2.85 units." in page.text
     assert "The condition is met, but not what it asks for." in page.text
 
 

@@ -137,10 +137,8 @@ def _given(
     service = route.problem.world_spec.service
     if not service.is_poured:
         return _given_at_landing(route, pieces, heads)
-    rate = route.problem.world_spec.vehicle.rate
-    amount = rate * pieces.length / pieces.speed
-    # A piece of no length serves nothing; its mean share is of no account.
-    end = pieces.begin + np.maximum(pieces.length, 1e-9)
+    amount = route.amount[pieces.step] * pieces.share
+    end = pieces.begin + np.maximum(pieces.length, 1e-9)  # some are too short for their numbers
     received = amount * service.share_between(service.of_regions, pieces.begin, end)
     return np.add.reduceat(amount, heads), np.add.reduceat(received, heads, axis=1).T
 

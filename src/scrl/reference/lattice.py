@@ -95,7 +95,7 @@ class SpeedLattice:
 
 
 class _PriceSums(NamedTuple):
-    """Sums of prices before each position, in multiples of a unit.
+    """Sums of prices up to each position, in multiples of a unit.
 
     They may wrap around; their differences are exact, which those of long sums of floats are not.
     """
@@ -107,7 +107,8 @@ class _PriceSums(NamedTuple):
 def _sums(gains: Float[np.ndarray, "plan position_and_beyond"]) -> _PriceSums:
     unit = max(float(np.abs(gains).max(initial=0.0)), 1e-300) * 2.0**-20
     whole = np.round(gains / unit).astype(np.int64)
-    sums = (np.cumsum(whole, axis=1) - whole).astype(np.int32)
+    # A position lies in the middle of its length.
+    sums = (np.cumsum(whole, axis=1) - whole // 2).astype(np.int32)
     return _PriceSums(jnp.asarray(sums), jnp.asarray(unit, jnp.float32))
 
 

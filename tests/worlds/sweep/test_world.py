@@ -15,13 +15,18 @@ import pytest
 from scrl.errors import ProblemError
 from scrl.problems import load
 from scrl.worlds.sweep.regions import from_labels, from_masks
-from scrl.worlds.sweep.spec import SweepRoute, SweepSpec, service_table
+from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec, service_table
 from scrl.worlds.sweep.vehicle import Vehicle, Wind
 from scrl.worlds.sweep.world import SweepState, SweepWorld
 
 
-def test_two_steps_at_full_throttle_by_hand(strip: SweepSpec) -> None:
-    world = SweepWorld.from_spec(strip)
+def serving(spec: SweepSpec, service: Service) -> SweepSpec:
+    return dataclasses.replace(spec, route=dataclasses.replace(spec.route, service=service))
+
+
+@pytest.mark.parametrize("service", ["poured", "landing"])
+def test_two_steps_at_full_throttle_by_hand(strip: SweepSpec, service: Service) -> None:
+    world = SweepWorld.from_spec(serving(strip, service))
     start = world.initial(key=jax.random.key(0))
     first = world.transition(start, jnp.ones(()))
     second = world.transition(first, jnp.ones(()))
@@ -33,7 +38,14 @@ def test_two_steps_at_full_throttle_by_hand(strip: SweepSpec) -> None:
     # r = -0.1 / (1 + v).
     assert float(world.reward(first)) == pytest.approx(-0.1 / 2.2)
     assert float(world.reward(second)) == pytest.approx(-0.1 / 2.92)
-    assert np.array_equal(world.labels(second), [1.0, 0.0])
+    # Both steps lie in S1, which is four cells long.
+    assert world.labels(start, first) == pytest.approx(np.array([1.0, 0.0]), abs=1e-6)
+    assert world.labels(first, second) == pytest.approx(np.array([1.0, 0.0]), abs=1e-6)
+    # p = 5.472 after v = 2.352: of the third step 0.88 lie in S1, and it ends in no region.
+    third = world.transition(second, jnp.ones(()))
+    share = 0.88 / 2.352 if service == "poured" else 0.0
+    assert world.labels(second, third) == pytest.approx(np.array([share, 0.0]), abs=1e-6)
+    assert world.given(second, third) == pytest.approx(np.array([1.0, 1.0 - share]), abs=1e-6)
 
 
 def test_the_throttle_never_falls_below_crawl_nor_above_one(strip: SweepSpec) -> None:
@@ -45,15 +57,62 @@ def test_the_throttle_never_falls_below_crawl_nor_above_one(strip: SweepSpec) ->
     assert float(racing.speed) == pytest.approx(1.2)
 
 
-def test_the_step_past_the_end_terminates_and_serves_nothing(strip: SweepSpec) -> None:
-    world = SweepWorld.from_spec(strip)
+@pytest.mark.parametrize(("service", "served"), [("poured", 0.5 / 3.0), ("landing", 0.0)])
+def test_the_step_past_the_end_terminates_and_serves_only_what_lies_before_it(
+    strip: SweepSpec, service: Service, served: float
+) -> None:
+    """From 11.5 at speed 3: half a cell of S2 is left."""
+    world = SweepWorld.from_spec(serving(strip, service))
     state = world.initial(key=jax.random.key(0))._replace(
         cell=jnp.asarray(11), offset=jnp.asarray(0.5), speed=jnp.asarray(3.0)
     )
     after = world.transition(state, jnp.ones(()))
     assert bool(world.is_terminal(after))
     assert not bool(world.is_truncated(after))
-    assert np.array_equal(world.labels(after), [0.0, 0.0])
+    assert world.labels(state, after) == pytest.approx(np.array([0.0, served]), abs=1e-6)
+    assert world.given(state, after) == pytest.approx(np.array([served, 0.0]), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("start", "distance", "poured", "landing"),
+    [
+        # What is given in all, outside all regions, and to S1 and S2; in parts of the step.
+        (0.0, 4.0, [1.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0]),
+        (3.5, 1.0, [1.0, 0.5, 0.5, 0.0], [1.0, 1.0, 0.0, 0.0]),
+        (3.0, 8.0, [1.0, 4 / 8, 1 / 8, 3 / 8], [1.0, 0.0, 0.0, 1.0]),
+        (3.0, 10.0, [0.9, 0.4, 0.1, 0.4], [0.0, 0.0, 0.0, 0.0]),
+        (0.0, 48.0, [12 / 48, 4 / 48, 4 / 48, 4 / 48], [0.0, 0.0, 0.0, 0.0]),
+        (8.0, 4.0, [1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]),
+        (8.25, 0.125, [1.0, 0.0, 0.0, 1.0], [1.0, 0.0, 0.0, 1.0]),
+    ],
+)
+def test_steps_over_several_regions_by_hand(
+    strip: SweepSpec, start: float, distance: float, poured: list[float], landing: list[float]
+) -> None:
+    """S1 lies from 0 to 4, S2 from 8 to 12, where the path ends."""
+    vehicle = Vehicle(max_speed=distance, inertia=0.0)
+    for service, expected in (("poured", poured), ("landing", landing)):
+        spec = dataclasses.replace(strip, vehicle=vehicle, route=SweepRoute(service=service))
+        world = SweepWorld.from_spec(spec)
+        cell, offset = divmod(start, 1.0)
+        state = world.initial(key=jax.random.key(0))._replace(
+            cell=jnp.asarray(int(cell)), offset=jnp.asarray(offset)
+        )
+        after = world.transition(state, jnp.ones(()))
+        found = np.concatenate([world.given(state, after), world.labels(state, after)])
+        assert found == pytest.approx(np.array(expected), abs=1e-6)
+
+
+def test_where_regions_overlap_each_receives_all_of_a_poured_step() -> None:
+    """Cells 0 to 2 are of one region, 2 and 3 of another: from 1.5 to 3.5 one gets 1.5 of 2."""
+    masks = np.zeros((2, 1, 4), bool)
+    masks[0, 0, :3], masks[1, 0, 2:] = True, True
+    world = SweepWorld.from_spec(SweepSpec(from_masks(masks), Vehicle(max_speed=2.0, inertia=0.0)))
+    state = world.initial(key=jax.random.key(0))._replace(
+        cell=jnp.asarray(1), offset=jnp.asarray(0.5)
+    )
+    after = world.transition(state, jnp.ones(()))
+    assert world.labels(state, after) == pytest.approx(np.array([0.75, 0.75]), abs=1e-6)
 
 
 def test_the_horizon_truncates_and_does_not_terminate(strip: SweepSpec) -> None:
@@ -139,7 +198,7 @@ def test_the_observation_stays_in_its_box() -> None:
 def test_equal_rows_are_stored_once_and_read_back() -> None:
     rows = np.random.default_rng(0).integers(0, 2, (500, 3)).astype(float)
     outside = np.where(rows.any(axis=1), 0.0, np.arange(500) % 2 + 1.0)
-    table = service_table(rows, outside)
+    table = service_table(rows, outside, is_poured=True, most_cells=24.0)
     assert np.array_equal(table.kinds[table.kind_of_cell[:-1]], rows)
     assert np.array_equal(table.kinds[table.kind_of_cell[-1]], np.zeros(3))
     assert np.array_equal(table.outside[table.kind_of_cell], [*outside, 0.0])
@@ -163,37 +222,45 @@ def test_changing_the_vehicle_does_not_compile_again(strip: SweepSpec) -> None:
 
 @pytest.mark.parametrize("bits", ["32", "64"])
 def test_gymnasium_and_jax_step_to_the_same_numbers(bits: str) -> None:
-    """The whole of an episode with changing throttle, in both precisions."""
+    """The whole of an episode with changing throttle, in both precisions and kinds of service."""
     script = f"""
+import dataclasses
 import jax, jax.numpy as jnp, numpy as np
 jax.config.update("jax_enable_x64", {bits == "64"})
 import scrl
-problem = scrl.load("agri-joint")
-env, world = scrl.gym.make(problem), problem.world
-env.reset(seed=0)
-state = world.initial(key=jax.random.key(0))
-@jax.jit
-def step(state, action):
-    after = world.transition(state, action)
-    return after, world.reward(after), world.labels(after), world.observe(after)
+from scrl.worlds.sweep.gym import SweepEnv
+from scrl.worlds.sweep.world import SweepWorld
 tolerance = {"1e-9" if bits == "64" else "2e-3"}
-off = 0
-for t in range(2000):
-    throttle = 0.5 + 0.5 * np.sin(t / 7)
-    seen, reward, terminated, truncated, info = env.step(np.array([throttle]))
-    state, jax_reward, labels, jax_seen = step(state, throttle)
-    place = int(state.cell) + float(state.offset)
-    assert abs(place - (env._cell + env._offset)) < tolerance or terminated, t
-    assert abs(float(jax_reward) - reward) < 1e-6, t
-    is_near_edge = min(place % 1, 1 - place % 1) < tolerance
-    if not is_near_edge:
-        assert np.array_equal(info["labels"], labels), t
-        assert np.allclose(jax_seen, seen, atol=1e-5), t
-    off += is_near_edge
-    assert terminated == bool(world.is_terminal(state))
-    if terminated:
-        break
-assert terminated and not truncated and off < 20
+@jax.jit
+def step(world, state, action):
+    after = world.transition(state, action)
+    return after, world.reward(after), world.labels(state, after), world.observe(after)
+problem = scrl.load("agri-joint")
+for service in ("landing", "poured"):
+    route = dataclasses.replace(problem.world_spec.route, service=service)
+    spec = dataclasses.replace(problem.world_spec, route=route)
+    env, world = SweepEnv(spec), SweepWorld.from_spec(spec)
+    env.reset(seed=0)
+    state, off = world.initial(key=jax.random.key(0)), 0
+    for t in range(2000):
+        throttle = 0.5 + 0.5 * np.sin(t / 7)
+        seen, reward, terminated, truncated, info = env.step(np.array([throttle]))
+        state, jax_reward, labels, jax_seen = step(world, state, throttle)
+        place = int(state.cell) + float(state.offset)
+        assert abs(place - (env._cell + env._offset)) < tolerance or terminated, t
+        assert abs(float(jax_reward) - reward) < 1e-6, t
+        is_near_edge = min(place % 1, 1 - place % 1) < tolerance
+        if service == "poured":
+            close = 1e-6 + 2 * tolerance / env._speed  # both ends of the step may be off
+            assert np.allclose(info["labels"], labels, rtol=0, atol=close), t
+        elif not is_near_edge:
+            assert np.array_equal(info["labels"], labels), t
+        assert is_near_edge or np.allclose(jax_seen, seen, atol=1e-5), t
+        off += is_near_edge
+        assert terminated == bool(world.is_terminal(state))
+        if terminated:
+            break
+    assert terminated and not truncated and off < 20
 print("same", t)
 """
     environment = {**os.environ, "JAX_PLATFORMS": "cpu"}

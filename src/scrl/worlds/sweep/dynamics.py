@@ -110,14 +110,32 @@ def share_of_step(
     """
     if not is_poured:
         return look(served.kinds, look(served.kind_of_cell, after.cell))
-    begin, end = (_served_upto(served, place, look) for place in (before, after))
-    gained = (end[0] - begin[0]) * served.unit + (end[1] - begin[1])
-    return gained / distance
+    begin, end = (_on_run(served, place, look) for place in (before, after))
+    gained = (end.before - begin.before) * served.unit + (
+        end.along * end.row - begin.along * begin.row
+    )
+    # Within a run the share is known, however little of a short step is left in single precision.
+    is_within = begin.run == end.run
+    return is_within * begin.row + (1 - is_within) * (gained / distance)
 
 
-def _served_upto(served: Served, place: Place, look: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
-    """The sum before the run of a place, in units, and what its run serves up to the place."""
+class _OnRun(NamedTuple):
+    """A place on its run."""
+
+    run: Any
+    along: Any
+    """Distance from the start of the run."""
+    row: Any
+    """What each column receives there."""
+    before: Any
+    """What each column receives before the run, in units."""
+
+
+def _on_run(served: Served, place: Place, look: Callable[[Any, Any], Any]) -> _OnRun:
     run = look(served.run_of_cell, place.cell)
-    along = place.cell - look(served.first_cell, run) + place.offset
-    row = look(served.kinds, look(served.kind_of_cell, place.cell))
-    return look(served.sums, run), along * row
+    return _OnRun(
+        run,
+        place.cell - look(served.first_cell, run) + place.offset,
+        look(served.kinds, look(served.kind_of_cell, place.cell)),
+        look(served.sums, run),
+    )

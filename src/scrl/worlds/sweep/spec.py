@@ -154,9 +154,9 @@ class ServiceTable:
 
         31 bits hold what a step serves and the rest of its first run.
         """
-        first = self._first_cells
+        first, kinds = self._first_cells, kinds.astype(float)
         unit = 2.0 ** (math.ceil(math.log2(self.most_cells + LONGEST_RUN + 2.0)) - 31)
-        of_run = np.round(kinds.astype(float) / unit).astype(np.int64)[self.kind_of_cell[first]]
+        of_run = np.round(kinds / unit).astype(np.int64)[self.kind_of_cell[first]]
         cells = np.diff(first, append=len(self.kind_of_cell))[:, None]
         sums = np.cumsum(of_run * cells, axis=0) - of_run * cells
         run_of_cell = np.repeat(np.arange(len(first), dtype=np.int32), cells[:, 0])
