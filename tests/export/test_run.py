@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -23,21 +22,12 @@ from scrl.opening import open_run
 from scrl.problems import load
 from scrl.runs.folder import RunFolder
 
-from ..quick import COMPILING
 from .conftest import AsRun
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick(quick_compiling: None) -> None:
-    """Compile quickly."""
 
 
 def scrl(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "scrl", *map(str, arguments)]
-    environment = {**os.environ, **COMPILING}
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=120
-    )
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120)
 
 
 def test_the_route_has_the_densities_of_the_runs_own_evaluation(run: Path) -> None:

@@ -13,6 +13,7 @@ from scrl.problems import Problem, ProblemOptions
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 
+pytestmark = pytest.mark.optimised
 SMALL = {"worlds": 8, "rollout_steps": 64, "width": 16, "settle": 20}
 REPLAYED = {"memory": 8192, "batch": 64, "updates": 128, "target_rate": 0.03}
 BASELINES: dict[str, dict[str, Any]] = {
@@ -22,14 +23,9 @@ BASELINES: dict[str, dict[str, Any]] = {
     "sac-lagrangian": {"iterations": 100, **REPLAYED, "settle": 100},
     # Its multiplier climbs within the rounds: slowly, or it swings.
     "cal": {
-        "iterations": 200, "convexity": 3.0, "multiplier_rate": 2e-4, **REPLAYED, "updates": 64,
+        "iterations": 100, "convexity": 3.0, "multiplier_rate": 4e-4, **REPLAYED, "updates": 64,
     },
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick() -> None:
-    """Learning takes longer here than compiling: the code is worth its optimising."""
 
 
 @pytest.mark.parametrize("method", BASELINES)

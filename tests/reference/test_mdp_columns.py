@@ -114,13 +114,13 @@ def test_a_corrupted_solution_is_found_out(force, seed, discount):
 
 
 def test_a_larger_world_agrees_with_the_linear_program():
-    # 400 states take the iterative solves (more than 300 states), the linear program does not.
+    # 310 states take the iterative solves (more than 300 states), the linear program does not.
     random = np.random.default_rng(7)
     mdp = FiniteMDP(
-        transitions=random.dirichlet(np.full(400, 0.01), (400, 3)),
-        rewards=random.normal(size=(400, 3)),
-        labels=(random.random((400, 2)) < 0.3) * 1.0,
-        start=np.full(400, 1 / 400),
+        transitions=random.dirichlet(np.full(310, 0.01), (310, 3)),
+        rewards=random.normal(size=(310, 3)),
+        labels=(random.random((310, 2)) < 0.3) * 1.0,
+        start=np.full(310, 1 / 310),
         discount=0.9,
         regions=["X", "Y"],
     )
