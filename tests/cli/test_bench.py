@@ -14,7 +14,7 @@ from .shell import SCRL, call, run
 
 SETTINGS = ("worlds=2", "rollout_steps=32", "iterations=40", "settle=0", "width=4", "depth=0")
 TINY = (
-    "table4", "--tasks", "agri-priority", "--seeds", "2", "--out", "out",
+    "table4", "--methods", "scrl", "--seeds", "2", "--out", "out",
     *(text for setting in SETTINGS for text in ("--set", setting)),
 )  # fmt: skip
 
@@ -26,7 +26,7 @@ def test_a_bench_that_was_interrupted_goes_on_and_ends_with_the_table(
         [*SCRL, "bench", *TINY], cwd=tmp_path, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
-    metrics = tmp_path / "out" / "agri-priority-scrl-min" / "metrics.jsonl"
+    metrics = tmp_path / "out" / "med-priority-scrl" / "metrics.jsonl"
     while started.poll() is None and not (metrics.exists() and metrics.read_text().count("\n") > 3):
         time.sleep(0.01)
     started.send_signal(signal.SIGINT)
@@ -41,23 +41,25 @@ def test_a_bench_that_was_interrupted_goes_on_and_ends_with_the_table(
     lines = done.stdout.splitlines()
     assert lines[0].startswith("The draw against the smallest penalty")
     assert [line.split()[:2] for line in lines[2:4]] == [
-        ["agri-priority", "scrl-min"], ["agri-priority", "scrl"],
+        ["med-priority", "scrl"], ["agri-priority", "scrl"],
     ]  # fmt: skip
     assert "table4.md, table4.csv, table4.tex and the run folders, in out" in done.stdout
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "agri-priority-scrl", "agri-priority-scrl-min", "table4.md", "table4.csv", "table4.tex",
+        "agri-priority-scrl", "med-priority-scrl", "table4.md", "table4.csv", "table4.tex",
         "figures",
     }  # fmt: skip
 
-    assert [path.name for path in (tmp_path / "out" / "figures").iterdir()] == ["map-agri.png"]
+    figures = {path.name for path in (tmp_path / "out" / "figures").iterdir()}
+    assert figures == {"map-agri.png", "map-med.png"}
 
     again = call("bench", *TINY, "--json", cwd=tmp_path)
     document = json.loads(again.stdout)
     assert (again.returncode, document["table"], document["out"]) == (0, "table4", "out")
-    assert [row["method"] for row in document["rows"]] == ["scrl-min", "scrl"]
+    assert [row["problem"] for row in document["rows"]] == ["med-priority", "agri-priority"]
     for row in document["rows"]:
         assert row["return"]["low"] <= row["return"]["mean"] <= row["return"]["high"]
-        assert row["published"]["violation"] == {"scrl": 0.0, "scrl-min": 0.3}[row["method"]]
+        published = {"med-priority": -18.52, "agri-priority": -9.46}
+        assert row["published"]["return_"] == published[row["problem"]]
 
 
 @pytest.mark.parametrize(

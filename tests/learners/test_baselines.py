@@ -13,7 +13,6 @@ from scrl.problems import Problem, ProblemOptions
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 
-pytestmark = pytest.mark.optimised
 SMALL = {"worlds": 8, "rollout_steps": 64, "width": 16, "settle": 20}
 REPLAYED = {"memory": 8192, "batch": 64, "updates": 128, "target_rate": 0.03}
 BASELINES: dict[str, dict[str, Any]] = {
@@ -23,12 +22,20 @@ BASELINES: dict[str, dict[str, Any]] = {
     "sac-lagrangian": {"iterations": 100, **REPLAYED, "settle": 100},
     # Its multiplier climbs within the rounds: slowly, or it swings.
     "cal": {
-        "iterations": 100, "convexity": 3.0, "multiplier_rate": 4e-4, **REPLAYED, "updates": 64,
+        "iterations": 200, "convexity": 3.0, "multiplier_rate": 2e-4, **REPLAYED, "updates": 64,
     },
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("method", BASELINES)
+@pytest.mark.parametrize(
+    "method",
+    [
+        "dcrl-1",
+        "rcpo",
+        pytest.param("sac-lagrangian", marks=pytest.mark.optimised),
+        pytest.param("cal", marks=pytest.mark.optimised),
+    ],
+)
 def test_a_baseline_keeps_one_plain_rule_at_little_cost(tmp_path: Path, method: str) -> None:
     """30 cells of A, then 30 of B, and B asks for twice of what full speed gives.
 
