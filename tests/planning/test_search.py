@@ -16,6 +16,8 @@ from scrl.worlds.sweep.regions import from_labels, from_masks
 from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
 
+pytestmark = pytest.mark.optimised
+
 
 @pytest.fixture(scope="module")
 def asking() -> Planner:

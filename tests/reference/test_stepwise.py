@@ -14,6 +14,8 @@ from scrl.violation import cons_vio
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
 
+pytestmark = pytest.mark.optimised
+
 
 def test_the_reach_of_a_speed_by_hand(strip: SweepSpec) -> None:
     low, high = SpeedLattice(strip, levels=48).reach
