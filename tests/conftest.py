@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,11 +75,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_piles_up() -> Iterator[None]:
-    """Compiled code is memory maps, of which a process may have only so many."""
+    """Compiled code is memory maps, of which a process may have only so many.
+
+    What is kept for other modules is no longer searched for garbage, which would take ever longer.
+    """
     yield
     maps = Path("/proc/self/maps")
     if not maps.exists() or maps.read_bytes().count(b"\n") > MOST_MAPS:
+        gc.unfreeze()
         jax.clear_caches()
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

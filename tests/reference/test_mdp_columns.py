@@ -77,7 +77,7 @@ def test_a_gap_that_does_not_close_is_an_error(monkeypatch):
 
 
 @given(st.integers(0, 2**31), st.sampled_from([0.5, 0.9, 1.0]))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=30)
 def test_columns_agree_with_brute_force(force, seed, discount):
     small = force.small(seed, discount)
     assume(not force.is_knife_edge(small))
