@@ -33,8 +33,8 @@ setup: $(STAMP)  ## create .venv and install the package with its development to
 run: setup  ## the main job
 	@$(BIN)/scrl demo
 
-# A file's tests stay together: what they share is trained and compiled once. Files come in the order
-# of their names, so that quick ones come last and no worker waits for another.
+# A file's tests stay together, and some folders (see tests/conftest.py): what they share is trained
+# and compiled once. These folders come first, so that no worker waits for another at the end.
 test: setup $(PEERS)  ## all tests
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder
 

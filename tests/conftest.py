@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import jax
 import jaxtyping
@@ -11,13 +14,19 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from .quick import XLA_FLAGS
+from .quick import QUICK, compile_quickly
 from .shapes import check_shapes
 
 check_shapes()  # of what is imported from here on
 
 from scrl.worlds.sweep.regions import from_labels  # noqa: E402
 from scrl.worlds.sweep.spec import SweepSpec  # noqa: E402
+
+MOST_MAPS = 20_000
+"""A third of what Linux allows, and about 3 GB."""
+
+SHARING = ("tests/training", "tests/environments", "tests/report", "tests/export")
+"""Folders whose tests share trained runs."""
 
 settings.register_profile("scrl", deadline=None)
 settings.load_profile("scrl")
@@ -29,19 +38,54 @@ def pytest_configure(config: pytest.Config) -> None:
     A shell has what it runs in the background ignore Ctrl-C, and so would commands under test.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with pytest.MonkeyPatch.context() as patch:  # XLA reads its flags when it is first used
-        patch.setenv("XLA_FLAGS", XLA_FLAGS)
-        jax.devices()
     assert config.cache is not None
-    jax.config.update("jax_compilation_cache_dir", str(config.cache.mkdir("jax")))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+    compile_quickly(config.cache.mkdir("jax"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest work comes first, so that no worker is left with it at the end."""
+    items.sort(key=lambda item: folder_of(item.nodeid) not in SHARING)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests of one file stay on one worker, and those of a folder that shares runs and programs."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            folder = folder_of(nodeid)
+            return folder if folder in SHARING else super()._split_scope(nodeid)
+
+    return Scheduling(config, log)
+
+
+def folder_of(nodeid: str) -> str:
+    return nodeid.partition("::")[0].rpartition("/")[0]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests marked as `optimised` compute for longer than optimising their code takes."""
+    is_quick = item.get_closest_marker("optimised") is None
+    if is_quick != jax.config.read(QUICK):
+        jax.clear_caches()
+        jax.config.update(QUICK, is_quick)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_piles_up() -> Iterator[None]:
-    """Compiled code is memory maps, of which a process may have only so many."""
+    """Compiled code is memory maps, of which a process may have only so many.
+
+    What is kept for other modules is no longer searched for garbage, which would take ever longer.
+    """
     yield
-    jax.clear_caches()
+    maps = Path("/proc/self/maps")
+    if not maps.exists() or maps.read_bytes().count(b"\n") > MOST_MAPS:
+        gc.unfreeze()
+        jax.clear_caches()
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
@@ -56,12 +100,3 @@ def unchecked_shapes() -> Iterator[None]:
 def strip() -> SweepSpec:
     """One row of twelve cells: four of S1, four of none, four of S2."""
     return SweepSpec(from_labels(np.array([[1] * 4 + [0] * 4 + [2] * 4])))
-
-
-@pytest.fixture(scope="module")
-def quick_compiling() -> Iterator[None]:
-    """Small networks learn in a second: most of the time would go into optimising their code."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)

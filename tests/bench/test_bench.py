@@ -12,11 +12,10 @@ from scrl.bench import TABLES, BenchProgress, cells_of, run_bench
 from scrl.errors import ScrlError
 from scrl.runs.folder import RunFolder
 
-pytestmark = pytest.mark.usefixtures("quick_compiling")
-
 TABLE = TABLES["table4"]
 CELLS = cells_of(TABLE, problems=["agri-priority"])
-TINY = {"worlds": 2, "rollout_steps": 32, "iterations": 2, "settle": 1, "width": 4, "depth": 1}
+TINY = {"worlds": 2, "rollout_steps": 32, "iterations": 3, "settle": 0, "width": 4, "depth": 1}
+FEW = {**TINY, "iterations": 1, "worlds": 1, "rollout_steps": 16}
 WRITTEN = [f"table4.{ending}" for ending in ("md", "csv", "tex")]
 
 
@@ -91,8 +90,7 @@ def test_a_variant_changes_every_run_of_its_table(
     tmp_path: Path, table: str, is_windy: bool, learner: str
 ) -> None:
     cells = cells_of(TABLES[table], problems=["agri-joint"])
-    few = {"iterations": 1, "settle": 0, "worlds": 1, "rollout_steps": 16, "width": 4, "depth": 1}
-    run_bench(TABLES[table], cells, tmp_path, seeds=1, settings=few)
+    run_bench(TABLES[table], cells, tmp_path, seeds=1, settings=FEW)
     folder = RunFolder.open(tmp_path / cells[0].folder)
     assert folder.problem().world_spec.is_random is is_windy
     assert folder.record.settings["learner"] == learner
@@ -102,7 +100,7 @@ def test_cells_of_one_shape_run_side_by_side_and_give_a_row_each(tmp_path: Path)
     table = TABLES["table1"]
     cells = cells_of(table, problems=["agri-priority", "agri-joint"], methods=["dcrl", "scrl"])
     seen: list[BenchProgress] = []
-    result = run_bench(table, cells, tmp_path, seeds=1, settings=TINY, at_once=8, watch=seen.append)
+    result = run_bench(table, cells, tmp_path, seeds=1, settings=FEW, at_once=8, watch=seen.append)
     assert [row.cell for row in result.rows] == cells
     # The three DCRL-k in one call, and the two SCRL in another.
     assert [len(now.cells) for now in seen if now.run is None] == [3, 2]
@@ -125,8 +123,7 @@ def test_what_is_swept_decides_the_runs_and_names_the_rows(tmp_path: Path) -> No
     cells = cells_of(
         TABLE, problems=["agri-priority"], methods=["scrl"], sweep={"inset": (0.25, 3.0)}
     )
-    few = {"iterations": 1, "settle": 0, "worlds": 1, "rollout_steps": 16, "width": 4, "depth": 1}
-    run_bench(TABLE, cells, tmp_path, seeds=1, settings=few | {"inset": 7.0})
+    run_bench(TABLE, cells, tmp_path, seeds=1, settings=FEW | {"inset": 7.0})
     kept = [RunFolder.open(tmp_path / cell.folder).record.settings["settings"] for cell in cells]
     assert [settings["inset"] for settings in kept] == [0.25, 3.0]
     rows = (tmp_path / "table4.md").read_text().splitlines()[2:]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,20 +11,14 @@ import pytest
 from scrl.cli.ask import rule_sets
 from scrl.errors import ScrlError
 
-SCRL = [sys.executable, "-m", "scrl"]
+from .shell import call, run
+
 TINY = ("--set", "updates=200", "--set", "roads=4", "--set", "width=4")
-
-
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*SCRL, *arguments], capture_output=True, text=True, cwd=folder, timeout=300,
-        env={**os.environ, "NO_COLOR": "1"},
-    )  # fmt: skip
 
 
 def test_each_rule_set_gets_a_plan_and_the_file_too(tmp_path: Path) -> None:
     (tmp_path / "sets.txt").write_text("# what the council wants\nS1 >= 300; S4 >= 350\n\n")
-    done = run(tmp_path, "ask", "agri", "S3 >= 500", "--file", "sets.txt", "--json")
+    done = run("ask", "agri", "S3 >= 500", "--file", "sets.txt", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     first, second = json.loads(done.stdout)
     assert first["status"] == second["status"] == "satisfied"
@@ -50,7 +41,7 @@ def test_quoted_names_and_comments_are_left_whole(tmp_path: Path) -> None:
 
 
 def test_the_problems_own_rules_are_added_when_asked_for(tmp_path: Path) -> None:
-    done = run(tmp_path, "ask", "agri-situational", "S1 >= 300", "--with-rules", "--json")
+    done = call("ask", "agri-situational", "S1 >= 300", "--with-rules", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rules = json.loads(done.stdout)[0]["rules"]
     assert [rule["name"] for rule in rules] == ["situational", "rule-1"]
@@ -58,14 +49,14 @@ def test_the_problems_own_rules_are_added_when_asked_for(tmp_path: Path) -> None
 
 
 def test_an_answer_is_readable(tmp_path: Path) -> None:
-    done = run(tmp_path, "ask", "agri-multi")
+    done = call("ask", "agri-multi", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for text in ("S1 >= 329", "impossible", "not met", "Prices per step", "the best possible"):
         assert text in done.stdout
 
 
 def test_only_regions_with_a_price_are_listed(tmp_path: Path) -> None:
-    done = run(tmp_path, "ask", "agri", "S3 >= 500")
+    done = call("ask", "agri", "S3 >= 500", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     _, prices = done.stdout.split("Prices per step")
     assert "S3" in prices
@@ -74,7 +65,7 @@ def test_only_regions_with_a_price_are_listed(tmp_path: Path) -> None:
 
 
 def test_impossible_rules_end_with_1_and_say_why(tmp_path: Path) -> None:
-    done = run(tmp_path, "ask", "agri", "S1 >= 400; S1 + S2 <= 700")
+    done = call("ask", "agri", "S1 >= 400; S1 + S2 <= 700", cwd=tmp_path)
     assert done.returncode == 1
     assert "cannot hold together" in done.stdout
     assert "what follows is a plan for the least loosening" in done.stdout
@@ -97,7 +88,7 @@ def test_impossible_rules_end_with_1_and_say_why(tmp_path: Path) -> None:
 def test_wrong_input_is_one_message(
     tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    done = run(tmp_path, "ask", *arguments)
+    done = call("ask", *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -107,17 +98,17 @@ def test_a_map_of_ones_own_is_learned_for_and_asked(tmp_path: Path) -> None:
     labels = np.zeros((20, 20), np.uint8)
     labels[:8], labels[12:] = 1, 2
     np.save(tmp_path / "field.npy", labels)
-    learned = run(tmp_path, "learn", "field.npy", *TINY, "--out", "mine", "--json")
+    learned = run("learn", "field.npy", *TINY, "--out", "mine", "--json", cwd=tmp_path)
     assert learned.returncode == 0, learned.stderr
     assert json.loads(learned.stdout)["worlds"] == ["field.npy"]
-    done = run(tmp_path, "ask", "field.npy", "S1 >= 200", "--policy", "mine", "--json")
+    done = call("ask", "field.npy", "S1 >= 200", "--policy", "mine", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)[0]["density"]["S1"] >= 200
-    again = run(tmp_path, "learn", "--resume", "mine")
+    again = call("learn", "--resume", "mine", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
 
 
 def test_resuming_keeps_what_it_was(tmp_path: Path) -> None:
-    done = run(tmp_path, "learn", "agri", "--resume", "mine")
+    done = call("learn", "agri", "--resume", "mine", cwd=tmp_path)
     assert done.returncode == 2
     assert "keeps its worlds" in done.stderr

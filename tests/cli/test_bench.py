@@ -3,52 +3,30 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from ..quick import COMPILING
+from .shell import SCRL, call, run
 
-SCRL = [sys.executable, "-m", "scrl"]
-SETTINGS = ("worlds=2", "rollout_steps=32", "iterations=40", "settle=1", "width=4", "depth=1")
+SETTINGS = ("worlds=2", "rollout_steps=32", "iterations=40", "settle=0", "width=4", "depth=0")
 TINY = (
-    "table4", "--tasks", "agri-priority", "--seeds", "2", "--out", "out",
+    "table4", "--methods", "scrl", "--seeds", "2", "--out", "out",
     *(text for setting in SETTINGS for text in ("--set", setting)),
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return {
-        **os.environ,
-        "JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("compiled")),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        **COMPILING,
-    }
-
-
-def run(
-    folder: Path, environment: dict[str, str], *arguments: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*SCRL, "bench", *arguments],
-        capture_output=True, text=True, cwd=folder, env=environment, timeout=300,
-    )  # fmt: skip
-
-
 def test_a_bench_that_was_interrupted_goes_on_and_ends_with_the_table(
-    tmp_path: Path, environment: dict[str, str]
+    tmp_path: Path,
 ) -> None:
     started = subprocess.Popen(
-        [*SCRL, "bench", *TINY], cwd=tmp_path, env=environment, text=True,
+        [*SCRL, "bench", *TINY], cwd=tmp_path, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
-    metrics = tmp_path / "out" / "agri-priority-scrl-min" / "metrics.jsonl"
+    metrics = tmp_path / "out" / "med-priority-scrl" / "metrics.jsonl"
     while started.poll() is None and not (metrics.exists() and metrics.read_text().count("\n") > 3):
         time.sleep(0.01)
     started.send_signal(signal.SIGINT)
@@ -57,29 +35,31 @@ def test_a_bench_that_was_interrupted_goes_on_and_ends_with_the_table(
     assert "everything is saved. Resume with: the same command again" in said
     assert not (tmp_path / "out" / "table4.md").exists()
 
-    done = run(tmp_path, environment, *TINY)
+    done = run("bench", *TINY, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "100% agri-priority scrl (2 of 2 runs done)" in done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("The draw against the smallest penalty")
     assert [line.split()[:2] for line in lines[2:4]] == [
-        ["agri-priority", "scrl-min"], ["agri-priority", "scrl"],
+        ["med-priority", "scrl"], ["agri-priority", "scrl"],
     ]  # fmt: skip
     assert "table4.md, table4.csv, table4.tex and the run folders, in out" in done.stdout
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "agri-priority-scrl", "agri-priority-scrl-min", "table4.md", "table4.csv", "table4.tex",
+        "agri-priority-scrl", "med-priority-scrl", "table4.md", "table4.csv", "table4.tex",
         "figures",
     }  # fmt: skip
 
-    assert [path.name for path in (tmp_path / "out" / "figures").iterdir()] == ["map-agri.png"]
+    figures = {path.name for path in (tmp_path / "out" / "figures").iterdir()}
+    assert figures == {"map-agri.png", "map-med.png"}
 
-    again = run(tmp_path, environment, *TINY, "--json")
+    again = call("bench", *TINY, "--json", cwd=tmp_path)
     document = json.loads(again.stdout)
     assert (again.returncode, document["table"], document["out"]) == (0, "table4", "out")
-    assert [row["method"] for row in document["rows"]] == ["scrl-min", "scrl"]
+    assert [row["problem"] for row in document["rows"]] == ["med-priority", "agri-priority"]
     for row in document["rows"]:
         assert row["return"]["low"] <= row["return"]["mean"] <= row["return"]["high"]
-        assert row["published"]["violation"] == {"scrl": 0.0, "scrl-min": 0.3}[row["method"]]
+        published = {"med-priority": -18.52, "agri-priority": -9.46}
+        assert row["published"]["return_"] == published[row["problem"]]
 
 
 @pytest.mark.parametrize(
@@ -92,9 +72,9 @@ def test_a_bench_that_was_interrupted_goes_on_and_ends_with_the_table(
     ],
 )
 def test_mistakes_are_named_and_nothing_is_written(
-    tmp_path: Path, environment: dict[str, str], arguments: tuple[str, ...], message: str
+    tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    done = run(tmp_path, environment, *arguments)
+    done = call("bench", *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr

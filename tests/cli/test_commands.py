@@ -19,20 +19,7 @@ from scrl.cli.demo import ask_untrained
 from scrl.errors import ScrlError
 from scrl.problems import load
 
-SCRL = [sys.executable, "-m", "scrl"]
-
-
-def run(
-    *arguments: str, cwd: Path | None = None, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """Run `scrl` in a shell of its own."""
-    return subprocess.run(
-        [*SCRL, *arguments],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, **environment},
-    )
+from .shell import SCRL, call, run
 
 
 def test_a_map_with_faults_is_repaired_aloud_and_refused_when_strict(tmp_path: Path) -> None:
@@ -110,7 +97,7 @@ def test_check_warns_about_an_equality_without_a_band(tmp_path: Path) -> None:
     np.save(tmp_path / "map.npy", np.array([[1, 2]]))
     path = tmp_path / "exact.toml"
     path.write_text('[world]\nmap = "map.npy"\n[rules]\nsame = "S1 == S2"\n')
-    done = run("check", str(path))
+    done = call("check", str(path), cwd=tmp_path)
     assert done.returncode == 0
     assert "equality without a band" in done.stderr
 
@@ -118,32 +105,31 @@ def test_check_warns_about_an_equality_without_a_band(tmp_path: Path) -> None:
 def test_list_names_all_seven() -> None:
     document = json.loads(run("list", "--json").stdout)
     assert len(document["problems"]) == 7
-    assert "agri-multi" in run("list").stdout
 
 
 def test_new_then_check_then_eval(tmp_path: Path) -> None:
     made = run("new", "my field", cwd=tmp_path)
     assert made.returncode == 0
     assert "then  scrl check 'my field/problem.toml'" in made.stdout
-    assert run("check", "my field/problem.toml", cwd=tmp_path).returncode == 0
-    assert run("eval", "my field", "--policy", "full-speed", cwd=tmp_path).returncode == 1
+    assert call("check", "my field/problem.toml", cwd=tmp_path).returncode == 0
+    assert call("eval", "my field", "--policy", "full-speed", cwd=tmp_path).returncode == 1
 
 
 def test_new_says_how_large_cells_are_and_which_grid_makes_them_square(tmp_path: Path) -> None:
     """Two degrees by one at the equator: a cell of the 50 x 50 grid is twice as wide as high."""
     shape = {"type": "Polygon", "coordinates": [[[0, -0.5], [2, -0.5], [2, 0.5], [0, -0.5]]]}
     (tmp_path / "isle.geojson").write_text(json.dumps(shape))
-    done = run("new", "isle", "--map", "isle.geojson", "--field", "*", cwd=tmp_path)
+    done = call("new", "isle", "--map", "isle.geojson", "--field", "*", cwd=tmp_path)
     # 0.04 degrees of longitude, and 0.02 of latitude, which are shorter at the equator.
     assert "a cell is 4,452.8 m wide and 2,211.5 m high" in done.stdout
     assert "--grid 50 101" in done.stdout
     assert 'field = "*"' in (tmp_path / "isle/problem.toml").read_text()
-    square = run("new", "b", "--map", "isle.geojson", "--grid", "50", "101", cwd=tmp_path)
+    square = call("new", "b", "--map", "isle.geojson", "--grid", "50", "101", cwd=tmp_path)
     assert "--grid" not in square.stdout
 
 
 def test_demo_tells_its_story_and_leaves_a_run_with_a_picture(tmp_path: Path) -> None:
-    done = run("demo", "--steps", "20000", "--out", "shown", cwd=tmp_path)
+    done = run("demo", "--steps", "2000", "--out", "shown", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     parts = ("adequacy", "The best possible", "What was learned", "Without training")
     for told in (*parts, "run folder: shown"):
@@ -157,6 +143,7 @@ def test_demo_tells_its_story_and_leaves_a_run_with_a_picture(tmp_path: Path) ->
 
 def test_a_pipe_gets_plain_text_and_no_colour_is_obeyed() -> None:
     done = run("list")
+    assert "agri-multi" in done.stdout
     assert "\x1b" not in done.stdout
     forced = run("list", FORCE_COLOR="1")
     assert "\x1b" in forced.stdout
@@ -181,7 +168,7 @@ def test_a_pipe_gets_plain_text_and_no_colour_is_obeyed() -> None:
 def test_wrong_input_ends_with_2_one_message_and_nothing_written(
     tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    done = run(*arguments, cwd=tmp_path)
+    done = call(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -198,6 +185,7 @@ def test_a_broken_rule_shows_line_and_caret(tmp_path: Path) -> None:
     assert "broken.toml" in done.stderr
     assert "did you mean 'and'?" in done.stderr
     assert "^^^^" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_ctrl_c_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
@@ -209,7 +197,7 @@ def test_ctrl_c_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
     )
     arguments = [*SCRL, "eval", str(path), "--policy", "constant:0.03", "--episodes", "100"]
     with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(8)
+        time.sleep(5)
         process.send_signal(signal.SIGINT)
         _, messages = process.communicate(timeout=30)
     assert process.returncode == 130, messages

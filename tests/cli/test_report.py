@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +16,7 @@ from scrl.training.result import TrainingResult
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
 
-SCRL = [sys.executable, "-m", "scrl"]
-
-
-def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*SCRL, *arguments], capture_output=True, text=True, cwd=cwd, timeout=300)
+from .shell import call, run
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +46,7 @@ def test_report_writes_a_page_into_the_run_folder(folder: Path) -> None:
 
 def test_report_of_several_runs_goes_where_it_is_told(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "deep" / "page.html"
-    done = run("report", "slow", "fast", "open", "--out", str(page), "--json", cwd=folder)
+    done = call("report", "slow", "fast", "open", "--out", str(page), "--json", cwd=folder)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["page"] == str(page)
@@ -70,7 +64,7 @@ def test_compare_says_it_in_a_sentence_and_draws_it(folder: Path, tmp_path: Path
 
 
 def test_compare_as_json(folder: Path) -> None:
-    document = json.loads(run("compare", "slow", "fast", "--json", cwd=folder).stdout)
+    document = json.loads(call("compare", "slow", "fast", "--json", cwd=folder).stdout)
     assert document["pairs"][0]["is_paired"] is True
     assert document["pairs"][0]["return"]["p"] == pytest.approx(2 / 64)
     assert document["picture"] is None
@@ -89,7 +83,7 @@ def test_wrong_input_ends_with_2_one_message_and_nothing_written(
     folder: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     before = sorted(folder.rglob("*"))
-    done = run(*arguments, cwd=folder)
+    done = call(*arguments, cwd=folder)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -53,16 +53,14 @@ def test_check_says_how_much_of_the_path_is_outside(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["eval", "solve", "train"])
-def test_a_return_is_explained_once_where_it_is_printed(
-    command: str, tmp_path: Path, quick_compiling: None
-) -> None:
+def test_a_return_is_explained_once_where_it_is_printed(command: str, tmp_path: Path) -> None:
     tiny = (
         "worlds=2",
         "rollout_steps=32",
         "iterations=1",
         "settle=0",
         "width=8",
-        "depth=1",
+        "depth=0",
         "epochs=1",
     )
     more = {

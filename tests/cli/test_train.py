@@ -9,42 +9,24 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 
-from ..quick import COMPILING
+from .shell import SCRL, call, run
 
-SCRL = [sys.executable, "-m", "scrl"]
 SETTINGS = (
     "worlds=2", "rollout_steps=32", "iterations=4", "settle=30", "width=8", "depth=1", "epochs=1",
     "minibatches=2",
 )  # fmt: skip
 TINY = ("--seeds", "2", *(text for setting in SETTINGS for text in ("--set", setting)))
 ROUNDS = 34
-
-
-class Place(NamedTuple):
-    """A folder with problem files, and how commands are run there."""
-
-    folder: Path
-    environment: dict[str, str]
-
-    def run(self, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Run `scrl` in a shell of its own."""
-        return subprocess.run(
-            [*SCRL, *arguments],
-            capture_output=True,
-            text=True,
-            cwd=cwd or self.folder,
-            env=self.environment,
-            timeout=300,
-        )
+DEVICES = {"JAX_NUM_CPU_DEVICES": "2"}
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`field.toml`, whose rule slow driving keeps, and `never.toml`, whose rule nothing keeps."""
     folder = tmp_path_factory.mktemp("place")
     np.save(folder / "map.npy", np.repeat([[1] * 4 + [2] * 4], 4, axis=0))
@@ -55,20 +37,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     ]:
         text = f'[world]\nmap = "map.npy"\nhorizon_steps = 200\n[rules]\nsituational = "{rule}"\n'
         (folder / f"{name}.toml").write_text(text)
-    environment = {
-        **os.environ,
-        "JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("compiled")),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        **COMPILING,
-        "JAX_NUM_CPU_DEVICES": "2",
-    }
-    return Place(folder, environment)
+    return folder
 
 
 @pytest.fixture(scope="module")
-def trained(place: Place) -> subprocess.CompletedProcess[str]:
+def trained(place: Path) -> subprocess.CompletedProcess[str]:
     """A whole run in the folder `run`."""
-    return place.run("train", "field.toml", "--json", "--out", "run", *TINY)
+    return run("train", "field.toml", "--json", "--out", "run", *TINY, cwd=place, **DEVICES)
 
 
 @pytest.fixture(scope="module")
@@ -106,30 +81,30 @@ def test_train_in_json_follows_the_contract_and_tells_its_progress_elsewhere(
 
 
 def test_the_run_folder_says_what_was_asked_for(
-    place: Place, trained: subprocess.CompletedProcess[str]
+    place: Path, trained: subprocess.CompletedProcess[str]
 ) -> None:
-    record = json.loads((place.folder / "run" / "run.json").read_text())
+    record = json.loads((place / "run" / "run.json").read_text())
     assert record["seeds"] == [0, 1]
     assert record["settings"]["settings"]["width"] == 8
     assert "train field.toml --json --out run" in record["command"]
-    rows = (place.folder / "run" / "metrics.jsonl").read_text().splitlines()[1:]
+    rows = (place / "run" / "metrics.jsonl").read_text().splitlines()[1:]
     assert len(rows) == 2 * ROUNDS
 
 
 def test_a_finished_run_is_shown_again_by_resume(
-    place: Place, trained: subprocess.CompletedProcess[str]
+    place: Path, trained: subprocess.CompletedProcess[str]
 ) -> None:
-    before = (place.folder / "run" / "result.json").stat().st_mtime_ns
-    done = place.run("train", "--resume", "run")
+    before = (place / "run" / "result.json").stat().st_mtime_ns
+    done = call("train", "--resume", "run", cwd=place)
     assert done.returncode == 0, done.stderr
     assert "2 of 2 seeds keep every rule" in done.stdout
     assert "from the best possible" in done.stdout
     assert "run folder: run" in done.stdout
-    assert (place.folder / "run" / "result.json").stat().st_mtime_ns == before
+    assert (place / "run" / "result.json").stat().st_mtime_ns == before
 
 
-def test_train_ends_with_1_when_a_rule_cannot_be_kept(place: Place) -> None:
-    done = place.run("train", "never.toml", "--json", "--out", "never", *TINY)
+def test_train_ends_with_1_when_a_rule_cannot_be_kept(place: Path) -> None:
+    done = run("train", "never.toml", "--json", "--out", "never", *TINY, cwd=place, **DEVICES)
     assert done.returncode == 1, done.stderr
     document = json.loads(done.stdout)
     assert document["satisfied"] == 0
@@ -144,72 +119,72 @@ def test_train_ends_with_1_when_a_rule_cannot_be_kept(place: Place) -> None:
 
 
 def test_ctrl_c_ends_with_130_and_resume_ends_with_the_same_bits(
-    place: Place, trained: subprocess.CompletedProcess[str]
+    place: Path, trained: subprocess.CompletedProcess[str]
 ) -> None:
-    run = place.folder / "stopped"
-    arguments = [*SCRL, "train", "field.toml", "--json", "--out", str(run), *TINY]
+    out = place / "stopped"
+    arguments = [*SCRL, "train", "field.toml", "--json", "--out", str(out), *TINY]
     with subprocess.Popen(
         arguments,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        cwd=place.folder,
-        env=place.environment,
+        cwd=place,
+        env={**os.environ, **DEVICES},
     ) as process:
-        wait_for_a_round(run, process)
+        wait_for_a_round(out, process)
         # There is time: the rounds of settling are not compiled yet.
         process.send_signal(signal.SIGINT)
         output, messages = process.communicate(timeout=120)
     assert process.returncode == 130, messages
     assert output == ""
-    assert f"Resume with: scrl train --resume {run}" in messages
+    assert f"Resume with: scrl train --resume {out}" in messages
     assert "Traceback" not in messages
-    assert not (run / "result.json").exists()
-    mark = json.loads((run / "checkpoint" / "checkpoint.json").read_text())
+    assert not (out / "result.json").exists()
+    mark = json.loads((out / "checkpoint" / "checkpoint.json").read_text())
     assert 0 < mark["iteration"] < ROUNDS
 
-    done = place.run("train", "--resume", str(run), "--json")
+    done = run("train", "--resume", str(out), "--json", cwd=place, **DEVICES)
     assert done.returncode == 0, done.stderr
     for name in ("policy.eqx", "metrics.jsonl"):
-        assert (run / name).read_bytes() == (place.folder / "run" / name).read_bytes()
+        assert (out / name).read_bytes() == (place / "run" / name).read_bytes()
     assert comparable(json.loads(done.stdout)) == comparable(json.loads(trained.stdout))
 
 
 def test_a_reader_that_goes_away_does_not_end_training(
-    place: Place, trained: subprocess.CompletedProcess[str]
+    place: Path, trained: subprocess.CompletedProcess[str]
 ) -> None:
     """`scrl train ... 2>&1 | head -1`"""
-    run = place.folder / "unread"
+    out = place / "unread"
     with subprocess.Popen(
-        [*SCRL, "train", "field.toml", "--json", "--out", str(run), *TINY],
+        [*SCRL, "train", "field.toml", "--json", "--out", str(out), *TINY],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        cwd=place.folder,
-        env=place.environment,
+        cwd=place,
+        env={**os.environ, **DEVICES},
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
         process.stdout.close()
         assert process.wait(timeout=120) == 0
-    assert (run / "policy.eqx").read_bytes() == (place.folder / "run/policy.eqx").read_bytes()
+    assert (out / "policy.eqx").read_bytes() == (place / "run/policy.eqx").read_bytes()
 
 
 def test_a_full_disk_is_named_with_what_is_kept(
-    place: Place, trained: subprocess.CompletedProcess[str]
+    place: Path, trained: subprocess.CompletedProcess[str]
 ) -> None:
     """A limit on the size of files stands for the disk; the message differs, the path does not."""
     small = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, 4_000)); "
     program = f"{small}from scrl.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", program, "train", "field.toml", "--out", "my run", *TINY],
-        capture_output=True, text=True, cwd=place.folder, timeout=120, env=place.environment,
+        capture_output=True, text=True, cwd=place, timeout=120, env={**os.environ, **DEVICES},
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     message = done.stderr.splitlines()[-1]
     assert message.startswith("scrl: my run/metrics.jsonl: File too large. Training has stopped; ")
     assert "nothing was saved yet, and my run is removed" in message
-    assert not (place.folder / "my run").exists()
+    assert not (place / "my run").exists()
 
 
 def wait_for_a_round(run: Path, process: subprocess.Popen[str]) -> None:
@@ -230,8 +205,8 @@ def comparable(document: dict[str, Any]) -> dict[str, Any]:
 # Policies out of runs.
 
 
-def test_eval_shows_the_policy_of_the_best_seed(place: Place, document: dict[str, Any]) -> None:
-    done = place.run("eval", "field.toml", "--policy", "run", "--json")
+def test_eval_shows_the_policy_of_the_best_seed(place: Path, document: dict[str, Any]) -> None:
+    done = call("eval", "field.toml", "--policy", "run", "--json", cwd=place)
     assert done.returncode == 0, done.stderr
     best = max(document["seeds"], key=lambda each: each["return"])
     assert_same_evaluation(json.loads(done.stdout), best)
@@ -239,12 +214,12 @@ def test_eval_shows_the_policy_of_the_best_seed(place: Place, document: dict[str
 
 
 def test_eval_on_another_map_is_warned_of(
-    place: Place, trained: subprocess.CompletedProcess[str]
+    place: Path, trained: subprocess.CompletedProcess[str]
 ) -> None:
-    np.save(place.folder / "other.npy", np.repeat([[2] * 3 + [1] * 5], 4, axis=0))
-    text = (place.folder / "field.toml").read_text()
-    (place.folder / "other.toml").write_text(text.replace("map.npy", "other.npy"))
-    done = place.run("eval", "other.toml", "--policy", "run", "--json")
+    np.save(place / "other.npy", np.repeat([[2] * 3 + [1] * 5], 4, axis=0))
+    text = (place / "field.toml").read_text()
+    (place / "other.toml").write_text(text.replace("map.npy", "other.npy"))
+    done = call("eval", "other.toml", "--policy", "run", "--json", cwd=place)
     assert "warning: 'run' was made for another map than other has" in done.stderr
     found = json.loads(done.stdout)
     assert (done.returncode, found["problem"], found["satisfied"]) == (0, "other", True)
@@ -253,11 +228,11 @@ def test_eval_on_another_map_is_warned_of(
 
 
 def test_eval_shows_the_policy_of_the_seed_that_is_named(
-    place: Place, document: dict[str, Any]
+    place: Path, document: dict[str, Any]
 ) -> None:
     other = min(document["seeds"], key=lambda each: each["return"])
     named = ("--policy-seed", str(other["seed"]))
-    done = place.run("eval", "field.toml", "--policy", "run", *named, "--json")
+    done = call("eval", "field.toml", "--policy", "run", *named, "--json", cwd=place)
     assert done.returncode == 0, done.stderr
     assert document["seeds"][0]["return"] != document["seeds"][1]["return"]
     assert_same_evaluation(json.loads(done.stdout), other)
@@ -269,20 +244,20 @@ def assert_same_evaluation(found: dict[str, Any], told: dict[str, Any]) -> None:
 
 
 def test_eval_of_a_seed_that_was_not_trained_ends_with_2(
-    place: Place, trained: subprocess.CompletedProcess[str]
+    place: Path, trained: subprocess.CompletedProcess[str]
 ) -> None:
-    done = place.run("eval", "field.toml", "--policy", "run", "--policy-seed", "9")
+    done = call("eval", "field.toml", "--policy", "run", "--policy-seed", "9", cwd=place)
     assert done.returncode == 2
     assert "there is no seed 9 in this run, only 0, 1" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
 
 
-def test_list_names_the_methods_and_learners_that_can_be_asked_for(place: Place) -> None:
+def test_list_names_the_methods_and_learners_that_can_be_asked_for(place: Path) -> None:
     from scrl.learners import LEARNERS
     from scrl.training.config import METHODS
 
-    listed = json.loads(place.run("list", "--json").stdout)
+    listed = json.loads(call("list", "--json", cwd=place).stdout)
     assert [each["name"] for each in listed["methods"]] == list(METHODS)
     assert listed["learners"] == list(LEARNERS)
 
@@ -303,9 +278,9 @@ def test_list_names_the_methods_and_learners_that_can_be_asked_for(place: Place)
     ],
 )
 def test_wrong_input_ends_with_2_one_message_and_nothing_written(
-    place: Place, tmp_path: Path, arguments: tuple[str, ...], message: str
+    place: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    done = place.run(*arguments, cwd=tmp_path)
+    done = call(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -313,11 +288,11 @@ def test_wrong_input_ends_with_2_one_message_and_nothing_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_in_use_is_refused_and_left_as_it_is(place: Place, tmp_path: Path) -> None:
+def test_a_folder_in_use_is_refused_and_left_as_it_is(place: Path, tmp_path: Path) -> None:
     letter = tmp_path / "taken" / "letter.txt"
     letter.parent.mkdir()
     letter.write_text("keep me")
-    done = place.run("train", "agri-joint", "--out", "taken", *TINY, cwd=tmp_path)
+    done = call("train", "agri-joint", "--out", "taken", *TINY, cwd=tmp_path)
     assert done.returncode == 2
     assert "taken exists already and is not empty; choose another --out" in done.stderr
     assert "Traceback" not in done.stderr

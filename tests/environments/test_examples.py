@@ -12,8 +12,6 @@ import pytest
 import scrl
 import scrl.environments.training
 
-pytestmark = pytest.mark.usefixtures("quick_compiling")
-
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL: dict[str, Any] = {
     "worlds": 2, "iterations": 1, "settle": 1, "episodes": 2, "settle_episodes": 2,

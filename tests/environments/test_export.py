@@ -31,7 +31,6 @@ from scrl.runs.folder import EnvironmentRecord, RunFolder
 
 from .small import HORIZON, LOOP, REGIONS, RULES, loaded, make_walk
 
-pytestmark = pytest.mark.usefixtures("quick_compiling")
 STATES, FEATURES = 1_000, 4
 LARGEST_DIFFERENCE = 2e-5
 """In actions that are up to 10 wide."""
@@ -126,7 +125,7 @@ def test_stablehlo_agrees_without_this_package(actions: Actions, tmp_path: Path)
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, quick_compiling: None) -> Path:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("export") / "run"
     known: dict[str, Any] = {"labels": "amounts", "regions": REGIONS, "rules": RULES}
     scrl.train(make_walk, horizon_steps=HORIZON, seeds=2, settings=LOOP, out=out, **known)

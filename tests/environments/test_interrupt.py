@@ -13,8 +13,6 @@ import pytest
 
 from scrl.runs.folder import RunFolder
 
-from ..quick import COMPILING
-
 SCRIPT = """
 import sys
 import gymnasium
@@ -62,7 +60,6 @@ def test_ctrl_c_saves_and_leaves_nobody_behind(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env=os.environ | COMPILING,
     )
     with started:
         assert started.stdout is not None

@@ -31,7 +31,6 @@ from ..report.pages import Page, page_of
 from ..runs.small import rewrite
 from .small import HORIZON, LOOP, REGIONS, RULES, make_choices, make_walk
 
-pytestmark = pytest.mark.usefixtures("quick_compiling")
 ASKED = {"situational": RULES, "impossible": "west >= 100"}
 
 
@@ -42,12 +41,12 @@ def train(out: Path, **options: Any) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory, quick_compiling: None) -> Path:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train(tmp_path_factory.mktemp("pages") / "run")
 
 
 @pytest.fixture(scope="module")
-def other(run: Path, quick_compiling: None) -> Path:
+def other(run: Path) -> Path:
     """The same seeds with another penalty."""
     return train(run.parent / "other", method="ppo-lagrangian")
 

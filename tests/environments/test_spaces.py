@@ -186,7 +186,6 @@ def test_what_is_no_number_to_the_networks_is_found(space: Any, shown: Any) -> N
     assert str(error.value).startswith("environment 0, episode 1, at its start: the observation is")
 
 
-@pytest.mark.usefixtures("quick_compiling")
 def test_parts_of_many_kinds_and_an_action_of_no_dimension_are_trained(tmp_path: Path) -> None:
     space = spaces.Dict(a=PAIR, b=Discrete(2, start=5), c=spaces.Text(2), d=MultiBinary(2))
     made = problem(seen=space, taken=Box(-1.0, 1.0, ()))

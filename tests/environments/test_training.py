@@ -40,7 +40,6 @@ from scrl.training.progress import TrainingProgress
 
 from .small import HORIZON, LOOP, REGIONS, RULES, Walk, loaded, make_choices, make_walk
 
-pytestmark = pytest.mark.usefixtures("quick_compiling")
 OPTIONS: dict[str, Any] = {"labels": "amounts", "regions": REGIONS, "rules": RULES}
 
 
@@ -151,8 +150,7 @@ def test_it_takes_flattened_observations_of_other_spaces(tmp_path: Path) -> None
         space = gymnasium.spaces.Dict({"walk": Walk().observation_space})
         return gymnasium.wrappers.TransformObservation(Walk(), lambda seen: {"walk": seen}, space)
 
-    result = train(make, tmp_path / "run", seeds=1, settings=LOOP | {"iterations": 1, "settle": 0})
-    policy = loaded(result.run)
+    policy = loaded(train(make, tmp_path / "run").run)
     env = make()
     seen = gymnasium.spaces.flatten(env.observation_space, env.reset(seed=0)[0])
     assert env.action_space.contains(policy(seen))
@@ -351,10 +349,7 @@ def test_a_setting_of_jax_is_changed_for_the_training_only(tmp_path: Path) -> No
     name, seen = "jax_cpu_enable_async_dispatch", []
     before = jax.config.read(name)
     assert before
-    options = {"seeds": 1, "settings": LOOP | {"iterations": 1, "settle": 0}}
-    train(
-        make_walk, tmp_path / "run", watch=lambda _: seen.append(jax.config.read(name)), **options
-    )
+    train(make_walk, tmp_path / "run", watch=lambda _: seen.append(jax.config.read(name)))
     assert seen
     assert not any(seen)
     assert jax.config.read(name) == before

@@ -76,8 +76,8 @@ def route(problem: Problem) -> Route:
     return drive(problem, Schedule(throttles))
 
 
-@pytest.fixture(scope="module")
-def run(problem: Problem, quick_compiling: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="session")
+def run(problem: Problem, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two seeds, hardly trained."""
     folder = tmp_path_factory.mktemp("runs") / "run"
     scrl.train(problem, seeds=2, settings=TINY, out=folder)

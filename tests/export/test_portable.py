@@ -66,11 +66,6 @@ def original(problem: Problem, policy: TrainedPolicy, states: States) -> np.ndar
     return np.asarray(found)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick(quick_compiling: None) -> None:
-    """Compile quickly."""
-
-
 @pytest.mark.parametrize(
     ("name", "sees_prices", "world_name"),
     [

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,21 +20,8 @@ from scrl.opening import open_run
 from scrl.problems import load
 from scrl.runs.folder import RunFolder
 
-from ..quick import COMPILING
+from ..cli import shell
 from .conftest import AsRun
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick(quick_compiling: None) -> None:
-    """Compile quickly."""
-
-
-def scrl(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "scrl", *map(str, arguments)]
-    environment = {**os.environ, **COMPILING}
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=120
-    )
 
 
 def test_the_route_has_the_densities_of_the_runs_own_evaluation(run: Path) -> None:
@@ -71,8 +55,8 @@ def test_a_file_must_go_into_a_folder_that_is_there(run: Path, tmp_path: Path) -
 
 
 def test_the_shell_gets_a_document_and_the_file(run: Path, tmp_path: Path) -> None:
-    done = scrl("export", run, "--format", "regions", "--seed", "1", "--json",
-                "--out", "amounts.csv", cwd=tmp_path)  # fmt: skip
+    done = shell.run("export", str(run), "--format", "regions", "--seed", "1", "--json",
+                     "--out", "amounts.csv", cwd=tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["format"], document["seed"], document["unit"]) == ("regions", 1, "litres")
@@ -88,7 +72,7 @@ def test_the_shell_gets_a_document_and_the_file(run: Path, tmp_path: Path) -> No
 
 def test_without_out_the_file_goes_into_the_run_folder(run: Path, tmp_path: Path) -> None:
     copied = shutil.copytree(run, tmp_path / "run")
-    done = scrl("export", "run", "--format", "onnx", cwd=tmp_path)
+    done = shell.call("export", "run", "--format", "onnx", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["wrote run/policy.onnx", "wrote run/policy.onnx.json"]
     session = onnxruntime.InferenceSession(copied / "policy.onnx")
@@ -110,7 +94,7 @@ def test_wrong_input_ends_with_2_and_writes_nothing(
     arguments: list[str], message: str, run: Path, tmp_path: Path
 ) -> None:
     given = [str(run) if each == "RUN" else each for each in arguments]
-    done = scrl("export", *given, "--out", "file", cwd=tmp_path)
+    done = shell.call("export", *given, "--out", "file", cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -27,12 +27,15 @@ BASELINES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True, scope="module")
-def quick() -> None:
-    """Learning takes longer here than compiling: the code is worth its optimising."""
-
-
-@pytest.mark.parametrize("method", BASELINES)
+@pytest.mark.parametrize(
+    "method",
+    [
+        "dcrl-1",
+        "rcpo",
+        pytest.param("sac-lagrangian", marks=pytest.mark.optimised),
+        pytest.param("cal", marks=pytest.mark.optimised),
+    ],
+)
 def test_a_baseline_keeps_one_plain_rule_at_little_cost(tmp_path: Path, method: str) -> None:
     """30 cells of A, then 30 of B, and B asks for twice of what full speed gives.
 

@@ -34,6 +34,8 @@ from scrl.worlds.sweep.spec import SweepSpec
 from ..report.pages import page_of
 from ..runs.small import rewrite
 
+pytestmark = pytest.mark.optimised
+
 
 @pytest.fixture(scope="module")
 def answer() -> Answer:

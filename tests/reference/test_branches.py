@@ -63,7 +63,7 @@ def test_no_time_says_so():
 
 
 @given(st.integers(0, 2**31))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=30)
 def test_the_mixed_integer_program_agrees(seed: int) -> None:
     # A random box model with 5 clauses over 8 atoms, each in several clauses.
     random = np.random.default_rng(seed)
@@ -97,7 +97,7 @@ def test_the_mixed_integer_program_agrees(seed: int) -> None:
 
 
 @given(st.integers(0, 2**31), st.sampled_from([0.5, 0.9, 1.0]))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=30)
 def test_finite_mdps_agree_with_brute_force(force: Force, seed: int, discount: float) -> None:
     small = force.small(seed, discount)
     assume(not force.is_knife_edge(small))

@@ -202,7 +202,7 @@ def test_no_rules():
 
 
 @given(SEEDS, DISCOUNTS)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 def test_the_optimum_is_that_of_brute_force(force: Force, seed: int, discount: float) -> None:
     small = force.small(seed, discount)
     assume(not force.is_knife_edge(small))

@@ -145,7 +145,7 @@ def small_problems(draw: st.DrawFn) -> Problem:
 
 
 @given(small_problems())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_the_optimum_equals_a_smooth_solver_over_every_branch(problem: Problem) -> None:
     """SLSQP on the true curve, one branch at a time, is the obvious twin."""
     found = scrl.solve(problem, drives=0)
@@ -185,7 +185,7 @@ def _by_slsqp(problem: Problem, fluid: FluidSweep, branch: Sequence[Atom]) -> fl
 
 
 @given(small_problems())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_the_search_equals_the_mixed_integer_program(problem: Problem) -> None:
     quick, slow = (scrl.solve(problem, drives=0, method=each) for each in ("search", "milp"))
     assert quick.status is slow.status

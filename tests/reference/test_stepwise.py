@@ -21,6 +21,8 @@ def agri(service: Service) -> SweepSpec:
     spec = scrl.load("agri-joint").world_spec
     return dataclasses.replace(spec, route=dataclasses.replace(spec.route, service=service))
 
+pytestmark = pytest.mark.optimised
+
 
 def test_the_reach_of_a_speed_by_hand(strip: SweepSpec) -> None:
     low, high = SpeedLattice(strip, levels=48).reach

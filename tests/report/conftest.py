@@ -18,8 +18,8 @@ from .made import make_run, small_problem
 TINY = {"worlds": 2, "rollout_steps": 32, "iterations": 20, "settle": 10, "width": 8, "depth": 1}
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory, quick_compiling: None) -> Path:
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two seeds with metrics, policies that have learned nothing yet, and what these really do."""
     problem = small_problem()
     config = configure("scrl", settings={**TINY, "epochs": 1, "minibatches": 2})

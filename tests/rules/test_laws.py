@@ -54,7 +54,7 @@ from .strategies import (
 )
 
 busy = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-many = settings(max_examples=500, **busy)
+many = settings(max_examples=200, **busy)
 LARGEST = 500
 
 
@@ -264,7 +264,7 @@ def as_formula(tree: Tree) -> Formula:
             return COMPARE[sign](as_expression(left), as_expression(right))
 
 
-@settings(max_examples=800, **busy)
+@settings(max_examples=300, **busy)
 @given(conditions)
 def test_python_operators_build_what_the_text_means(tree: Tree) -> None:
     try:

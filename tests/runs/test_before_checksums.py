@@ -18,8 +18,6 @@ from scrl.runs.folder import RunFolder
 
 from .small import KINDS, OLD, answer
 
-pytestmark = pytest.mark.usefixtures("quick_compiling")
-
 
 @pytest.mark.parametrize("kind", ["trained", "environment"])
 def test_they_do_what_they_did(kind: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import scrl
 from scrl.errors import ScrlError
 from scrl.sb3 import measuring
 from scrl.sb3.callback import MeasuredPolicy
+from scrl.worlds.sweep.gym import SweepEnv
+from scrl.worlds.sweep.spec import SweepRoute
 
 from .small import RULE, Sharing, action_layer
 
@@ -147,7 +150,9 @@ def test_rules_come_first_and_return_second(
 
 def test_in_our_worlds_an_episode_that_was_cut_off_keeps_nothing() -> None:
     """A throttle of 0 stands in S1 until the horizon, so S2 has nothing and the rule holds."""
-    env = scrl.sb3.Ruled("scrl/agri-situational-v0", scrl.load("agri-situational").rules)
+    problem = scrl.load("agri-situational")
+    spec = replace(problem.world_spec, route=SweepRoute(horizon_steps=300))
+    env = scrl.sb3.Ruled(lambda: SweepEnv(spec), problem.rules)
     model = PPO("MlpPolicy", env, seed=0, device="cpu", n_steps=8, batch_size=8)
     action_layer(model).bias.data.fill_(-2.0)
     keep = scrl.sb3.KeepRules(env)

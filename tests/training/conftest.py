@@ -30,11 +30,6 @@ def problem() -> Problem:
     return Problem.create(spec, rules, ProblemOptions(name="small"))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick(quick_compiling: None) -> None:
-    """Compile quickly."""
-
-
 @pytest.fixture(scope="session")
 def whole(
     problem: Problem, tmp_path_factory: pytest.TempPathFactory

@@ -42,8 +42,6 @@ from scrl.violation import AUTOMATIC_KAPPA_RATE
 
 from .tasks import problem, task
 
-pytestmark = pytest.mark.usefixtures("quick_compiling")
-
 
 def small(learner: str = "ppo", **settings: object) -> LearningPlan:
     """A plan that compiles quickly: two worlds of 16 steps, networks of 4."""

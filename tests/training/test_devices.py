@@ -1,4 +1,4 @@
-"""Rounds over several devices, and compiled ahead: in a process of its own with four devices."""
+"""Rounds are compiled once; over several devices, in a process of its own with four of them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ..quick import COMPILING
+from scrl.problems import Problem
+from scrl.runs.folder import RunFolder
+from scrl.training import devices
+
+from ..compiled import CompiledFunction
+from .small import LOOP, train
 
 SCRIPT = """
 import json, os, sys
@@ -24,7 +31,8 @@ from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
 
-config = configure(settings=dict(iterations=2, settle=1, worlds=2, rollout_steps=16, minibatches=2))
+small = dict(iterations=2, settle=1, worlds=2, rollout_steps=16, minibatches=2, width=8, depth=1)
+config = configure(settings=small)
 spec = SweepSpec(from_labels(np.array([[1] * 10 + [2] * 10]), ["A", "B"]), Vehicle(rate=1.0))
 problems = [Problem.create(spec, (rule,)) for rule in ("A >= 12", "B >= 9")]
 tasks = [task_of(each, config) for each in problems]
@@ -75,7 +83,6 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "JAX_NUM_CPU_DEVICES": "4",
         "JAX_COMPILATION_CACHE_DIR": str(cache),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        **COMPILING,
     }
     command = [sys.executable, "-c", SCRIPT]
     done = subprocess.run(
@@ -102,3 +109,34 @@ def test_what_was_compiled_ahead_is_found(found: dict[str, Any]) -> None:
     ahead, later = found["all"]["compiled"]
     assert ahead >= 3
     assert later == 0
+
+
+@pytest.fixture(scope="module")
+def forgotten() -> None:
+    """Nothing of the rounds is compiled; what is compiled here serves the tests of other files."""
+    for compiled in (devices.begin_all, devices.learn_round, devices.settle_round):
+        assert isinstance(compiled, CompiledFunction)
+        compiled.clear_cache()
+
+
+@pytest.mark.parametrize("name", ["ppo", "ddpg", "sac", "cal"])
+def test_rounds_are_compiled_once_however_many_there_are(
+    problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: None, name: str
+) -> None:
+    traced: Counter[str] = Counter()
+
+    def counting(function: str) -> Callable[..., Any]:
+        counted = getattr(devices, function)
+
+        def count(*arguments: Any, **options: Any) -> Any:
+            traced[function] += 1
+            return counted(*arguments, **options)
+
+        return count
+
+    for function in ("begin_sweep", "iterate", "settle"):
+        monkeypatch.setattr(devices, function, counting(function))
+    result = train(problem, name, tmp_path / "run")
+    rows = RunFolder.open(result.run).metrics()
+    settles = len(rows) // 2 > LOOP["iterations"]
+    assert traced == Counter(begin_sweep=1, iterate=1) + Counter(settle=int(settles))

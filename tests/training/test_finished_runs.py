@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,9 @@ import pytest
 import scrl
 from scrl.problems import Problem
 from scrl.runs.folder import RunFolder
-from scrl.training import devices
 from scrl.training.progress import TrainingProgress
 from scrl.training.result import TrainingResult
 
-from ..compiled import CompiledFunction
 from .small import (
     LEARNERS,
     LOOP,
@@ -123,29 +120,3 @@ def test_a_thread_may_train_though_it_gets_no_signals(
     worker.start()
     worker.join()
     assert_same_bits(tmp_path / "run", whole("ppo").run)
-
-
-@pytest.mark.parametrize("name", ["ppo", "ddpg", "sac", "cal"])
-def test_rounds_are_compiled_once_however_many_there_are(
-    problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    traced: Counter[str] = Counter()
-
-    def counting(function: str) -> Callable[..., Any]:
-        counted = getattr(devices, function)
-
-        def count(*arguments: Any, **options: Any) -> Any:
-            traced[function] += 1
-            return counted(*arguments, **options)
-
-        return count
-
-    for function in ("begin_sweep", "iterate", "settle"):
-        monkeypatch.setattr(devices, function, counting(function))
-    for compiled in (devices.begin_all, devices.learn_round, devices.settle_round):
-        assert isinstance(compiled, CompiledFunction)
-        compiled.clear_cache()
-    result = train(problem, name, tmp_path / "run")
-    rows = RunFolder.open(result.run).metrics()
-    settles = len(rows) // 2 > LOOP["iterations"]
-    assert traced == Counter(begin_sweep=1, iterate=1) + Counter(settle=int(settles))

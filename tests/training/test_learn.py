@@ -19,6 +19,7 @@ from scrl.problems import load
 from scrl.runs.files import write_json
 from scrl.runs.folder import RunFolder
 
+pytestmark = pytest.mark.optimised
 TINY = {"updates": 300, "roads": 4, "width": 4, "depth": 1}
 
 

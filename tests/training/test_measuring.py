@@ -20,8 +20,6 @@ from scrl.worlds.sweep.vehicle import Wind
 
 from .tasks import problem, task
 
-pytestmark = pytest.mark.usefixtures("quick_compiling")
-
 
 class TestMeasure:
     """`measure` against `evaluate`, which is written for people and runs outside the loop."""

@@ -21,7 +21,7 @@ os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(16))
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory, quick_compiling: None) -> Path:
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the local engine finds."""
     out = tmp_path_factory.mktemp("local")
     bench(out, engine="local", workers=None)

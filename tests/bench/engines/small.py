@@ -8,12 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from scrl.bench import TABLES, cells_of, run_bench
 from scrl.bench.engines.cluster import MANNERS
-
-from ...quick import COMPILING
 
 TABLE = TABLES["table4"]
 SETTINGS = {
@@ -65,17 +61,24 @@ def assert_same(out: Path, other: Path) -> None:
 
 def environment() -> dict[str, str]:
     """As this process computes: one device, and quick compiling."""
-    return {
-        **os.environ,
-        **MANNERS,
-        "JAX_NUM_CPU_DEVICES": "1",
-        **COMPILING,
-        "JAX_COMPILATION_CACHE_DIR": jax.config.values["jax_compilation_cache_dir"] or "",
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.3",
-    }
+    return {**os.environ, **MANNERS, "JAX_NUM_CPU_DEVICES": "1"}
 
 
 def arguments(out: Path, *more: str) -> list[str]:
     sets = [text for key, value in SETTINGS.items() for text in ("--set", f"{key}={value}")]
     asked = [sys.executable, "-m", "scrl", "bench", "table4", "--methods", "scrl"]
     return [*asked, "--seeds", str(SEEDS), "--out", str(out), *sets, *more]
+
+
+def children(pid: int) -> set[int]:
+    """All processes below one, however deep."""
+    parents: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    found = {pid}
+    while more := {each for each, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {pid}

@@ -1,4 +1,8 @@
-"""The Ray engine against the local one: the same tables, whoever is killed."""
+"""The Ray engine against the local one: the same tables, whoever is killed.
+
+What is compared with the local engine, or joins a running cluster, stands in this file: both are
+there once.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,9 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +23,7 @@ import pytest
 import scrl.bench.engines.ray as engine
 from scrl.bench import BenchProgress, Workers
 from scrl.bench.engines import worker
+from scrl.errors import ScrlError
 from scrl.problems import load
 from scrl.runs.files import sha256
 from scrl.runs.folder import RunFolder
@@ -24,10 +32,19 @@ from scrl.training.loop import DivergedError
 from scrl.training.maps import create_run
 
 from ...runs.small import rewrite
-from .small import CELLS, ROUNDS, SEEDS, assert_same, assert_same_run, bench
+from .small import (
+    CELLS,
+    ROUNDS,
+    SEEDS,
+    arguments,
+    assert_same,
+    assert_same_run,
+    bench,
+    children,
+    environment,
+)
 
 ray = pytest.importorskip("ray")
-pytestmark = pytest.mark.usefixtures("quick_compiling")
 
 
 class Watching:
@@ -153,6 +170,78 @@ def test_an_error_of_a_run_comes_home_and_the_others_are_finished(
     assert watching.said == []
     assert_same_run(tmp_path, local, CELLS[1])
     assert not (bad / "result.json").exists()
+
+
+def test_another_scrl_on_a_worker_is_refused_before_anything_is_written(
+    two: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "identity", lambda: {"scrl": "0.0.9"})
+    with pytest.raises(ScrlError, match=r"another version: scrl 0\..*, here 0\.0\.9; install"):
+        bench(tmp_path / "out", workers=two)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_cluster_that_was_joined_before_is_used_and_not_left(
+    cluster: str, tmp_path: Path
+) -> None:
+    with ray.init(address=cluster, log_to_driver=False, logging_level="ERROR"):
+        with pytest.raises(ScrlError, match="no machine of the cluster has 3 cores for a worker"):
+            bench(tmp_path, workers=Workers(cores=3))
+        assert ray.is_initialized()
+
+
+def test_a_cluster_that_is_joined_by_its_address_is_left_running(
+    cluster: str, local: Path, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        arguments(tmp_path, "--tasks", "agri-priority", "--engine", "ray"),
+        env=environment() | {"RAY_ADDRESS": cluster}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1] == "100% agri-priority scrl (1 of 1 runs done) 0:00:00 left"
+    assert_same_run(tmp_path, local, CELLS[1])
+    with ray.init(address=cluster, log_to_driver=False, logging_level="ERROR"):
+        assert ray.cluster_resources()["CPU"] == 2.0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_ctrl_c_saves_leaves_nothing_behind_and_either_engine_goes_on(
+    local: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    started = subprocess.Popen(
+        arguments(out, "--engine", "ray", "--workers", "2"), env=environment(), text=True,
+        start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    folders = [out / cell.folder for cell in CELLS]
+    end = time.monotonic() + 120
+    while started.poll() is None and time.monotonic() < end and not all(
+        (folder / "run.json").exists() for folder in folders
+    ):  # fmt: skip
+        time.sleep(0.2)
+    below = children(started.pid)
+    assert len(below) > 4
+    # Ctrl-C in a terminal goes to all processes of its group.
+    os.killpg(started.pid, signal.SIGINT)
+    _, said = started.communicate(timeout=120)
+    assert started.returncode == 130, said
+    assert "everything is saved. Resume with: the same command again" in said
+    assert "Traceback" not in said
+    # A process that has been told to end is still listed until the system has cleared it away.
+    end = time.monotonic() + 10
+    while (
+        left := [pid for pid in below if Path(f"/proc/{pid}").exists()]
+    ) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not left
+    assert not list(Path("/tmp").glob(f"scrl-ray-{started.pid}-*"))  # noqa: S108
+    stopped = [folder for folder in folders if not (folder / "result.json").exists()]
+    assert stopped
+    for folder in stopped:
+        rounds = json.loads((folder / "checkpoint" / "checkpoint.json").read_text())["iteration"]
+        assert 1 <= rounds <= ROUNDS
+    bench(out, engine="local", workers=None)
+    assert_same(out, local)
 
 
 def test_a_run_remembers_the_device_of_the_worker_that_begins_it(tmp_path: Path) -> None:

@@ -73,7 +73,8 @@ def unfinished(view: RunView) -> str:
     if not view.rows:
         return "This run is not finished, and nothing has been measured yet."
     last = max(row["iteration"] for row in view.rows)
-    return f"This run is not finished: {last:,} rounds are done."
+    done = "1 round is" if last == 1 else f"{last:,} rounds are"
+    return f"This run is not finished: {done} done."
 
 
 def verdict_on(
