@@ -22,12 +22,12 @@ from scrl.evaluation import evaluate, evaluate_mixture
 from scrl.export import export
 from scrl.opening import PlanRun, open_run
 from scrl.planning import Answer, planner
-from scrl.training.learn import resume_learning
 from scrl.planning.plan_files import PLAN
 from scrl.problems import Problem, ProblemOptions, load
 from scrl.report.words import RuleDescriber
 from scrl.rules import holds, parse
 from scrl.runs.folder import RunFolder
+from scrl.training.learn import resume_learning
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
 

@@ -21,6 +21,7 @@ def agri(service: Service) -> SweepSpec:
     spec = scrl.load("agri-joint").world_spec
     return dataclasses.replace(spec, route=dataclasses.replace(spec.route, service=service))
 
+
 pytestmark = pytest.mark.optimised
 
 

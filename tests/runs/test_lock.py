@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from scrl.api import resume
-from scrl.training.learn import resume_learning
 from scrl.runs.folder import RunError, RunFolder
 from scrl.runs.lock import LOCK
+from scrl.training.learn import resume_learning
 
 from .small import OLD, RECORD, renewed
 

@@ -14,10 +14,10 @@ import scrl
 from scrl.errors import ScrlError
 from scrl.planning import Planner, planner, store
 from scrl.planning.ranges import Ranges
-from scrl.training.learn import LearningProgress, resume_learning
 from scrl.problems import load
 from scrl.runs.files import write_json
 from scrl.runs.folder import RunFolder
+from scrl.training.learn import LearningProgress, resume_learning
 
 pytestmark = pytest.mark.optimised
 TINY = {"updates": 300, "roads": 4, "width": 4, "depth": 1}

@@ -16,11 +16,11 @@ from rich.console import Console
 import scrl
 from scrl.bench import run_bench
 from scrl.bench.progress import BenchProgressBar
-from scrl.training.learn import LearningProgressBar
 from scrl.problems import load
 from scrl.terminal import watching
 from scrl.training.algorithm import Metrics
 from scrl.training.config import configure
+from scrl.training.learn import LearningProgressBar
 from scrl.training.progress import TrainingProgress, TrainingProgressBar, atom_table, summary
 
 

@@ -160,7 +160,7 @@ def bound_of(
     if problem.discount != 1.0:
         return reference
     is_known = evaluation is not None and evaluation.is_satisfied and not problem.is_random
-    enough = evaluation.return_ if is_known and evaluation is not None else -np.inf
+    enough = evaluation.return_ if is_known and evaluation is not None else None
     question = Question.of(problem)
     return bounded(question, reference, time_limit_s=time_limit_s, enough=enough)
 

@@ -184,9 +184,10 @@ class Drives:
 def drive(
     lattice: SpeedLattice,
     prices: Float[np.ndarray, "plan region"],
-    values: Float[np.ndarray, "plan position level"],
+    values: Float[Array, "plan position level"],
 ) -> Drives:
     """Follow the values greedily with exact positions and speeds: no lattice, no rounding."""
+    values = np.asarray(values)
     spec, plans = lattice.spec, len(prices)
     vehicle, cells = spec.vehicle, len(spec.path.cells)
     service, served = spec.service, spec.service.of_regions

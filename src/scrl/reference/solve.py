@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from scrl.problems import Problem
 from scrl.reference.answer import Dual, Question, Reference, Taken
 from scrl.reference.conflict import explain
 from scrl.reference.linear import NumericalTroubleError, Status
@@ -16,6 +17,11 @@ from scrl.rules import AtomTable
 
 SINGLE = 2.0**-22
 """What a step may add to the rounding error of a drive in single precision, as a share."""
+
+
+def fluid_reference(problem: Problem, *, time_limit_s: float = 60.0) -> Reference:
+    """What the fluid says of a problem: its optimum, or which rules it cannot keep together."""
+    return solve_question(Question.of(problem), time_limit_s=time_limit_s)[0]
 
 
 def solve_question(
@@ -35,7 +41,7 @@ def solve_question(
 
 
 def bounded(
-    question: Question, reference: Reference, *, time_limit_s: float, enough: float = -np.inf
+    question: Question, reference: Reference, *, time_limit_s: float, enough: float | None = None
 ) -> Reference:
     """The reference with what is proven of every policy, step by step.
 
