@@ -75,14 +75,17 @@ class PriceDriver:
         """Told now and then how much of the path the slowest of some plans has behind it."""
         self.window = window_for(spec.vehicle.max_speed, spec.vehicle.inertia)
 
-    def lattice(self, prices: Float[np.ndarray, " region"]) -> SpeedLattice | None:
+    def lattice(
+        self, prices: Float[np.ndarray, " region"], least_levels: int
+    ) -> SpeedLattice | None:
         """The lattice for prices like these, in return for a step.
 
         It knows calm air and the start of the path: a random world has none, nor has a long path.
         """
         if self.spec.is_random:
             return None
-        return lattice_for(self.spec, prices / self.spec.vehicle.effort, AT_ONCE)
+        in_efforts = prices / self.spec.vehicle.effort
+        return lattice_for(self.spec, in_efforts, plans=AT_ONCE, least_levels=least_levels)
 
     def policy(self, prices: Float[np.ndarray, "part region"]) -> PricePolicy:
         """The policy for prices in return per step."""

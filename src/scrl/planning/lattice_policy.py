@@ -21,7 +21,7 @@ from scrl.worlds.sweep.lookup import rows_from
 from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.world import SweepState, SweepWorld, dynamics
 
-LEVELS = (32, 64, 128)
+LEVELS = (32, 64, 128, 256, 512)
 """Numbers of speeds to choose from: few, so that few sizes are compiled."""
 SLOWEST_LEVEL = 3.0
 """The slowest speed that is of use should be this many lengths of the lattice."""
@@ -54,14 +54,15 @@ class PlacesOnLattice(eqx.Module):
 
 
 def lattice_for(
-    spec: SweepSpec, prices: Float[np.ndarray, " region"], plans: int
+    spec: SweepSpec, prices: Float[np.ndarray, " region"], *, plans: int, least_levels: int
 ) -> SpeedLattice | None:
     """The coarsest lattice that is fine enough for these prices, in efforts for a step.
 
-    None where the path is too long for any, with so many plans side by side.
+    It has at least so many levels, if there is memory for them. None where the path is too long for any, with so many plans side by side.
     """
-    highest = min(float((spec.service.kinds.astype(float) @ prices).max()), HIGHEST_PRICE)
-    slowest_speed = 1.0 / max(1.0 / math.sqrt(1.0 - max(highest, 0.0)) - 1.0, 1e-9)
+    highest = min(float((spec.service.kinds.astype(float) @ prices).max()), 1.0 - 1e-9)
+    free = 1.0 / max(1.0 / math.sqrt(1.0 - max(highest, 0.0)) - 1.0, 1e-9)
+    slowest_speed = max(free, spec.vehicle.crawl * spec.vehicle.max_speed)
     found = None
     for levels in LEVELS:
         points = plans * levels * len(spec.path.cells) * levels / spec.vehicle.max_speed
@@ -69,7 +70,7 @@ def lattice_for(
             break
         level = slowest_speed / spec.vehicle.max_speed * levels
         found = SpeedLattice(spec, levels, 2 ** int(np.clip(math.log2(max(level, 2.0)) - 1, 0, 4)))
-        if level >= SLOWEST_LEVEL:
+        if level >= SLOWEST_LEVEL and levels >= least_levels:
             break
     return found
 
@@ -95,7 +96,9 @@ class LatticePolicy(eqx.Module):
         # Speeds that land on points of the lattice, where V is exact, and the ends of the reach.
         nearest = jnp.ceil(here + slowest / unit - 0.5)
         landing = (nearest + jnp.arange(places.reach) + 0.5 - here) * unit
-        speeds = jnp.append(jnp.clip(landing, slowest, fastest), fastest)
+        speeds = jnp.concatenate(
+            [jnp.clip(landing, slowest, fastest), jnp.stack([slowest, fastest])]
+        )
         first = nearest.astype(int) - 1
         seen = rows_from(self.values, row + first, places.reach + 3)
         ahead = _between(

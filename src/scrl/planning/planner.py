@@ -17,7 +17,6 @@ from scrl.evaluation import REPORT_EPISODES, REPORT_SEED, Evaluation, evaluate_m
 from scrl.planning import plan_files, store
 from scrl.planning.answer import Answer, Plan, holds
 from scrl.planning.drives import PriceDriver
-from scrl.planning.exact import exact_drives
 from scrl.planning.policy import PricePolicy
 from scrl.planning.pool import SearchSettings
 from scrl.planning.search import Found, PlanSearch
@@ -99,14 +98,19 @@ class Planner:
                 f"{problem.name}: the reference found no way to keep the rules in time; "
                 "write rules with fewer alternatives"
             )
+        if priced.reference.conflict:
+            say("looking for a proof that no policy keeps the rules")
+            reference = bound_of(problem, priced.reference, PROOF_TIME_S, None)
+            priced = replace(priced, reference=reference)
         options = SearchOptions(
             confidence, seed, may_mix=mix, deadline=started + time_limit_s, say=say
         )
         searched = search_plans(problem, priced, driver, options)
         priced, (found, evaluation) = searched.priced, searched.best
-        say("proving a bound")
-        limit = BOUND_TIME_S if evaluation.is_satisfied else PROOF_TIME_S
-        reference = bound_of(problem, priced.reference, limit, evaluation)
+        reference = priced.reference
+        if not reference.conflict or evaluation.is_satisfied:
+            say("proving a bound")
+            reference = bound_of(problem, reference, BOUND_TIME_S, evaluation)
         if problem.world_spec.is_random:
             evaluation = evaluate_mixture(
                 problem, _policies(found, driver), found.weights,
@@ -177,6 +181,8 @@ class SearchOptions:
     may_mix: bool = False
     good_enough: float | None = None
     """In place of that of the settings."""
+    levels: int = 32
+    """Speeds on the lattice, at least."""
     deadline: float = float("inf")
     say: Callable[[str], None] = lambda _: None
 
@@ -195,7 +201,8 @@ def search_plans(
     problem: Problem, priced: Priced, driver: PriceDriver, options: SearchOptions
 ) -> Searched:
     """Search the best branch, and others while no plan is near the fluid estimate."""
-    judge = _Judge(problem, driver, options, priced.reference.fluid)
+    reference = priced.reference
+    judge = _Judge(problem, driver, options, reference.fluid, reference.is_impossible)
     tried: list[Searched] = []
     avoided: frozenset[int] = frozenset()
     now: Priced | None = priced
@@ -206,10 +213,6 @@ def search_plans(
             break
         options.say(f"trying another branch ({len(tried)} so far)")
         avoided, now = _other_branch(problem, now, avoided, broken)
-    if not any(judge.holds(each.best) for each in tried) and priced.branch is not None:
-        exact = exact_drives(problem, priced.branch, must_keep=priced.branch.loosened is None)
-        if exact is not None:
-            tried.append(Searched(priced, (exact, judge.evaluate(exact)), None))
     return min(tried, key=lambda each: judge.rank(each.best, each.priced.branch))
 
 
@@ -243,19 +246,24 @@ class _Judge:
     driver: PriceDriver
     options: SearchOptions
     fluid: float | None
+    is_impossible: bool
 
     def search(
         self, branch: PricedBranch
     ) -> tuple[Judged, Found | None, Int[np.ndarray, " broken"]]:
         """The best plans found, the best mixture, and the atoms that no mixture keeps."""
-        best, mixture, broken = self._search(branch, self._attempts())
-        if self.holds(best) or branch.loosened is None:
-            return best, mixture, broken
+        found: list[Judged] = []
+        broken = np.zeros(0, int)
+        if not self.is_impossible:
+            best, mixture, broken = self._search(branch, self._attempts())
+            if self.holds(best) or branch.loosened is None:
+                return best, mixture, broken
+            found.append(best)
         # The least violating plan is one for the least loosening.
         settings = replace(self._attempts()[0], by_rules=False)
-        loosened = replace(branch, bounds=branch.loosened)
-        near, _, _ = self._search(loosened, [settings])
-        return min([best, near], key=lambda each: self.rank(each, branch)), None, broken
+        bounds = branch.bounds if branch.loosened is None else branch.loosened
+        near, _, _ = self._search(replace(branch, bounds=bounds), [settings])
+        return min([*found, near], key=lambda each: self.rank(each, branch)), None, broken
 
     def _attempts(self) -> list[SearchSettings]:
         options = self.options
@@ -265,6 +273,7 @@ class _Judge:
                 confidence=options.confidence,
                 may_mix=options.may_mix,
                 good_enough=options.good_enough or settings.good_enough,
+                levels=options.levels,
                 deadline=options.deadline,
             )
             for settings in (BY_CHANCE if self.problem.world_spec.is_random else CALM)

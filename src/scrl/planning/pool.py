@@ -41,6 +41,8 @@ class SearchSettings:
     good_enough: float = 0.003
     """A single plan this share of the return from the best mixture ends the search; later rounds
     are content with more."""
+    levels: int = 32
+    """Speeds on the lattice, at least."""
     deadline: float = float("inf")
     """By the monotonic clock, when the search ends with what it has."""
 
@@ -75,6 +77,9 @@ class SearchSettings:
 
 INSET = 0.5
 """How far inside each bound mixtures aim, in steps of service: a single plan cannot hit it."""
+HIGHEST_ON_LATTICE = 5.0
+"""The same where braking is seen ahead: what a stop in a small region costs may be worth more than
+the steps in it."""
 BOX, LEAST_PENALTY = 1.3, 0.1
 """Penalties at first: relative to the fluid's multipliers, and at least, in efforts for a step."""
 NEAREST = 3
@@ -119,10 +124,9 @@ class Pool:
         self.step = largest_step(branch.coefficients, self.rate)
         """What a step of service can do to each atom's side."""
         self.most_steps, self.was_broken_off = float("inf"), False
-        self.lattice = driver.lattice(-self.rate * branch.multipliers @ branch.coefficients)
+        prices = -self.rate * branch.multipliers @ branch.coefficients
+        self.lattice = driver.lattice(prices, settings.levels)
         """On which the best responses are found; none where the world is random or too large."""
-        self.can_average = problem.world_spec.is_poured and not problem.world_spec.is_random
-        """Whether a mean of timetables gives the mean of the amounts."""
         penalties = np.full(len(self.step), self.dear)
         if self.lattice is not None:
             # Just above the fluid's multipliers, which keeps the search near them; they grow where
@@ -131,7 +135,7 @@ class Pool:
             penalties = np.maximum(BOX * branch.multipliers, least)
         self.generation = ColumnGeneration(
             self.respond, branch.coefficients, branch.bounds, penalties,
-            inset=(0.0 if self.can_average else INSET) * self.step,
+            inset=(0.0 if problem.world_spec.is_poured else INSET) * self.step,
             margin=lambda plan: plan.margin,
         )  # fmt: skip
 
@@ -143,7 +147,8 @@ class Pool:
         """The price policy at these prices, the same everywhere or one vector for each part."""
         if prices.ndim == 2:
             prices = np.repeat(prices[:, None], PARTS, axis=1)
-        prices = np.minimum(prices, HIGHEST_PRICE * self.effort / self.rate)
+        highest = HIGHEST_PRICE if self.lattice is None else HIGHEST_ON_LATTICE
+        prices = np.minimum(prices, highest * self.effort / self.rate)
         driven = self.driver.drive(
             self.rate * prices,
             most_steps=self.most_steps,

@@ -136,18 +136,23 @@ class Proposals:
         self.pool.generation.penalties = grown * self.pool.generation.penalties
         factors = 1.0 + SPREAD * self.rng.uniform(-1.0, 1.0, (self.count, len(grown)))
         factors[0] = 1.0
-        splices, near = self._spliced(mixture), self.pool.prices(self.pool.nearly_kept())
-        around = [each * (1.0 + NEARBY * self.rng.standard_normal(each.shape[1])) for each in near]
-        singles = [self._between(mixture), *splices, *([] if self.pool.can_average else around)]
+        singles = [self._between(mixture)]
+        if not self.pool.problem.world_spec.is_poured:
+            near = self.pool.prices(self.pool.nearly_kept())
+            noise = NEARBY * self.rng.standard_normal((len(near), 1, len(near[0, 0])))
+            singles += [*self._spliced(mixture), *(near * (1.0 + noise))]
         others = self._prices(factors * mixture.multipliers)
         return np.array([others[0], *singles, *others[1:]][: self.count])
 
     def averaged(
         self, mixture: Mixture
     ) -> tuple[Float[np.ndarray, "part region"], Float[np.ndarray, " step"]] | None:
-        """The mixture as one plan with the mean of its timetables, where that gives the same."""
+        """The mixture as one plan with the mean of its timetables; none in a random world.
+
+        It gives the same where service is poured, and about the same elsewhere.
+        """
         spec = self.pool.problem.world_spec
-        if len(mixture.used) < 2 or not self.pool.can_average:
+        if len(mixture.used) < 2 or spec.is_random:
             return None
         weights = mixture.weights[mixture.used] / mixture.weights[mixture.used].sum()
         drives = [self.pool.plans[plan].throttles for plan in mixture.used]
@@ -167,7 +172,7 @@ class Proposals:
     def _spliced(self, mixture: Mixture) -> list[Float[np.ndarray, "part region"]]:
         """The mixture as one plan, in some ways; nothing where it is one plan already."""
         used, weights = mixture.used, mixture.weights[mixture.used]
-        if len(used) < 2 or self.pool.can_average:
+        if len(used) < 2:
             return []
         step, plans = self.pool.step, self.pool.plans
         given = np.array([plans[plan].given for plan in used])

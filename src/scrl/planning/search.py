@@ -31,7 +31,7 @@ CORRECTIONS, CAUTION = 6, 1.1
 """How often an averaged plan is corrected in a round, and by how many times what it missed."""
 MOST_ANSWERS = 8
 """Single plans that are offered."""
-MOST_BROKEN_ROUNDS = 30
+MOST_BROKEN_ROUNDS = 12
 """Where no mixture keeps the branch after so many rounds, it is given up."""
 
 

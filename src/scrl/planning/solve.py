@@ -19,7 +19,9 @@ from scrl.reference.priced import price_rules
 
 GOOD_ENOUGH = 0.0005
 """A single plan this share of the return from the best mixture ends the search."""
-SHARE_OF_PLANS = 0.3
+LEVELS = 64
+"""Speeds on the lattice, at least."""
+SHARE_OF_PLANS = 0.5
 """Share of the time that is for plans; the rest tightens the bound."""
 
 
@@ -45,7 +47,7 @@ def solve(
         say("driving plans")
         driver = PriceDriver(store.shipped().ahead, problem.world_spec, problem.world)
         until = started + SHARE_OF_PLANS * time_limit_s
-        options = SearchOptions(good_enough=GOOD_ENOUGH, deadline=until, say=say)
+        options = SearchOptions(good_enough=GOOD_ENOUGH, levels=LEVELS, deadline=until, say=say)
         searched = search_plans(problem, priced, driver, options)
         found, evaluation = searched.best
         if evaluation.is_satisfied:

@@ -187,7 +187,7 @@ def drive(
     values: Float[Array, "plan position level"],
 ) -> Drives:
     """Follow the values greedily with exact positions and speeds: no lattice, no rounding."""
-    values = np.asarray(values)
+    ahead_of = np.asarray(values)
     spec, plans = lattice.spec, len(prices)
     vehicle, cells = spec.vehicle, len(spec.path.cells)
     service, served = spec.service, spec.service.of_regions
@@ -200,7 +200,7 @@ def drive(
         ahead = place[:, None] + reached
         shares = service.share_between(served, np.broadcast_to(place[:, None], ahead.shape), ahead)
         score = dynamics.step_reward(vehicle, reached) + np.einsum("pr,rpc->pc", prices, shares)
-        score += _between(lattice, values, ahead, reached)
+        score += _between(lattice, ahead_of, ahead, reached)
         choice = score.argmax(axis=1)[:, None]
         speed = np.where(running, np.take_along_axis(reached, choice, axis=1)[:, 0], speed)
         returns += running * dynamics.step_reward(vehicle, speed)

@@ -14,6 +14,7 @@ from scrl.reference.sweep import FluidOptimum, best_fluid
 from scrl.reference.tangents import best_fluid_by_tangents
 from scrl.reference.true_bound import prove, reason_against
 from scrl.rules import AtomTable
+from scrl.worlds.sweep.dynamics import Scalars, next_speed, step_reward
 
 SINGLE = 2.0**-22
 """What a step may add to the rounding error of a drive in single precision, as a share."""
@@ -74,7 +75,23 @@ def _raised(question: Question, bound: float) -> float:
     """
     vehicle = question.problem.world_spec.vehicle
     steps = abs(bound) * (1.0 + vehicle.max_speed) / vehicle.effort
-    return bound + SINGLE * (steps + 10.0) * abs(bound)
+    best = min(bound, _at_full_throttle(question))
+    return best + SINGLE * (steps + 10.0) * abs(best)
+
+
+def _at_full_throttle(question: Question) -> float:
+    """The most that any drive returns: at full throttle each step is the longest there can be."""
+    spec = question.problem.world_spec
+    vehicle, cells = spec.vehicle, len(spec.path.cells)
+    place, speed, total = 0.0, 0.0, 0.0
+    while place < cells:
+        speed = next_speed(vehicle, speed, 1.0, Scalars)
+        if speed > (1.0 - 1e-12) * vehicle.max_speed:  # the rest is at top speed
+            steps = np.ceil((cells - place) / vehicle.max_speed)
+            return total + float(steps) * step_reward(vehicle, vehicle.max_speed)
+        place += speed
+        total += step_reward(vehicle, speed)
+    return total
 
 
 def _answer(question: Question, found: FluidOptimum) -> Reference:
