@@ -1,9 +1,10 @@
 """How good answers without training are: random rule sets on Agri, Med and random maps.
 
-`python -m benchmarks.asking [--sets 200] [--maps 20] [--wind 0.1] [--jobs 1] [--policy DIR]` draws
-rule sets of 1 to 5 rules with up to 4 disjuncts each, feasible with at least 2 % of slack or
-impossible (by the reference), asks for a plan for each of them, and prints a table. Several jobs
-take a world each, and share the cores.
+`python -m benchmarks.asking [--sets 200] [--solved 50] [--maps 20] [--service landing] [--wind 0.1]
+[--seed 1000] [--jobs 1] [--policy DIR]` draws rule sets of 1 to 5 rules with up to 4 disjuncts
+each, and discards none. It asks for a plan for each of them, solves the first ones too, each within
+`--solve-limit` seconds, and prints a table. A set is lost if a plan for it is known and the answer
+breaks a rule. Several jobs share the sets, and the cores.
 """
 
 from __future__ import annotations
@@ -12,26 +13,20 @@ import argparse
 import dataclasses
 import json
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from benchmarks.machine import matmul_gflops
-from scrl.planning.planner import Planner, planner
+from scrl.planning import planner
+from scrl.planning.solve import solve
 from scrl.problems import Problem, ProblemOptions, find_world
-from scrl.reference import Status
-from scrl.reference.answer import Question
-from scrl.reference.sweep import best_fluid
 from scrl.worlds.sweep.regions import from_masks
-from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.spec import Service, SweepSpec
 
-SLACK = 0.02
 GRID = 50
 
 
@@ -91,130 +86,167 @@ def _atom(names: tuple[str, ...], full: dict[str, float], rng: np.random.Generat
     return f"{first} == {' + '.join(rest)} within {least * rng.uniform(1.0, 3.0):.0f}"
 
 
-def rule_sets(world: Problem, count: int, seed: int) -> Iterator[tuple[list[str], bool]]:
-    """Rule sets, and whether they can be kept: with slack, or not even when loosened by it.
-
-    Between the two the fluid does not decide: the true world may do a little better or worse.
-    """
+def rule_sets(world: Problem, count: int, seed: int) -> list[list[str]]:
+    """Rule sets as they are drawn, whether they can be kept or not."""
     rng = np.random.default_rng(seed)
-    found = 0
-    while found < count:
-        rules = random_rules(world, rng)
-        question = Question.of(world.with_rules(rules))
-        room = SLACK * np.abs(question.atoms.bounds)
-        tight, loose = (
-            best_fluid(
-                question.fluid, dataclasses.replace(question.atoms, bounds=bounds), time_limit_s=5.0
+    return [random_rules(world, rng) for _ in range(count)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What is measured."""
+
+    sets: int
+    solved: int
+    service: Service
+    wind: float
+    seed: int
+    solve_limit: float
+    policy: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """The answer to one rule set."""
+
+    world: int
+    rules: list[str]
+    status: str
+    return_: float
+    violation: float
+    gap: float | None
+    """To the proven bound."""
+    gap_to_fluid: float | None
+    seconds: float
+    driven: float | None
+    """Return of the plan of `solve`; none where it was not asked or found none."""
+
+    @property
+    def gap_to_best(self) -> float | None:
+        """To the better of the two plans."""
+        if self.driven is None or self.status != "satisfied":
+            return None
+        best = max(self.driven, self.return_)
+        return (best - self.return_) / abs(best)
+
+
+def ask_some(task: tuple[int, int], *, settings: Settings, share: int) -> list[Asked]:
+    """Every `share`-th rule set of one world."""
+    number, first = task
+    world = world_of(number, settings.service, settings.wind)
+    asking = planner(settings.policy)
+    drawn = rule_sets(world, settings.sets, settings.seed + number)
+    asking.ask(world, drawn[0])  # compiles
+    found = []
+    for index in range(first, settings.sets, share):
+        answer = asking.ask(world, drawn[index])
+        driven = None
+        if index < settings.solved and not world.is_random:
+            solved = solve(world.with_rules(drawn[index]), time_limit_s=settings.solve_limit)
+            driven = solved.return_
+        found.append(
+            Asked(
+                number,
+                drawn[index],
+                answer.status,
+                answer.evaluation.return_,
+                answer.evaluation.cons_vio,
+                answer.gap,
+                answer.gap_to_fluid,
+                answer.wall_s,
+                driven,
             )
-            for bounds in (question.atoms.bounds - room, question.atoms.bounds + room)
         )
-        if tight.best is not None or loose.status is Status.INFEASIBLE:
-            found += 1
-            yield rules, tight.best is not None
+    return found
 
 
-def measure(world: Problem, asking: Planner, sets: int, seed: int) -> dict[str, Any]:
-    """Ask about every rule set; what was kept, and how near the best."""
-    gaps, seconds, lost, kept_all_the_same, mixed = [], [], [], [], 0
-    feasible = declared = impossible = 0
-    for rules, is_feasible in rule_sets(world, sets, seed):
-        started = time.perf_counter()
-        answer = asking.ask(world, rules)
-        seconds.append(time.perf_counter() - started)
-        if not is_feasible:
-            impossible += 1
-            declared += answer.status == "impossible"
-            if answer.is_satisfied:
-                kept_all_the_same.append(rules)
-            continue
-        feasible += 1
-        mixed += len(answer.plans) > 1
-        if answer.is_satisfied:
-            gaps.append(answer.gap)
-        else:
-            lost.append({"rules": rules, "violation": answer.evaluation.cons_vio})
-    return {
-        "world": world.name,
-        "regions": len(world.world_spec.regions.names),
-        "feasible": feasible,
-        "satisfied": len(gaps),
-        "mixtures": mixed,
-        "gap_mean": float(np.mean(gaps)),
-        "gap_95": float(np.quantile(gaps, 0.95)),
-        "gap_worst": float(np.max(gaps)),
-        "impossible": impossible,
-        "declared": declared,
-        "median_s": float(np.median(seconds)),
-        "longest_s": float(np.max(seconds[1:], initial=0.0)),
-        "lost": lost,
-        "kept_all_the_same": kept_all_the_same,
-        "gaps": gaps,
-    }
-
-
-def world_of(number: int, wind: float) -> Problem:
-    """Agri, Med, then the random maps; in wind if there is any."""
+def world_of(number: int, service: Service = "landing", wind: float = 0.0) -> Problem:
+    """Agri, Med, then the random maps."""
     world = find_world(("agri", "med")[number]) if number < 2 else random_map(number - 1)
-    if not wind:
-        return world
-    gusts = dataclasses.replace(world.world_spec.wind, strength=wind)
-    return dataclasses.replace(world, world_spec=dataclasses.replace(world.world_spec, wind=gusts))
+    spec = world.world_spec
+    return dataclasses.replace(
+        world,
+        world_spec=dataclasses.replace(
+            spec,
+            wind=dataclasses.replace(spec.wind, strength=wind),
+            route=dataclasses.replace(spec.route, service=service),
+        ),
+    )
 
 
-def row_of(number: int, *, sets: int, wind: float, policy: str | None) -> dict[str, Any]:
-    """One world's row."""
-    return measure(world_of(number, wind), planner(policy), sets, 1000 + number)
+def row_of(name: str, asked: list[Asked]) -> str:
+    """One line of the table."""
+    status = [each.status for each in asked]
+    lost = sum(each.driven is not None and each.status != "satisfied" for each in asked)
+    seconds = [each.seconds for each in asked]
+    cells = [
+        name, len(asked), *(status.count(each) for each in ("satisfied", "unknown", "impossible")),
+        lost, *_shares([each.gap_to_best for each in asked]),
+        *_shares([each.gap for each in asked]), *_shares([each.gap_to_fluid for each in asked]),
+        f"{np.median(seconds):.2f}", f"{np.quantile(seconds, 0.95):.2f}", f"{max(seconds):.2f}",
+    ]  # fmt: skip
+    return "| " + " | ".join(map(str, cells)) + " |"
 
 
-def _in_jobs(one: Callable[[int], Any], numbers: Iterable[int], jobs: int) -> Iterator[Any]:
-    if jobs == 1:
-        yield from map(one, numbers)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(one, numbers)
+def _shares(gaps: list[float | None]) -> list[str]:
+    """Mean, 99th percentile and worst."""
+    known = [each for each in gaps if each is not None]
+    if not known:
+        return ["", "", ""]
+    return [f"{each:.2%}" for each in (np.mean(known), np.quantile(known, 0.99), max(known))]
+
+
+HEAD = (
+    "world", "sets", "satisfied", "unknown", "impossible", "lost", "to best: mean", "99 %", "worst",
+    "to bound: mean", "99 %", "worst", "to fluid: mean", "99 %", "worst", "median, s", "95 %, s",
+    "longest, s",
+)  # fmt: skip
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--sets", type=int, default=200)
+    parser.add_argument("--solved", type=int, default=50)
     parser.add_argument("--maps", type=int, default=20)
+    parser.add_argument("--service", choices=("landing", "poured"), default="landing")
     parser.add_argument("--wind", type=float, default=0.0)
+    parser.add_argument("--seed", type=int, default=1000)
+    parser.add_argument("--solve-limit", type=float, default=20.0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--policy")
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
-    numbers = range(2 + chosen.maps)
-    one = partial(row_of, sets=chosen.sets, wind=chosen.wind, policy=chosen.policy)
-    rows = []
-    print(
-        "| world | regions | satisfied | mixtures | mean gap | 95 % | worst | impossible "
-        "| declared | median, s | longest, s |"
-    )
-    print("|---" * 11 + "|")
-    for row in _in_jobs(one, numbers, chosen.jobs):
-        rows.append(row)
-        print(
-            f"| {row['world']} | {row['regions']} | {row['satisfied']} of {row['feasible']} | "
-            f"{row['mixtures']} | {row['gap_mean']:.2%} | {row['gap_95']:.2%} | "
-            f"{row['gap_worst']:.2%} | {row['impossible']} | {row['declared']} | "
-            f"{row['median_s']:.2f} | {row['longest_s']:.2f} |",
-            flush=True,
-        )
-        for each in row["lost"]:
-            print(f"lost: {each}", file=sys.stderr)
-    gaps = np.concatenate([row["gaps"] for row in rows])
-    satisfied, feasible = (sum(row[name] for row in rows) for name in ("satisfied", "feasible"))
-    declared, impossible = (sum(row[name] for row in rows) for name in ("declared", "impossible"))
-    kept = sum(len(row["kept_all_the_same"]) for row in rows)
-    print(
-        f"\n{satisfied} of {feasible} feasible rule sets satisfied, mean gap {gaps.mean():.2%}, "
-        f"95th percentile {np.quantile(gaps, 0.95):.2%}; {declared} of {impossible} impossible "
-        f"ones declared so, and {kept} kept all the same. "
-        f"Matrix product {matmul_gflops():,.0f} GFLOP/s."
-    )
+    settings = Settings(
+        chosen.sets, chosen.solved, chosen.service, chosen.wind, chosen.seed, chosen.solve_limit,
+        chosen.policy,
+    )  # fmt: skip
+    share = max(1, chosen.jobs // 4)
+    tasks = [(number, first) for first in range(share) for number in range(2 + chosen.maps)]
+    one = partial(ask_some, settings=settings, share=share)
+    found: dict[int, list[Asked]] = {number: [] for number in range(2 + chosen.maps)}
+    with ProcessPoolExecutor(chosen.jobs, mp_context=get_context("spawn")) as pool:
+        for each in as_completed([pool.submit(one, task) for task in tasks]):
+            for asked in each.result():
+                found[asked.world].append(asked)
+            print(".", end="", file=sys.stderr, flush=True)
+    print("| " + " | ".join(HEAD) + " |")
+    print("|---" * len(HEAD) + "|")
+    for number, asked in found.items():
+        print(row_of(world_of(number).name, asked))
+    everything = [each for asked in found.values() for each in asked]
+    print(row_of("all", everything))
+    print(f"\nMatrix product {matmul_gflops():,.0f} GFLOP/s.")
+    for each in everything:
+        is_lost = each.driven is not None and each.status != "satisfied"
+        if is_lost or (each.gap_to_best or 0.0) > WORTH_A_LOOK:
+            print(f"look: {each}", file=sys.stderr)
     if chosen.out:
+        rows = [dataclasses.asdict(each) for each in everything]
         chosen.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+WORTH_A_LOOK = 0.04
 
 
 if __name__ == "__main__":

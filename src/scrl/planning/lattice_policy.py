@@ -58,7 +58,8 @@ def lattice_for(
 ) -> SpeedLattice | None:
     """The coarsest lattice that is fine enough for these prices, in efforts for a step.
 
-    It has at least so many levels, if there is memory for them. None where the path is too long for any, with so many plans side by side.
+    It has at least so many levels, if there is memory for them. None where the path is too long
+    for any, with so many plans side by side.
     """
     highest = min(float((spec.service.kinds.astype(float) @ prices).max()), 1.0 - 1e-9)
     free = 1.0 / max(1.0 / math.sqrt(1.0 - max(highest, 0.0)) - 1.0, 1e-9)
