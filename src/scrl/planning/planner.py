@@ -44,6 +44,8 @@ FAR = 0.03
 NEAR = 0.02
 """For rules that the fluid cannot keep, the search goes on above this missed share of the loosened
 ones."""
+LOOSENED_ROUNDS = 6
+"""Rounds of the search for a plan for the least loosening."""
 MOST_JUDGED = 3
 """Plans that are evaluated in each search but the last."""
 TIME_LIMIT_S = 60.0
@@ -260,7 +262,7 @@ class _Judge:
                 return best, mixture, broken
             found.append(best)
         # The least violating plan is one for the least loosening.
-        settings = replace(self._attempts()[0], by_rules=False)
+        settings = replace(self._attempts()[0], by_rules=False, rounds=LOOSENED_ROUNDS)
         bounds = branch.bounds if branch.loosened is None else branch.loosened
         near, _, _ = self._search(replace(branch, bounds=bounds), [settings])
         return min([*found, near], key=lambda each: self.rank(each, branch)), None, broken

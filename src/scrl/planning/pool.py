@@ -77,9 +77,8 @@ class SearchSettings:
 
 INSET = 0.5
 """How far inside each bound mixtures aim, in steps of service: a single plan cannot hit it."""
-HIGHEST_ON_LATTICE = 5.0
-"""The same where braking is seen ahead: what a stop in a small region costs may be worth more than
-the steps in it."""
+PRICE_OF_A_STOP = 5.0
+"""The same where braking is seen ahead: a stop in a small region may cost more than its steps."""
 BOX, LEAST_PENALTY = 1.3, 0.1
 """Penalties at first: relative to the fluid's multipliers, and at least, in efforts for a step."""
 NEAREST = 3
@@ -147,7 +146,7 @@ class Pool:
         """The price policy at these prices, the same everywhere or one vector for each part."""
         if prices.ndim == 2:
             prices = np.repeat(prices[:, None], PARTS, axis=1)
-        highest = HIGHEST_PRICE if self.lattice is None else HIGHEST_ON_LATTICE
+        highest = HIGHEST_PRICE if self.lattice is None else PRICE_OF_A_STOP
         prices = np.minimum(prices, highest * self.effort / self.rate)
         driven = self.driver.drive(
             self.rate * prices,

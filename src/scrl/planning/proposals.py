@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from scrl.planning.drives import PARTS
+from scrl.planning.lattice_policy import HIGHEST_PRICE
 from scrl.planning.pool import INSET, Pool
 from scrl.planning.timetable import averaged
 from scrl.reference.columns import Mixture, best_mixture
@@ -142,6 +143,12 @@ class Proposals:
             noise = NEARBY * self.rng.standard_normal((len(near), 1, len(near[0, 0])))
             singles += [*self._spliced(mixture), *(near * (1.0 + noise))]
         others = self._prices(factors * mixture.multipliers)
+        if self.pool.is_broken(mixture).any():
+            # A stop in a small region needs a price above the effort, at which the vehicle would
+            # stand still in a large one.
+            capped = np.minimum(others, HIGHEST_PRICE * self.pool.effort / self.pool.rate)
+            half = self.count // 2
+            return np.concatenate([others[:half], capped[: self.count - half]])
         return np.array([others[0], *singles, *others[1:]][: self.count])
 
     def averaged(

@@ -1,10 +1,11 @@
-"""Several drives as one, where what a step gives is poured along its way.
+"""Several drives as one, and drives with shorter stops.
 
 A drive passes each place of the path at some time. What a region receives is the time spent in it,
 so a drive whose timetable is the weighted mean of some timetables gives what the drives give on
 average, and costs at most as much, since the cost of a cell is convex in the time spent there
 (docs/bound.md). Only inertia may be in the way: where the mean asks for more than the vehicle can
-do, it does what it can and catches up.
+do, it does what it can and catches up. For landing service all this holds up to the edges of
+regions.
 """
 
 from __future__ import annotations
@@ -57,3 +58,30 @@ def _followed(vehicle: Vehicle, wanted: Sequence[float], length: int) -> list[fl
         if place >= length:
             break
     return throttles
+
+
+SHORTER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)
+"""By how many steps a stop is shortened."""
+SLOW = 1.2
+"""A stop is where the speed is at most this many times the least one."""
+MOST_STOPS = 3
+
+
+def with_shorter_stops(
+    vehicle: Vehicle, throttles: Float[np.ndarray, " step"]
+) -> list[Float[np.ndarray, " step"]]:
+    """The same drive with some steps of one of its longest stops left out.
+
+    No prices lead to a stop of just the length that a rule asks for: at a price at which it pays to
+    stop, it pays to stay.
+    """
+    speeds = np.diff(_places(vehicle, throttles))
+    is_slow = np.concatenate([[False], speeds <= SLOW * speeds.min(), [False]])
+    edges = np.flatnonzero(np.diff(is_slow.astype(int)))
+    stops = sorted(edges.reshape(-1, 2).tolist(), key=lambda stop: stop[0] - stop[1])
+    return [
+        np.delete(throttles, slice((begin + end - fewer) // 2, (begin + end + fewer) // 2))
+        for begin, end in stops[:MOST_STOPS]
+        for fewer in SHORTER
+        if fewer < end - begin
+    ]
