@@ -66,8 +66,10 @@ def best_mixture(
     columns, atoms = over.shape
     of_group = np.zeros(columns, int) if groups is None else groups
     distributions = int(of_group.max()) + 1
-    scale = np.maximum(np.abs(over).max(axis=0, initial=0.0) / LARGEST, 1.0)
-    # HiGHS allows each reduced cost 1e-7, whatever its units. A power of two loses no digit.
+    # HiGHS allows each row and each reduced cost 1e-7, whatever its units.
+    size = np.abs(over).max(axis=0, initial=0.0)
+    scale = np.maximum(size / LARGEST, np.where(size > 0.0, np.minimum(size, 1.0), 1.0))
+    # A power of two loses no digit.
     unit = 2.0 ** np.floor(np.log2(np.abs(returns).max(initial=0.0) or 1.0))
     soft = np.flatnonzero(np.isfinite(penalties))
     loosen = sparse.csr_array(

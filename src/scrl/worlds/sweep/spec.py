@@ -179,14 +179,10 @@ class ServiceTable:
         end: Float[np.ndarray, "*step"],
     ) -> np.ndarray:
         """What each column receives of steps between two distances along the path."""
-        length = len(self.kind_of_cell) - 1
-
-        def place(along: Float[np.ndarray, "*step"]) -> Place:
-            cell = np.minimum(along.astype(int), length)
-            return Place(cell, along - cell)
-
+        last = len(self.kind_of_cell) - 1
+        before, after = (np.minimum(along.astype(int), last) for along in (begin, end))
         return share_of_step(
-            served, place(begin), place(end), end - begin,
+            served, Place(before, begin - before), Place(after, end - after), end - begin,
             is_poured=self.is_poured, look=_columns_first,
         )  # fmt: skip
 
