@@ -216,7 +216,7 @@ def test_eval_shows_the_policy_of_the_best_seed(place: Path, document: dict[str,
 def test_eval_on_another_map_is_warned_of(
     place: Path, trained: subprocess.CompletedProcess[str]
 ) -> None:
-    np.save(place / "other.npy", np.repeat([[2] * 3 + [1] * 5], 4, axis=0))
+    np.save(place / "other.npy", np.repeat([[1] * 5 + [2] * 3], 4, axis=0))
     text = (place / "field.toml").read_text()
     (place / "other.toml").write_text(text.replace("map.npy", "other.npy"))
     done = call("eval", "other.toml", "--policy", "run", "--json", cwd=place)

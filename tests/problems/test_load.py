@@ -58,6 +58,20 @@ def test_a_good_file_is_read_whole(folder: Path) -> None:
     assert [rule.text for rule in problem.rules.rules] == ["S1 >= 3"]
 
 
+def test_service_is_poured_unless_a_file_says_otherwise(folder: Path) -> None:
+    assert load(written(folder, GOOD)).world_spec.is_poured
+    said = GOOD.replace("[world]\n", '[world]\nservice = "landing"\n')
+    assert not load(written(folder, said)).world_spec.is_poured
+    assert load(folder / "farm.npy").world_spec.is_poured
+    with pytest.raises(ProblemError, match="service = 'spilt' is not one of poured, landing"):
+        load(written(folder, said.replace("landing", "spilt")))
+
+
+@pytest.mark.parametrize("name", [*builtin_names(), "agri", "med"])
+def test_built_in_problems_count_as_the_paper_does(name: str) -> None:
+    assert load(name).world_spec.route.service == "landing"
+
+
 def test_the_seven_builtin_problems_have_the_papers_rules() -> None:
     assert builtin_names() == [
         "agri-situational", "agri-priority", "agri-joint", "agri-multi",

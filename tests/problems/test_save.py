@@ -12,7 +12,7 @@ import scrl
 from scrl.errors import ProblemError
 from scrl.problems import Problem, ProblemOptions, builtin_names, load, start_problem
 from scrl.worlds.sweep.regions import RegionMap
-from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
+from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 
@@ -31,6 +31,17 @@ def same(one: Problem, two: Problem) -> bool:
         and one.rules == two.rules
         and one.options == two.options
     )
+
+
+@pytest.mark.parametrize("service", ["poured", "landing"])
+def test_a_saved_problem_says_its_service(
+    tmp_path: Path, strip: SweepSpec, service: Service
+) -> None:
+    """The default too: it may be another one day."""
+    spec = dataclasses.replace(strip, route=SweepRoute(service=service))
+    path = scrl.save(Problem.create(spec), tmp_path / "problem.toml")
+    assert f'service = "{service}"' in path.read_text()
+    assert load(path).world_spec.route.service == service
 
 
 @pytest.mark.parametrize("name", builtin_names())
@@ -72,6 +83,7 @@ def test_a_new_problem_is_commented_and_valid(tmp_path: Path) -> None:
     assert problem.rules.rules
     for key in ("max_speed", "persistence", "horizon_steps", "tolerance", "unit", "forbidden"):
         assert f"# {key} = " in text
+    assert '\nservice = "poured"' in text
 
 
 def test_every_commented_setting_can_be_switched_on(tmp_path: Path) -> None:

@@ -27,6 +27,12 @@ def test_they_do_what_they_did(kind: str) -> None:
     assert json.loads(done.stdout)["density"] == pytest.approx(before["density"], rel=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["trained", "asked"])
+def test_they_count_service_at_the_landing(kind: str) -> None:
+    assert "service" not in (OLD / kind / "problem.toml").read_text()
+    assert RunFolder.open(OLD / kind).problem().world_spec.route.service == "landing"
+
+
 def test_they_are_drawn() -> None:
     assert "make_walk" in page_text(read_runs([OLD / "environment"]))
 

@@ -13,6 +13,7 @@ import pytest
 import scrl
 from scrl.problems import MapSource, Problem
 from scrl.runs.folder import RunError, RunFolder, RunRecord
+from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
 
 from .small import RECORD
 
@@ -27,6 +28,20 @@ def test_a_run_stands_on_its_own(tmp_path: Path) -> None:
         again.problem().world_spec.regions.masks, problem.world_spec.regions.masks
     )
     assert scrl.load(tmp_path / "a" / "run").name == "agri-joint"
+
+
+@pytest.mark.parametrize("service", ["poured", "landing"])
+def test_a_run_that_does_not_say_its_service_is_older_than_poured_service(
+    tmp_path: Path, strip: SweepSpec, service: Service
+) -> None:
+    spec = dataclasses.replace(strip, route=SweepRoute(service=service))
+    folder = RunFolder.create(tmp_path / "run", Problem.create(spec), RECORD)
+    assert RunFolder.open(folder.path).problem().world_spec.route.service == service
+    path = folder.path / "problem.toml"
+    path.write_text(path.read_text().replace(f'service = "{service}"\n', ""))
+    # Its commands read the folder, and the file in it.
+    for old in (folder.path, path):
+        assert scrl.load(old).world_spec.route.service == "landing"
 
 
 def test_a_record_made_now_says_where_it_was_made(

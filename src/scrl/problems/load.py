@@ -16,7 +16,7 @@ from scrl.problems.problem import MapSource, Problem, ProblemOptions
 from scrl.rules import RuleSet
 from scrl.worlds.sweep.maps import MapOptions, is_map_name, load_map
 from scrl.worlds.sweep.regions import RegionMap
-from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec, cell_on_map
+from scrl.worlds.sweep.spec import SweepRoute, SweepSpec, cell_on_map
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 BUILTIN_FOLDER = Path(__file__).parent / "builtin"
@@ -106,14 +106,15 @@ def with_long_horizon(spec: SweepSpec) -> SweepSpec:
     return dataclasses.replace(spec, route=dataclasses.replace(spec.route, horizon_steps=steps))
 
 
-def load_file(path: Path, *, strict: bool = False, service: Service | None = None) -> Problem:
+def load_file(path: Path, *, strict: bool = False) -> Problem:
     """Read and check one problem file; `strict` refuses a map with faults.
 
-    `service` is taken where the file does not say.
+    The problem of a run that does not say its service is older than poured service.
     """
     tables = read_toml(path)
-    if service is not None and isinstance(world := tables.get("world"), dict):
-        world.setdefault("service", service)
+    is_of_run = path.with_name("run.json").is_file()
+    if is_of_run and isinstance(world := tables.get("world"), dict):
+        world.setdefault("service", "landing")
     try:
         return _problem(tables, path, strict=strict)
     except ScrlError as error:

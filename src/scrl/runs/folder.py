@@ -176,8 +176,7 @@ class RunFolder:
                 "scrl.resume, scrl.load_policy and scrl.evaluate_run"
             )
         if self._problem is None:
-            # A folder that does not say is older than poured service.
-            self._problem = load_file(self.path / "problem.toml", service="landing")
+            self._problem = load_file(self.path / "problem.toml")
         return self._problem
 
     def environment(self) -> EnvironmentRecord | None:
