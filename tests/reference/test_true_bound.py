@@ -150,7 +150,7 @@ def test_no_drive_of_the_lattice_is_above_the_bound_at_its_multipliers() -> None
     factors = np.random.default_rng(0).uniform(0.8, 1.2, (8, len(leaf.atoms)))
     prices = -(factors * leaf.multipliers[:-1]) @ table.coefficients[list(leaf.atoms)]
     per_step = problem.world_spec.vehicle.rate * prices
-    driven = drive(lattice, per_step, lattice.values(per_step))
+    driven = drive(lattice, per_step, np.asarray(lattice.values(per_step[:, None])))
     over = driven.density @ table.coefficients[list(leaf.atoms)].T - table.bounds[list(leaf.atoms)]
     assert (driven.returns - over @ leaf.multipliers[:-1] <= leaf.value).all()
 

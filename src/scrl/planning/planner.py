@@ -209,7 +209,8 @@ def search_plans(
     if not any(judge.holds(each.best) for each in tried) and priced.branch is not None:
         exact = exact_drives(problem, priced.branch, must_keep=priced.branch.loosened is None)
         if exact is not None:
-            tried.append(Searched(priced, (exact, judge.evaluate(exact)), None))
+            ways = [exact] if options.may_mix else exact.single
+            tried += [Searched(priced, (each, judge.evaluate(each)), None) for each in ways]
     return min(tried, key=lambda each: judge.rank(each.best, each.priced.branch))
 
 

@@ -27,8 +27,9 @@ from scipy.optimize import linprog
 from scrl.reference.linear import NumericalTroubleError
 from scrl.worlds.contract import Column, Policy, Respond
 
-LARGEST = 1e12
-"""HiGHS refuses numbers from 1e15 on: atoms with larger ones are divided until they fit."""
+SMALLEST, LARGEST = 1e-3, 1e12
+"""HiGHS refuses numbers from 1e15 on, and takes those below 1e-7 for 0: atoms of other sizes are
+scaled."""
 USED = 1e-9
 """Columns with a smaller weight are not used."""
 
@@ -66,7 +67,9 @@ def best_mixture(
     columns, atoms = over.shape
     of_group = np.zeros(columns, int) if groups is None else groups
     distributions = int(of_group.max()) + 1
-    scale = np.maximum(np.abs(over).max(axis=0, initial=0.0) / LARGEST, 1.0)
+    size = np.abs(over).max(axis=0, initial=0.0)
+    is_small = (size > 0.0) & (size < SMALLEST)
+    scale = np.where(is_small, size, np.maximum(size / LARGEST, 1.0))
     # HiGHS allows each reduced cost 1e-7, whatever its units. A power of two loses no digit.
     unit = 2.0 ** np.floor(np.log2(np.abs(returns).max(initial=0.0) or 1.0))
     soft = np.flatnonzero(np.isfinite(penalties))

@@ -184,10 +184,9 @@ class Drives:
 def drive(
     lattice: SpeedLattice,
     prices: Float[np.ndarray, "plan region"],
-    values: Float[Array, "plan position level"],
+    values: Float[np.ndarray, "plan position level"],
 ) -> Drives:
     """Follow the values greedily with exact positions and speeds: no lattice, no rounding."""
-    values = np.asarray(values)
     spec, plans = lattice.spec, len(prices)
     vehicle, cells = spec.vehicle, len(spec.path.cells)
     service, served = spec.service, spec.service.of_regions
