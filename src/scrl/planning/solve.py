@@ -71,9 +71,7 @@ def _with_plans(
         mixed = _driven(searched.mixture, evaluate_plans(problem, searched.mixture, driver))
     is_better = mixed is not None and mixed.return_ > plan.return_
     taken = searched.priced.taken
-    found = replace(
-        priced.reference, plan=plan, mixture=mixed if is_better else None, branch=taken
-    )
+    found = replace(priced.reference, plan=plan, mixture=mixed if is_better else None, branch=taken)
     return found, evaluation
 
 
