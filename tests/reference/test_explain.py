@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import scrl
 from scrl.problems import Problem
 from scrl.reference import Status
-from scrl.reference.conflict import EXACT, smallest_conflict
+from scrl.reference.conflict import smallest_conflict
 from scrl.reference.solve import fluid_reference
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec

@@ -57,7 +57,7 @@ def solve(
 def _with_plans(
     problem: Problem, priced: Priced, options: SearchOptions
 ) -> tuple[Reference, Evaluation | None]:
-    """The reference with the best plans that keep the rules, and the evaluation of the single one."""
+    """The reference with the best plans that keep the rules, and how the single one does."""
     driver = PriceDriver(store.shipped().ahead, problem.world_spec, problem.world)
     try:
         searched = search_plans(problem, priced, driver, options)
