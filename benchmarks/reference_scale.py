@@ -16,6 +16,7 @@ import numpy as np
 import scrl
 from benchmarks.machine import matmul_gflops
 from scrl.problems import Problem, builtin_names
+from scrl.reference.solve import fluid_reference
 from scrl.worlds.sweep.regions import RegionMap, from_masks
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 
@@ -70,10 +71,13 @@ def measure(name: str, build: Callable[[], Problem]) -> None:
     problem = build()
     built = time.perf_counter() - started
     started = time.perf_counter()
-    found = scrl.solve(problem, drives=0)
+    found = fluid_reference(problem)
     seconds = time.perf_counter() - started
-    value = "" if found.return_ is None else f"{found.return_:,.2f}"
-    print(f"| {name} | {built:.1f} | {seconds:.2f} | {found.status.value} | {value} |", flush=True)
+    value = "" if found.fluid is None else f"{found.fluid:,.2f}"
+    print(
+        f"| {name} | {built:.1f} | {seconds:.2f} | {found.fluid_status.value} | {value} |",
+        flush=True,
+    )
 
 
 def command_seconds(name: str) -> float:

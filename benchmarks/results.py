@@ -110,7 +110,7 @@ def _write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 def summary(found: Found, table: str) -> str:
     """SCRL on the problems of a table: how many seeds keep the rules, and how near the best."""
-    head = "| problem | satisfied | mean gap | worst gap | return | best possible | Cons.Vio |"
+    head = "| problem | satisfied | mean gap | worst gap | return | bound | Cons.Vio |"
     head += " steps | single episodes |"
     rows = [head, "|---" * 9 + "|"]
     own = {cell: found[cell] for cell in cells_of(TABLES[table], methods=["scrl"])}
@@ -127,7 +127,7 @@ def _summary_row(cell: Cell, result: TrainingResult) -> str:
 
     alone = sum(each.episodes_satisfied for each in judged) / sum(each.episodes for each in judged)
     gaps = ["-" if gap is None else f"{gap:.1%}" for gap in (result.gap_mean, result.gap_worst)]
-    best = "-" if result.reference is None else f"{result.reference:.2f}"
+    best = "-" if result.bound is None else f"{result.bound:.2f}"
     cells = [
         cell.problem, f"{result.satisfied} of {count}", *gaps, f"{mean('return_'):.2f}", best,
         f"{mean('cons_vio'):.2f}", f"{mean('steps'):,.0f}", f"{alone:.0%}",

@@ -120,7 +120,7 @@ def ways_to_drive(
 def lattice_throttles(spec: SweepSpec, per_step: np.ndarray) -> list[np.ndarray]:
     """Throttles of the lattice's best drives at these prices per step in a region."""
     lattice, vehicle = SpeedLattice(spec, 48), spec.vehicle
-    driven = drive(lattice, per_step, lattice.values(per_step))
+    driven = drive(lattice, per_step, np.asarray(lattice.values(per_step[:, None])))
     speeds = np.concatenate([np.zeros((1, len(per_step))), driven.speeds])
     new = (1.0 - vehicle.inertia) * vehicle.max_speed
     throttles = (speeds[1:] - vehicle.inertia * speeds[:-1]) / new
@@ -206,7 +206,9 @@ def searched(problem: Problem, leaf: Leaf, seconds: float, seed: int) -> float:
     part = np.arange(len(served)) * PARTS // len(served)
     by_part = np.concatenate([served * (part == each)[:, None] for each in range(PARTS)], axis=1)
     in_parts = dataclasses.replace(spec)
-    in_parts.__dict__["service"] = service_table(by_part, spec.path.outside)
+    in_parts.__dict__["service"] = service_table(
+        by_part, spec.path.outside, is_poured=spec.is_poured, most_cells=service.most_cells
+    )
     lattice, chosen = SpeedLattice(in_parts, 48, 4), list(leaf.atoms)
     pool, best = [(np.inf, np.tile(leaf.multipliers[:-1], (PARTS, 1)))], -np.inf
     deadline, spread = time.monotonic() + seconds, 0.1
@@ -216,7 +218,7 @@ def searched(problem: Problem, leaf: Leaf, seconds: float, seed: int) -> float:
         tried = np.maximum(tried * (1.0 + spread * some * rng.normal(size=tried.shape)), 0.0)
         prices = spec.vehicle.rate * -tried @ problem.atoms.coefficients[chosen]
         prices = prices.reshape(len(tried), -1)
-        driven = drive(lattice, prices, lattice.values(prices))
+        driven = drive(lattice, prices, np.asarray(lattice.values(prices[:, None])))
         amounts = driven.density.reshape(len(tried), PARTS, regions).sum(axis=1)
         for number in np.flatnonzero(driven.is_finished):
             violation = float(cons_vio(problem.atoms, amounts[number]))
@@ -235,7 +237,8 @@ def built_in(seconds: float, seed: int) -> Iterator[str]:
     for name in builtin_names():
         problem = load(name)
         found, first = prove(problem), prove(problem, time_limit_s=0.0)
-        mixture = scrl.solve(problem, drives=15).stepwise
+        solved = scrl.solve(problem)
+        mixture = solved.mixture or solved.plan
         asked = planner().ask(problem).evaluation.return_
         best = max(asked, searched(problem, found.leaves[0], seconds, seed))
         if found.value is None or first.value is None or mixture is None:
@@ -252,7 +255,7 @@ def built_in(seconds: float, seed: int) -> Iterator[str]:
 def random_rules(world: Problem, sets: int, seed: int) -> str:
     """Whether the plans of `ask` stay below the bounds of random rule sets."""
     gaps, seconds, impossible, asking = [], [], 0, planner()
-    for rules, _ in rule_sets(world, sets, seed):
+    for rules in rule_sets(world, sets, seed):
         problem = world.with_rules(rules)
         found, answer = prove(problem, time_limit_s=5.0), asking.ask(world, rules)
         seconds.append(found.wall_s)
@@ -277,7 +280,7 @@ def main() -> None:
     parser.add_argument("--search", type=float, default=120.0, help="seconds for each problem")
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
-    worlds = [world_of(number, 0.0) for number in range(2 + chosen.maps)]
+    worlds = [world_of(number) for number in range(2 + chosen.maps)]
     rows = []
     for number, world in enumerate(worlds):
         rows += measure(world, chosen.drives, chosen.seed + number)

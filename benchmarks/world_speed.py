@@ -49,7 +49,7 @@ def sweep_batch(
         after = world.transition(state, action)
         is_over = world.is_terminal(after) | world.is_truncated(after)
         kept = jax.tree.map(lambda fresh, old: jnp.where(is_over, fresh, old), start, after)
-        return kept, world.reward(after), world.labels(after), world.observe(after)
+        return kept, world.reward(after), world.labels(state, after), world.observe(after)
 
     def body(carry, _):
         states, returns, seen = carry

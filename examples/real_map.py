@@ -47,7 +47,7 @@ def scrl(*arguments: str) -> None:
 
 
 def walk(folder: Path) -> None:
-    """Map, problem, best possible, plan, policy, files."""
+    """Map, problem, bound, plan, policy, files."""
     drawn = districts()
     if folder.exists():
         raise SystemExit(f"{folder} exists already; name a new folder")

@@ -56,7 +56,7 @@ def test_figures_are_in_the_papers_scale() -> None:
     assert np.isclose(row.violation.mean, 9.4)
     assert np.isclose(row.return_.mean, -2.1)
     assert np.isclose(row.steps.mean, 900.0)
-    assert np.isclose(row.reference or 0.0, -2.624)
+    assert np.isclose(row.bound or 0.0, -2.624)
     assert (row.satisfied, row.seeds) == (0, 3)
     assert [np.round(each.mean, 6) for each in row.split] == [4.4, 5.0]
     assert row.published is not None

@@ -131,7 +131,7 @@ def test_new_says_how_large_cells_are_and_which_grid_makes_them_square(tmp_path:
 def test_demo_tells_its_story_and_leaves_a_run_with_a_picture(tmp_path: Path) -> None:
     done = run("demo", "--steps", "2000", "--out", "shown", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    parts = ("adequacy", "The best possible", "What was learned", "Without training")
+    parts = ("adequacy", "Bound and best plan", "What was learned", "Without training")
     for told in (*parts, "run folder: shown"):
         assert told in done.stdout
     assert (tmp_path / "shown/overview.png").stat().st_size > 10_000

@@ -50,7 +50,10 @@ def test_every_command_takes_a_map_as_ask_does(degrees: Path) -> None:
     assert checked["rules"] == []
     evaluated = scrl("eval", degrees, "--policy", "full-speed", "--json")
     assert json.loads(evaluated.stdout)["problem"] == "farm"
-    assert json.loads(scrl("solve", degrees, "--drives", "0", "--json").stdout)["problem"] == "farm"
+    assert (
+        json.loads(scrl("solve", degrees, "--time-limit", "1", "--json").stdout)["problem"]
+        == "farm"
+    )
     assert scrl("check", "agri").exit_code == 0
 
 
@@ -107,10 +110,12 @@ def test_one_rule_cannot_hold_and_several_cannot_hold_together(tmp_path: Path) -
     scrl("new", tmp_path / "new")
     text = problem.read_text().partition("[rules]")[0]
     problem.write_text(f'{text}[rules]\nlittle = "S2 <= 300"\n')
-    assert "impossible: this rule cannot hold\n" in scrl("solve", problem).stdout
+    assert "impossible (proven): this rule cannot hold\n" in scrl("solve", problem).stdout
     assert "no policy can keep this rule" in scrl("check", problem).stderr
     problem.write_text(f'{text}[rules]\nmuch = "S1 >= 400"\nlittle = "S1 + S2 <= 700"\n')
-    assert "impossible: these rules cannot hold together\n" in scrl("solve", problem).stdout
+    assert (
+        "impossible (proven): these rules cannot hold together\n" in scrl("solve", problem).stdout
+    )
     assert "no policy can keep these rules" in scrl("check", problem).stderr
 
 

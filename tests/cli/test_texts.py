@@ -65,7 +65,7 @@ def test_a_return_is_explained_once_where_it_is_printed(command: str, tmp_path: 
     )
     more = {
         "eval": ["--policy", "full-speed"],
-        "solve": ["--drives", "0"],
+        "solve": ["--time-limit", "1"],
         "train": ["--out", tmp_path / "run", *(each for one in tiny for each in ("--set", one))],
     }
     said = shell(command, problem(tmp_path), *more[command])

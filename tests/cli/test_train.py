@@ -98,7 +98,7 @@ def test_a_finished_run_is_shown_again_by_resume(
     done = call("train", "--resume", "run", cwd=place)
     assert done.returncode == 0, done.stderr
     assert "2 of 2 seeds keep every rule" in done.stdout
-    assert "from the best possible" in done.stdout
+    assert "below the proven bound" in done.stdout
     assert "run folder: run" in done.stdout
     assert (place / "run" / "result.json").stat().st_mtime_ns == before
 
@@ -108,7 +108,7 @@ def test_train_ends_with_1_when_a_rule_cannot_be_kept(place: Path) -> None:
     assert done.returncode == 1, done.stderr
     document = json.loads(done.stdout)
     assert document["satisfied"] == 0
-    assert (document["reference"], document["gap_mean"], document["gap_worst"]) == (None,) * 3
+    assert (document["bound"], document["gap_mean"], document["gap_worst"]) == (None,) * 3
     for each in document["seeds"]:
         assert each["satisfied"] is False
         assert each["cons_vio"] > 0

@@ -70,14 +70,14 @@ def unfinished(run: Path, path: Path) -> Path:
 
 def test_a_page_has_all_but_the_map(run: Path) -> None:
     page, [view] = page_of(run), read_runs([run])
-    assert page.sections == ["regions", "rules", "reference", "learning", "origin"]
+    assert page.sections == ["regions", "rules", "bound", "learning", "origin"]
     assert view.result is not None
     best = view.result.best.evaluation
     least, west = amount(best.cons_vio), amount(best.density["west"])
     assert f"None of 2 seeds keeps every rule. The best breaks them by {least} metres." in page.text
     assert f"west received {west} metres, " in page.text
     assert "less than needed" in page.text
-    assert "There is no reference" in page.text
+    assert "There is no proven bound" in page.text
     assert "Distance to" not in page.text
     # Return, violation and kappa; neither a map nor a route.
     assert sum(tag == "svg" for tag, _ in page.elements) == 3
@@ -168,7 +168,7 @@ def test_runs_are_compared_seed_by_seed(run: Path, other: Path) -> None:
     found = compare(read_runs([run, other]))
     assert found.is_paired
     assert found.unit == "metres"
-    assert found.reference is None
+    assert found.bound is None
     assert [each.label for each in found.runs] == ["scrl", "ppo-lagrangian"]
     page = page_of(run, other)
     assert "compare" in page.sections

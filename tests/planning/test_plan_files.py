@@ -200,7 +200,7 @@ def test_the_page_of_impossible_rules_says_what_ask_says(
     for each in (*impossible.reference.relax, *impossible.reference.vehicle_hints):
         assert str(each) in page.text
         assert str(each) in told
-    assert "so there is no best possible return" in page.text
+    assert "so there is no return to compare with" in page.text
 
 
 def test_no_rule_is_said_to_hold_beside_impossible(impossible: Answer) -> None:

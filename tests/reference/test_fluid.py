@@ -17,7 +17,9 @@ from scrl.problems import Problem, builtin_names
 from scrl.reference import Status
 from scrl.reference.answer import Question
 from scrl.reference.fluid import FluidSweep
-from scrl.reference.sweep import best_fluid
+from scrl.reference.solve import fluid_reference
+from scrl.reference.sweep import FluidOptimum, best_fluid
+from scrl.reference.tangents import best_fluid_by_tangents
 from scrl.rules import Atom
 from scrl.worlds.sweep.regions import from_labels, from_masks
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
@@ -85,9 +87,9 @@ def test_a_horizon_shorter_than_full_speed_is_refused(strip: SweepSpec) -> None:
 
 
 def test_one_rule_by_hand(strip: SweepSpec) -> None:
-    found = scrl.solve(Problem.create(strip, "S1 >= 9"), drives=0)
+    found = fluid_reference(Problem.create(strip, "S1 >= 9"))
     # tau = 1 on four cells: cost 4 * 0.1 / 2 = 0.2; the other eight: 8/120.
-    assert found.return_ == pytest.approx(-0.2 - 8 / 120, abs=1e-6)
+    assert found.fluid == pytest.approx(-0.2 - 8 / 120, abs=1e-6)
     # One unit less of S1: d cost / d tau per unit = 0.1 * 3/4 / 2.25.
     assert found.duals[0].dual == pytest.approx(0.1 * 0.75 / 2.25, rel=1e-3)
 
@@ -105,19 +107,18 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("name", builtin_names())
 def test_the_seven_builtin_problems(name: str) -> None:
-    found = scrl.solve(scrl.load(name), drives=0)
+    found = fluid_reference(scrl.load(name))
     best, disjuncts = PUBLISHED[name]
-    assert found.status is Status.OPTIMAL
-    assert found.return_ == pytest.approx(best, rel=5e-3)
-    assert found.bound is not None
-    assert found.return_ is not None
-    assert 0 <= found.bound - found.return_ < 1e-4
+    assert found.fluid_status is Status.OPTIMAL
+    assert found.fluid == pytest.approx(best, rel=5e-3)
+    assert found.fluid is not None
+    assert 0 <= found.fluid_bound - found.fluid < 1e-4
     assert found.certificate is not None
     assert found.certificate.worst < 1e-6
     if disjuncts:
         assert {each.taken for each in found.branch} == set(disjuncts)
     problem = scrl.load(name)
-    density = {region: round(amount, 4) for region, amount in found.density.items()}
+    density = {region: round(amount, 4) for region, amount in found.fluid_density.items()}
     assert _nearly_holds(problem, density)
 
 
@@ -148,15 +149,15 @@ def small_problems(draw: st.DrawFn) -> Problem:
 @settings(max_examples=40)
 def test_the_optimum_equals_a_smooth_solver_over_every_branch(problem: Problem) -> None:
     """SLSQP on the true curve, one branch at a time, is the obvious twin."""
-    found = scrl.solve(problem, drives=0)
+    found = fluid_reference(problem)
     fluid = Question.of(problem).fluid
     best = -np.inf
     for branch in problem.rules.branches:
         best = max(best, _by_slsqp(problem, fluid, branch))
-    if found.status is Status.INFEASIBLE:
+    if found.fluid_status is Status.INFEASIBLE:
         assert best == -np.inf
     else:
-        assert found.return_ == pytest.approx(best, rel=1e-4, abs=1e-5)
+        assert found.fluid == pytest.approx(best, rel=1e-4, abs=1e-5)
 
 
 def _by_slsqp(problem: Problem, fluid: FluidSweep, branch: Sequence[Atom]) -> float:
@@ -184,13 +185,23 @@ def _by_slsqp(problem: Problem, fluid: FluidSweep, branch: Sequence[Atom]) -> fl
     return -float(done.fun) if is_kept else -np.inf
 
 
+def by_both_methods(problem: Problem) -> tuple[FluidOptimum, FluidOptimum]:
+    """By the search over duals, and by a mixed-integer program that is independent of it."""
+    question = Question.of(problem)
+    return (
+        best_fluid(question.fluid, question.atoms),
+        best_fluid_by_tangents(question.fluid, question.atoms),
+    )
+
+
 @given(small_problems())
 @settings(max_examples=40)
 def test_the_search_equals_the_mixed_integer_program(problem: Problem) -> None:
-    quick, slow = (scrl.solve(problem, drives=0, method=each) for each in ("search", "milp"))
+    quick, slow = by_both_methods(problem)
     assert quick.status is slow.status
-    if quick.return_ is not None:
-        assert quick.return_ == pytest.approx(slow.return_, rel=2e-6, abs=1e-6)
+    assert (quick.best is None) is (slow.best is None)
+    if quick.best is not None and slow.best is not None:
+        assert quick.best.return_ == pytest.approx(slow.best.return_, rel=2e-6, abs=1e-6)
         assert quick.bound == pytest.approx(slow.bound, rel=2e-6, abs=1e-6)
 
 
@@ -198,23 +209,24 @@ def test_the_search_equals_the_mixed_integer_program(problem: Problem) -> None:
 def test_many_clauses_are_proven_as_the_mixed_integer_program_proves_them(seed: int) -> None:
     """Twelve if-then rules over overlapping regions: small enough for both."""
     problem = many_rules(seed, rules=12)
-    quick, slow = (scrl.solve(problem, drives=0, method=each) for each in ("search", "milp"))
+    quick, slow = by_both_methods(problem)
     assert quick.status is slow.status is Status.OPTIMAL
-    assert quick.return_ == pytest.approx(slow.return_, rel=1e-5)
-    assert quick.certificate is not None
-    assert quick.certificate.worst < 1e-6
+    assert quick.best is not None
+    assert slow.best is not None
+    assert quick.best.return_ == pytest.approx(slow.best.return_, rel=1e-5)
+    assert quick.best.certificate is not None
+    assert quick.best.certificate.worst < 1e-6
 
 
 def test_out_of_time_says_so_and_keeps_a_proven_bound() -> None:
     problem = many_rules(1, rules=60)
-    found = scrl.solve(problem, drives=0, time_limit_s=0.05)
-    whole = scrl.solve(problem, drives=0)
-    assert found.status is Status.TIME_LIMIT
-    assert whole.return_ is not None
-    assert found.bound is not None
-    assert found.bound >= whole.return_ - 1e-6
-    if found.return_ is not None:
-        assert found.return_ <= whole.return_ + 1e-6
+    found = fluid_reference(problem, time_limit_s=0.05)
+    whole = fluid_reference(problem)
+    assert found.fluid_status is Status.TIME_LIMIT
+    assert whole.fluid is not None
+    assert found.fluid_bound >= whole.fluid - 1e-6
+    if found.fluid is not None:
+        assert found.fluid <= whole.fluid + 1e-6
 
 
 def many_rules(seed: int, rules: int) -> Problem:
@@ -256,8 +268,8 @@ def test_another_rule_never_raises_the_optimum(problem: Problem, extra: str) -> 
     if not {"S1", "S2"} <= set(names):
         return
     texts = [rule.text for rule in problem.rules.rules]
-    before = scrl.solve(problem, drives=0)
-    after = scrl.solve(problem.with_rules([*texts, extra]), drives=0)
-    if after.return_ is not None:
-        assert before.return_ is not None
-        assert after.return_ <= before.return_ + 1e-5
+    before = fluid_reference(problem)
+    after = fluid_reference(problem.with_rules([*texts, extra]))
+    if after.fluid is not None:
+        assert before.fluid is not None
+        assert after.fluid <= before.fluid + 1e-5

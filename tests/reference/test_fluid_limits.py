@@ -14,6 +14,7 @@ from scrl.problems import Problem, ProblemOptions
 from scrl.reference import Status
 from scrl.reference.columns import best_mixture
 from scrl.reference.priced import price_rules
+from scrl.reference.solve import fluid_reference
 from scrl.violation import rule_margins
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
@@ -35,24 +36,40 @@ def test_units_of_any_size_give_the_same_plan(
     strip: SweepSpec, vehicle: Vehicle, rule: str
 ) -> None:
     """tau = 1 on the four cells of S1, in whatever units that is asked for."""
-    problem = Problem.create(dataclasses.replace(strip, vehicle=vehicle), rule)
-    found = scrl.solve(problem)
-    assert found.return_ == pytest.approx(vehicle.effort * (-2.0 - 80 / 120), rel=1e-6)
-    assert found.density["S1"] == pytest.approx(4 * vehicle.rate, rel=1e-6)
-    assert found.stepwise is not None
-    assert found.stepwise.density["S1"] >= 4 * vehicle.rate * (1 - 1e-6)
+    asked = float(rule.split()[2])
+    options = ProblemOptions(tolerance=1e-7 * asked)
+    problem = Problem.create(dataclasses.replace(strip, vehicle=vehicle), rule, options)
+    found = scrl.solve(problem, time_limit_s=2.0)
+    assert found.fluid == pytest.approx(vehicle.effort * (-2.0 - 80 / 120), rel=1e-6)
+    assert found.fluid_density["S1"] == pytest.approx(4 * vehicle.rate, rel=1e-6)
+    assert found.density["S1"] >= 4 * vehicle.rate * (1 - 1e-6)
+    assert found.bound is not None
+    assert found.return_ is not None
+    assert found.return_ <= found.bound
+
+
+def test_a_bound_allows_for_the_tolerance_of_the_rules(strip: SweepSpec) -> None:
+    """A rule that every drive keeps within the tolerance binds nobody, and nothing excludes it."""
+    for rule in ("1e-12*S1 >= 9e-12", "1e-12*S1 <= 1e-12"):
+        found = scrl.solve(Problem.create(strip, rule), time_limit_s=2.0)
+        assert found.return_ is not None
+        assert found.bound is not None
+        assert found.return_ <= found.bound < -0.0999
 
 
 def test_no_rules_at_all(strip: SweepSpec) -> None:
-    found = scrl.solve(Problem.create(strip))
-    assert found.status is Status.OPTIMAL
-    assert found.return_ == pytest.approx(-0.1)
+    found = fluid_reference(Problem.create(strip))
+    assert found.fluid_status is Status.OPTIMAL
+    assert found.fluid == pytest.approx(-0.1)
 
 
 def test_one_speed_only(strip: SweepSpec) -> None:
     fixed = dataclasses.replace(strip, vehicle=Vehicle(crawl=1.0, inertia=0.0))
-    assert scrl.solve(Problem.create(fixed, "S1 >= 2")).return_ == pytest.approx(-0.1)
-    assert scrl.solve(Problem.create(fixed, "S1 >= 4")).status is Status.INFEASIBLE
+    found = scrl.solve(Problem.create(fixed, "S1 >= 2"), time_limit_s=2.0)
+    assert found.status == "optimal"
+    assert found.return_ == pytest.approx(-0.1)
+    assert found.bound == pytest.approx(-0.1, rel=1e-5)  # raised by what single precision allows
+    assert scrl.solve(Problem.create(fixed, "S1 >= 4")).status == "infeasible"
 
 
 def test_one_throttle_only_is_slower_at_the_start(strip: SweepSpec) -> None:
@@ -61,19 +78,20 @@ def test_one_throttle_only_is_slower_at_the_start(strip: SweepSpec) -> None:
     The fluid knows of at most 4 / 3 + 1.5 steps.
     """
     fixed = dataclasses.replace(strip, vehicle=Vehicle(crawl=1.0))
-    found = scrl.solve(Problem.create(fixed, "S1 >= 5.3"))
+    found = scrl.solve(Problem.create(fixed, "S1 >= 5.3"), time_limit_s=2.0)
+    assert found.density["S1"] == pytest.approx(2.25 * (2.0 + 0.88 / 2.352))
     assert found.return_ is not None
-    assert found.stepwise is not None
-    assert found.stepwise.density["S1"] == pytest.approx(2.25 * (2.0 + 0.88 / 2.352))
-    assert found.stepwise.return_ <= found.return_
-    assert scrl.solve(Problem.create(fixed, "S1 >= 6.4")).status is Status.INFEASIBLE
+    assert found.fluid is not None
+    assert found.return_ <= found.fluid
+    assert scrl.solve(Problem.create(fixed, "S1 >= 6.4")).status == "infeasible"
 
 
 def test_a_horizon_that_no_true_drive_meets_leaves_the_fluid(strip: SweepSpec) -> None:
     tight = dataclasses.replace(strip, route=SweepRoute(horizon_steps=4))
-    found = scrl.solve(Problem.create(tight, "S1 >= 3"))
-    assert found.return_ == pytest.approx(-0.1)
-    assert found.stepwise is None
+    found = scrl.solve(Problem.create(tight, "S1 >= 3"), time_limit_s=2.0)
+    assert found.status == "unknown"
+    assert found.fluid == pytest.approx(-0.1)
+    assert found.plan is None
 
 
 def test_a_discounted_sweep_has_no_reference(strip: SweepSpec) -> None:

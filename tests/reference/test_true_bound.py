@@ -24,7 +24,7 @@ def tiny(rules: list[str], horizon_steps: int = 9) -> Problem:
     spec = SweepSpec(
         from_labels(np.array([[1, 1, 2, 0, 1]])),
         Vehicle(crawl=0.25, max_speed=2.0, inertia=0.4),
-        route=SweepRoute(horizon_steps=horizon_steps),
+        route=SweepRoute(service="landing", horizon_steps=horizon_steps),
     )
     return Problem.create(spec, rules, ProblemOptions(name="tiny"))
 
@@ -81,7 +81,7 @@ def test_of_a_tiny_world_the_bound_is_near_the_best_mixture_of_all_drives(
     assert best <= found.value <= best + 0.06 * abs(best)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(
     s1=st.integers(2, 24), s2=st.integers(0, 12), total=st.integers(4, 26), kind=st.integers(0, 3)
 )
@@ -115,7 +115,7 @@ def test_what_no_drive_keeps_is_impossible(drives: np.ndarray) -> None:
 
 def test_agri_s2_at_most_340_is_not_impossible() -> None:
     """The fluid's least is 351, and a drive with 335.25 exists: it leaps over edges."""
-    found = prove(load("agri-joint").with_rules(["S2 <= 340"]), time_limit_s=5.0)
+    found = prove(load("agri-joint").with_rules(["S2 <= 340"]), time_limit_s=0.0)
     assert not found.is_impossible
     assert found.value is not None
     assert -40 < found.value < -20.8
@@ -124,20 +124,15 @@ def test_agri_s2_at_most_340_is_not_impossible() -> None:
 
 def test_every_branch_counts() -> None:
     """The second disjunct is the better one: its bound is the bound of both."""
-    problem = load("agri-joint")
-    values = [
-        prove(problem.with_rules([rule]), time_limit_s=3.0).value
-        for rule in ("S3 >= 800", "S1 >= 329", "S3 >= 800 or S1 >= 329")
-    ]
+    values = [prove(tiny([rule])).value for rule in ("S1 >= 12", "S2 >= 4", "S1 >= 12 or S2 >= 4")]
     hard, easy, both = (value for value in values if value is not None)
-    assert hard < easy - 1
+    assert hard < 1.2 * easy
     assert both == pytest.approx(easy, rel=1e-3)
 
 
-@pytest.mark.parametrize("name", ["agri-joint", "med-priority"])
-def test_the_bound_of_a_built_in_problem_is_above_what_was_driven_and_near_it(name: str) -> None:
-    known = {"agri-joint": -25.85, "med-priority": -21.25}[name]  # mixtures, FINDINGS
-    found = prove(load(name), time_limit_s=20.0)
+def test_the_bound_of_a_built_in_problem_is_above_what_was_driven_and_near_it() -> None:
+    known = -21.25  # a mixture of drives
+    found = prove(load("med-priority"), time_limit_s=20.0)
     assert found.value is not None
     assert known < found.value < known + 0.012 * abs(known)
 
@@ -150,15 +145,15 @@ def test_no_drive_of_the_lattice_is_above_the_bound_at_its_multipliers() -> None
     factors = np.random.default_rng(0).uniform(0.8, 1.2, (8, len(leaf.atoms)))
     prices = -(factors * leaf.multipliers[:-1]) @ table.coefficients[list(leaf.atoms)]
     per_step = problem.world_spec.vehicle.rate * prices
-    driven = drive(lattice, per_step, lattice.values(per_step))
+    driven = drive(lattice, per_step, np.asarray(lattice.values(per_step[:, None])))
     over = driven.density @ table.coefficients[list(leaf.atoms)].T - table.bounds[list(leaf.atoms)]
     assert (driven.returns - over @ leaf.multipliers[:-1] <= leaf.value).all()
 
 
 def test_without_time_every_leaf_is_evaluated_once_and_more_time_is_better() -> None:
-    problem, seen = load("med-joint"), list[TrueBound]()
+    problem, seen = tiny(["S1 >= 9 or S2 >= 6", "S1 + S2 >= 12"]), list[TrueBound]()
     first = prove(problem, time_limit_s=0.0)
-    later = prove(problem, time_limit_s=3.0, watch=seen.append)
+    later = prove(problem, watch=seen.append)
     assert first.value is not None
     assert later.value is not None
     assert not first.is_final
@@ -191,9 +186,9 @@ def test_worlds_without_a_bound_say_why() -> None:
 
 def test_without_rules_the_bound_is_full_speed_and_a_known_plan_ends_the_search() -> None:
     problem = load("agri-joint").with_rules([])
-    found = prove(problem, time_limit_s=5.0)
+    found = prove(problem, levels=(24,))
     assert found.value == pytest.approx(-20.9, abs=0.05)
     assert found.value is not None
     seen = list[TrueBound]()
-    assert prove(problem, enough=found.value + 0.1, watch=seen.append).is_final
+    assert prove(problem, enough=found.value + 0.1, levels=(24,), watch=seen.append).is_final
     assert len(seen) == 1

@@ -11,6 +11,7 @@ import numpy as np
 
 from scrl.evaluation import evaluate
 from scrl.problems import Problem, ProblemOptions
+from scrl.reference.answer import gap_to
 from scrl.runs.folder import RunFolder, RunRecord
 from scrl.runs.result import SeedResult
 from scrl.training.result import TrainingResult
@@ -39,7 +40,7 @@ def make_run(
     method: str = "scrl",
     speeds: Sequence[float] = (1.5, 1.6, 1.7),
     seeds: Sequence[int] | None = None,
-    reference: float | None = -3.0,
+    bound: float | None = -0.25,
     rounds: int = 30,
     is_finished: bool = True,
     settings: dict[str, Any] | None = None,
@@ -57,7 +58,7 @@ def make_run(
             ]
         )  # fmt: skip
     if is_finished:
-        folder.save_result(_result(problem, method, speeds, numbers, reference, path).to_json())
+        folder.save_result(_result(problem, method, speeds, numbers, bound, path).to_json())
     return path
 
 
@@ -66,12 +67,12 @@ def _result(
     method: str,
     speeds: Sequence[float],
     seeds: Sequence[int],
-    reference: float | None,
+    bound: float | None,
     path: Path,
 ) -> TrainingResult:
     found = []
     for seed, speed in zip(seeds, speeds, strict=True):
         judged = evaluate(problem, f"constant:{speed}", name=method)
-        gap = None if reference is None else (reference - judged.return_) / abs(reference)
+        gap = gap_to(bound, judged.return_) if judged.is_satisfied else None
         found.append(SeedResult(seed, judged, gap))
-    return TrainingResult(problem.name, method, reference, tuple(found), 2.0, path, 1_000)
+    return TrainingResult(problem.name, method, bound, tuple(found), 2.0, path, 1_000)

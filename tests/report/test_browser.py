@@ -34,7 +34,7 @@ def test_a_page_is_quiet_whole_and_fits_every_screen(whole: Path, tmp_path: Path
             "The plan",
             "What each region receives",
             "The rules",
-            "Distance to the best possible",
+            "Distance to the proven bound",
             "How it was learned",
             "How to reproduce it",
         ]

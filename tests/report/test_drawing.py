@@ -199,9 +199,9 @@ def test_a_chart_says_in_words_what_it_shows() -> None:
     rows = [{"iteration": k, "seed": 0, "return": -10.0 / k} for k in (1, 2, 4, 5)]
     band = band_of(rows, "return")
     assert band is not None
-    chart = draw_chart(Sketch("Return", [("scrl", 0, band)], -10.0, 0.0, (-1.0, "best possible")))
+    chart = draw_chart(Sketch("Return", [("scrl", 0, band)], -10.0, 0.0, (-1.0, "proven bound")))
     assert chart.about == (
-        "Return, median of the seeds. scrl: from -10 in round 1 to -2 in round 5. best possible."
+        "Return, median of the seeds. scrl: from -10 in round 1 to -2 in round 5. proven bound."
     )
     assert chart.rows[-1] == ("5", "-2")
     assert chart.curves[0].band is None

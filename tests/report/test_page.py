@@ -38,7 +38,7 @@ EVIL = "<script>document.title='owned'</script>"
 
 def test_a_whole_run_has_every_section_and_loads_nothing(whole: Path) -> None:
     page = page_of(whole)
-    assert page.sections == ["plan", "regions", "rules", "reference", "learning", "origin"]
+    assert page.sections == ["plan", "regions", "rules", "bound", "learning", "origin"]
     assert not page.tags & {"script", "link", "iframe", "object", "embed", "base", "form"}
     for tag, attrs in page.elements:
         for name in ("src", "href", "xlink:href", "srcset", "action"):
@@ -112,16 +112,16 @@ def test_without_metrics_there_is_no_learning_section(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", small_problem())
     (run / "metrics.jsonl").unlink()
     page = page_of(run)
-    assert page.sections == ["plan", "regions", "rules", "reference", "origin"]
+    assert page.sections == ["plan", "regions", "rules", "bound", "origin"]
     assert "scrl: no plan to draw." in page.text  # nor is there a policy here
 
 
-def test_one_seed_and_no_reference(tmp_path: Path) -> None:
-    page = page_of(make_run(tmp_path / "run", small_problem(), speeds=[1.5], reference=None))
+def test_one_seed_and_no_bound(tmp_path: Path) -> None:
+    page = page_of(make_run(tmp_path / "run", small_problem(), speeds=[1.5], bound=None))
     assert "Every rule holds." in page.text
-    assert "There is no reference for this problem" in page.text
+    assert "There is no proven bound for this problem" in page.text
     assert "Return of every seed" in page.text
-    assert "best possible" not in page.text.replace("how good the best possible is", "")
+    assert page.text.count("proven bound") == 1
 
 
 def figures(run: Path) -> dict[str, tuple[str, str, str]]:
@@ -222,7 +222,7 @@ def test_broken_rules_are_called_broken(tmp_path: Path) -> None:
 
 def test_a_discounted_problem_says_so(tmp_path: Path) -> None:
     problem = small_problem(discount=0.99)
-    page = page_of(make_run(tmp_path / "run", problem, reference=None))
+    page = page_of(make_run(tmp_path / "run", problem, bound=None))
     assert "discounted: what comes later counts less" in page.text
 
 
@@ -337,13 +337,13 @@ def test_curves_keep_the_colour_of_their_run_where_another_has_none(tmp_path: Pa
 def test_returns_and_gaps_are_never_on_one_line(tmp_path: Path) -> None:
     problem = small_problem()
     runs = [
-        make_run(tmp_path / name, problem, method=name, reference=reference)
-        for name, reference in (("known", -3.0), ("unknown", None))
+        make_run(tmp_path / name, problem, method=name, bound=bound)
+        for name, bound in (("known", -0.25), ("unknown", None))
     ]
     views = read_runs(runs)
-    known, both = spread_of(views[:1], -3.0), spread_of(views, -3.0)
+    known, both = spread_of(views[:1], -0.25), spread_of(views, -0.25)
     assert known is not None
     assert both is not None
-    assert known.title == "Distance to the best possible"
+    assert known.title == "Distance to the proven bound"
     assert both.title == "Return of every seed"
     assert both.zero is None

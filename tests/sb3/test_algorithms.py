@@ -44,7 +44,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.algorithm.__name__)
 def test_a_rule_is_kept_with_it_and_broken_without(case: Case) -> None:
-    """The best possible is -4.9; whoever keeps it by the dearer disjunct gets -6.4."""
+    """The best is -4.9; whoever keeps it by the dearer disjunct gets -6.4."""
 
     def make() -> Sharing:
         return Sharing(case.shares)

@@ -13,11 +13,11 @@ from scrl.rules import RuleSet
 from scrl.runs.result import SeedResult
 from scrl.training.result import TrainingResult, overpriced
 
-REFERENCE = -10.0
+BOUND = -10.0
 
 
 def seed_result(seed: int, return_: float, violation: float, *, gap: bool = True) -> SeedResult:
-    """A seed with that return and violation; gap = (reference - return) / |reference|."""
+    """A seed with that return and violation; gap = (bound - return) / |bound|."""
     is_satisfied = violation == 0
     evaluation = Evaluation(
         problem="field",
@@ -34,16 +34,17 @@ def seed_result(seed: int, return_: float, violation: float, *, gap: bool = True
         episodes_truncated=1,
         steps=12.5,
     )
-    return SeedResult(seed, evaluation, (REFERENCE - return_) / 10.0 if gap else None)
+    has_gap = gap and is_satisfied
+    return SeedResult(seed, evaluation, (BOUND - return_) / 10.0 if has_gap else None)
 
 
-def result(*seeds: SeedResult, reference: float | None = REFERENCE) -> TrainingResult:
-    return TrainingResult("field", "scrl", reference, seeds, 67.8, Path("runs") / "one", 12_345)
+def result(*seeds: SeedResult, bound: float | None = BOUND) -> TrainingResult:
+    return TrainingResult("field", "scrl", bound, seeds, 67.8, Path("runs") / "one", 12_345)
 
 
 MIXED = result(
     seed_result(3, -12.0, 0.0),  # gap 0.2
-    seed_result(4, -11.0, 2.0),  # gap 0.1, but it breaks a rule
+    seed_result(4, -11.0, 2.0),  # no gap: it breaks a rule
     seed_result(5, -14.0, 0.0),  # gap 0.4
 )
 NONE_KEPT = result(seed_result(0, -5.0, 3.0), seed_result(1, -9.0, 1.0), seed_result(2, -8.0, 1.0))
@@ -72,15 +73,15 @@ def test_where_no_seed_keeps_the_rules_there_is_no_gap() -> None:
     assert (NONE_KEPT.gaps, NONE_KEPT.gap_mean, NONE_KEPT.gap_worst) == ([], None, None)
 
 
-def test_without_a_reference_there_is_no_gap() -> None:
-    alone = result(seed_result(0, -12.0, 0.0, gap=False), reference=None)
+def test_without_a_bound_there_is_no_gap() -> None:
+    alone = result(seed_result(0, -12.0, 0.0, gap=False), bound=None)
     assert (alone.gaps, alone.gap_mean, alone.gap_worst) == ([], None, None)
 
 
-def test_a_gap_may_be_negative_and_the_worst_is_the_largest() -> None:
-    better = result(seed_result(0, -9.0, 0.0), seed_result(1, -9.5, 0.0))
-    assert better.gap_mean == pytest.approx(-0.075)
-    assert better.gap_worst == pytest.approx(-0.05)
+def test_the_worst_gap_is_the_largest() -> None:
+    both = result(seed_result(0, -10.5, 0.0), seed_result(1, -11.0, 0.0))
+    assert both.gap_mean == pytest.approx(0.075)
+    assert both.gap_worst == pytest.approx(0.1)
 
 
 def test_the_best_seed_keeps_the_rules_whatever_the_others_return() -> None:
@@ -103,7 +104,7 @@ SINGLE = "on average; 7 of 8 single episodes (87.5 %) keep every rule"
 def test_as_text_it_says_how_many_how_far_and_where() -> None:
     assert str(MIXED).splitlines() == [
         "field with scrl: 2 of 3 seeds keep every rule (12,345 environment steps in 68 s)",
-        "  gap to the reference: mean 30.0%, worst 40.0%",
+        "  gap to the proven bound: mean 30.0%, worst 40.0%",
         f"  seed 3: return -12.00, every rule holds {SINGLE}",
         f"  seed 4: return -11.00, violated by 2.00 {SINGLE}",
         f"  seed 5: return -14.00, every rule holds {SINGLE}",
@@ -128,7 +129,7 @@ def test_json_has_the_fields_of_the_contract() -> None:
     (_, second, _) = document["seeds"]
     assert (second["seed"], second["satisfied"]) == (4, False)
     assert (second["return"], second["cons_vio"]) == (-11.0, 2.0)
-    assert second["gap"] == pytest.approx(0.1)
+    assert second["gap"] is None
     assert second["run"] == str(Path("runs") / "one")
     assert second["rules"] == [
         {"name": "least", "text": "S1 >= 4", "satisfied": False, "margin": -1.5}
@@ -136,7 +137,7 @@ def test_json_has_the_fields_of_the_contract() -> None:
 
 
 @pytest.mark.parametrize(
-    "written", [MIXED, NONE_KEPT, result(seed_result(0, -1.0, 0.0, gap=False), reference=None)]
+    "written", [MIXED, NONE_KEPT, result(seed_result(0, -1.0, 0.0, gap=False), bound=None)]
 )
 def test_a_result_comes_back_from_json_as_it_was(written: TrainingResult) -> None:
     text = json.dumps(written.to_json(), allow_nan=False)

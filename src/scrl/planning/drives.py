@@ -76,7 +76,7 @@ class PriceDriver:
         self.window = window_for(spec.vehicle.max_speed, spec.vehicle.inertia)
 
     def lattice(
-        self, prices: Float[np.ndarray, " region"], least_levels: int
+        self, prices: Float[np.ndarray, " region"], least_levels: int = 0
     ) -> SpeedLattice | None:
         """The lattice for prices like these, in return for a step.
 

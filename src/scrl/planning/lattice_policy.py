@@ -54,7 +54,11 @@ class PlacesOnLattice(eqx.Module):
 
 
 def lattice_for(
-    spec: SweepSpec, prices: Float[np.ndarray, " region"], *, plans: int, least_levels: int
+    spec: SweepSpec,
+    prices: Float[np.ndarray, " region"],
+    *,
+    plans: int,
+    least_levels: int = LEVELS[0],
 ) -> SpeedLattice | None:
     """The coarsest lattice that is fine enough for these prices, in efforts for a step.
 

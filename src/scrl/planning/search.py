@@ -4,7 +4,7 @@ The fluid proposes multipliers; the true world does not quite do what the fluid 
 driven, and a small linear program mixes those driven so far to keep the atoms at the least cost
 (column generation with the policy as the oracle). Its multipliers, points between those of the
 plans it mixes, and those plans spliced along the path, are driven next. The best single plan that
-keeps every rule is the answer; where there is none, the mixture.
+keeps every rule is the answer; where there is none, and mixtures are allowed, the mixture.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ MOST_BROKEN_ROUNDS = 16
 """Where no mixture keeps the branch after so many rounds, it is given up."""
 
 
+class NoPlanError(ScrlError):
+    """No plan came to the end of the path."""
+
+
 @dataclass(frozen=True)
 class Found:
     """One plan, or several with weights."""
@@ -47,6 +51,14 @@ class Found:
     weights: Float[np.ndarray, " plan"]
     throttles: tuple[Float[np.ndarray, " step"], ...]
     """Of each plan in the first episode of the search."""
+
+    @property
+    def single(self) -> list[Found]:
+        """Each plan alone."""
+        return [
+            Found(self.prices[[plan]], np.ones(1), (throttles,))
+            for plan, throttles in enumerate(self.throttles)
+        ]
 
 
 class PlanSearch:
@@ -108,7 +120,7 @@ class PlanSearch:
         generation = self.pool.generation
         generation.columns += self._driven(self.starts)
         if not generation.columns:
-            raise ScrlError(
+            raise NoPlanError(
                 "no plan came to the end of the path in time; raise horizon_steps in [world]"
             )
         return generation.run(

@@ -12,10 +12,10 @@ from scrl.evaluation import Evaluation
 from scrl.planning import store
 from scrl.planning.drives import PriceDriver
 from scrl.planning.planner import SearchOptions, bound_of, evaluate_plans, search_plans
-from scrl.planning.search import Found
+from scrl.planning.search import Found, NoPlanError
 from scrl.problems import Problem
 from scrl.reference.answer import BestDriven, Question, Reference
-from scrl.reference.priced import price_rules
+from scrl.reference.priced import Priced, price_rules
 
 GOOD_ENOUGH = 0.0005
 """A single plan this share of the return from the best mixture ends the search."""
@@ -45,29 +45,36 @@ def solve(
         reference = bound_of(problem, reference, 0.5 * time_limit_s, None)
     if not reference.is_impossible and priced.branch is not None and not problem.is_random:
         say("driving plans")
-        driver = PriceDriver(store.shipped().ahead, problem.world_spec, problem.world)
         until = started + SHARE_OF_PLANS * time_limit_s
         options = SearchOptions(good_enough=GOOD_ENOUGH, levels=LEVELS, deadline=until, say=say)
-        searched = search_plans(problem, priced, driver, options)
-        found, evaluation = searched.best
-        if evaluation.is_satisfied:
-            plan = _driven(found, evaluation)
-            mixed = None
-            if searched.mixture is not None and len(searched.mixture.weights) > 1:
-                mixed = _driven(searched.mixture, evaluate_plans(problem, searched.mixture, driver))
-            is_better = mixed is not None and mixed.return_ > plan.return_
-            reference = replace(
-                reference,
-                plan=plan,
-                mixture=mixed if is_better else None,
-                branch=searched.priced.taken,
-            )
+        reference, evaluation = _with_plans(problem, priced, options)
         say("proving a bound")
         left = time_limit_s - (time.monotonic() - started)
         reference = bound_of(problem, reference, max(left, 0.0), evaluation)
     elif not reference.is_impossible:
         reference = bound_of(problem, reference, 0.0, None)
     return replace(reference, wall_s=time.monotonic() - started)
+
+
+def _with_plans(
+    problem: Problem, priced: Priced, options: SearchOptions
+) -> tuple[Reference, Evaluation | None]:
+    """The reference with the best plans that keep the rules, and how the single one does."""
+    driver = PriceDriver(store.shipped().ahead, problem.world_spec, problem.world)
+    try:
+        searched = search_plans(problem, priced, driver, options)
+    except NoPlanError:
+        return priced.reference, None
+    found, evaluation = searched.best
+    if not evaluation.is_satisfied:
+        return priced.reference, evaluation
+    plan, mixed = _driven(found, evaluation), None
+    if searched.mixture is not None and len(searched.mixture.weights) > 1:
+        mixed = _driven(searched.mixture, evaluate_plans(problem, searched.mixture, driver))
+    is_better = mixed is not None and mixed.return_ > plan.return_
+    taken = searched.priced.taken
+    found = replace(priced.reference, plan=plan, mixture=mixed if is_better else None, branch=taken)
+    return found, evaluation
 
 
 def _driven(found: Found, evaluation: Evaluation) -> BestDriven:

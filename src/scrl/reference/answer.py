@@ -28,6 +28,8 @@ class Question:
 
     problem: Problem
     fluid: FluidSweep
+    slack: float = 0.0
+    """Units by which every bound is loosened."""
 
     @classmethod
     def of(cls, problem: Problem) -> Question:
@@ -46,7 +48,8 @@ class Question:
         """The rules with the exact range of each atom."""
         table = self.problem.atoms
         low, high = self.fluid.ranges(table.coefficients).T
-        return BoundedAtoms(table.coefficients, table.bounds, table.members, low, high)
+        bounds = table.bounds + self.slack
+        return BoundedAtoms(table.coefficients, bounds, table.members, low, high)
 
     def clauses_of(self, rules: Collection[int]) -> Bool[np.ndarray, " clause"]:
         """Which clauses come from these rules."""

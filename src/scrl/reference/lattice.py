@@ -184,7 +184,7 @@ class Drives:
 def drive(
     lattice: SpeedLattice,
     prices: Float[np.ndarray, "plan region"],
-    values: Float[Array, "plan position level"],
+    values: Float[np.ndarray, "plan position level"],
 ) -> Drives:
     """Follow the values greedily with exact positions and speeds: no lattice, no rounding."""
     ahead_of = np.asarray(values)

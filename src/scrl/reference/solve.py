@@ -18,6 +18,8 @@ from scrl.worlds.sweep.dynamics import Scalars, next_speed, step_reward
 
 SINGLE = 2.0**-22
 """What a step may add to the rounding error of a drive in single precision, as a share."""
+LEAST_TIME = 0.3
+"""Seconds for a bound by the fluid, at least."""
 
 
 def fluid_reference(problem: Problem, *, time_limit_s: float = 60.0) -> Reference:
@@ -29,6 +31,13 @@ def solve_question(
     question: Question, *, time_limit_s: float = 60.0
 ) -> tuple[Reference, FluidOptimum]:
     """The fluid optimum, as a result for the user and as numbers."""
+    found = _optimum(question, time_limit_s)
+    if found.status is Status.INFEASIBLE:
+        return explain(question), found
+    return _answer(question, found), found
+
+
+def _optimum(question: Question, time_limit_s: float) -> FluidOptimum:
     try:
         found = best_fluid(question.fluid, question.atoms, time_limit_s=time_limit_s)
     except NumericalTroubleError:
@@ -36,9 +45,8 @@ def solve_question(
         found = best_fluid_by_tangents(question.fluid, question.atoms, time_limit_s=time_limit_s)
     is_open = found.best is None and found.status is Status.TIME_LIMIT
     if found.status is Status.INFEASIBLE or (is_open and not question.is_possible()):
-        found = replace(found, status=Status.INFEASIBLE, best=None)
-        return explain(question), found
-    return _answer(question, found), found
+        return replace(found, status=Status.INFEASIBLE, best=None)
+    return found
 
 
 def bounded(
@@ -54,11 +62,13 @@ def bounded(
     if (reason := reason_against(problem)) is not None:
         return replace(reference, bound_reason=reason)
     if problem.world_spec.is_poured:
-        if reference.fluid_status is Status.INFEASIBLE:
+        # A policy keeps the rules if it violates them by no more than the tolerance.
+        found = _optimum(replace(question, slack=problem.tolerance), max(time_limit_s, LEAST_TIME))
+        if found.status is Status.INFEASIBLE:
             return replace(reference, is_impossible=True, bound_reason="no policy keeps the rules")
-        if not np.isfinite(reference.fluid_bound):
+        if not np.isfinite(found.bound):
             return replace(reference, bound_reason="time ended before every branch had a value")
-        return replace(reference, bound=_raised(question, reference.fluid_bound))
+        return replace(reference, bound=_raised(question, found.bound))
     proven = prove(problem, time_limit_s=time_limit_s, enough=enough)
     return replace(
         reference,

@@ -118,7 +118,7 @@ def _respond(
 ) -> list[Response[Drive]]:
     """The best drives of the lattice at these prices, driven in the true world."""
     per_step = lattice.spec.vehicle.rate * prices
-    values = lattice.values(per_step[:, None])
+    values = np.asarray(lattice.values(per_step[:, None]))
     driven = drive(lattice, per_step, values)
     return [
         Response(

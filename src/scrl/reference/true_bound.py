@@ -333,6 +333,10 @@ class _FluidLeaves:
         self.members = table.members
         slowest = np.full(fluid.groups, fluid.slowest)
         self.ceiling = -1.001 * self.fluid.return_of(slowest)
+        # What no drive exceeds: at least so many steps, each of which costs at least so much.
+        spec = self.question.problem.world_spec
+        top = spec.vehicle.max_speed
+        self.full_speed = -(1.0 - 1e-12) * self.effort / (1.0 + top) * len(spec.path.cells) / top
 
     def leaves(self) -> list[Leaf]:
         """Split the leaf with the largest fluid value, until it violates no clause."""
@@ -386,4 +390,4 @@ class _FluidLeaves:
         largest = max(float(largest), horizon)
         # Multipliers of atoms that the fluid cannot keep grow without bound.
         scaled *= min(1.0, LARGEST_PRICE * self.effort / max(largest, 1e-300))
-        return Leaf(atoms, float("inf"), scaled)
+        return Leaf(atoms, self.full_speed, scaled)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,12 +10,12 @@ from hypothesis import strategies as st
 from scrl.problems import load
 from scrl.worlds.sweep.bound import LandingBound, landing_bound
 from scrl.worlds.sweep.regions import from_labels
-from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
 
 
 def line(labels: list[int], vehicle: Vehicle) -> SweepSpec:
-    return SweepSpec(from_labels(np.array([labels])), vehicle)
+    return SweepSpec(from_labels(np.array([labels])), vehicle, route=SweepRoute(service="landing"))
 
 
 def value_of(
@@ -32,6 +30,8 @@ def value_of(
     place, speed, value = (np.zeros(len(throttles)) for _ in range(3))
     for throttle in throttles.T:
         is_running = place < cells
+        if not is_running.any():
+            break
         thrust = vehicle.max_speed * np.clip(throttle, vehicle.crawl, 1.0)
         speed = vehicle.inertia * speed + (1.0 - vehicle.inertia) * thrust
         place = np.where(is_running, place + speed, place)
@@ -68,13 +68,13 @@ def polished(
 
 
 TINY = [
-    # labels, vehicle, prices per unit, per step
-    ([1, 1, 2, 0], Vehicle(crawl=0.3), [0.03, -0.02], 0.0),
+    # labels, vehicle, prices per unit, per step; two top speeds, so that little is compiled
+    ([1, 1, 2, 0], Vehicle(crawl=0.3, max_speed=2.0), [0.03, -0.02], 0.0),
     ([1, 2, 1, 2], Vehicle(crawl=0.3, max_speed=2.0, inertia=0.3), [0.025, -0.03], 0.01),
     ([1, 1, 1, 2], Vehicle(crawl=0.4, max_speed=1.3, inertia=0.0), [-0.03, 0.0], 0.0),
     # Each step in region 1 pays more than the effort: the slowest drive is the best.
-    ([1, 1, 0, 2], Vehicle(crawl=0.3, max_speed=1.7), [0.09, -0.05], 0.02),
-    ([0, 1, 0, 2], Vehicle(crawl=1.0, max_speed=1.0), [0.09, -0.05], 0.02),
+    ([1, 1, 0, 2], Vehicle(crawl=0.3, max_speed=2.0), [0.09, -0.05], 0.02),
+    ([0, 1, 0, 2], Vehicle(crawl=1.0, max_speed=1.3), [0.09, -0.05], 0.02),
 ]
 
 
@@ -91,7 +91,7 @@ def test_every_drive_of_a_tiny_world_is_below_the_bound_and_the_best_is_near(cas
     best = polished(spec, first, price, per_step, case)
     bounds = [
         landing_bound(spec, levels=levels).at(np.array([prices]), np.array([per_step])).values[0]
-        for levels in (24, 96, 384, 1536)
+        for levels in (24, 96, 384)
     ]
     assert min(bounds) >= best
     # With finer bins only what the start is allowed remains: s crawl inertia / (1 - inertia).
@@ -103,10 +103,10 @@ def test_every_drive_of_a_tiny_world_is_below_the_bound_and_the_best_is_near(cas
     assert bounds == sorted(bounds, reverse=True)
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    max_speed=st.floats(0.4, 5.0),
+    max_speed=st.sampled_from([0.4, 2.9]),
     inertia=st.sampled_from([0.0, 0.3, 0.6, 0.9]),
     crawl=st.sampled_from([0.001, 0.01, 0.2, 1.0]),
     largest_price=st.sampled_from([0.01, 0.05, 0.3]),
@@ -121,7 +121,7 @@ def test_no_random_drive_of_a_random_world_is_above_the_bound(
     spec = line(labels.tolist(), vehicle)
     prices = largest_price * rng.uniform(-1.0, 1.0, (8, 2))
     per_step = rng.choice([0.0, 0.02, 0.2], 8)
-    graph = LandingBound(spec, int(rng.integers(1, 9)) + int(8 / max_speed))
+    graph = LandingBound(spec, int(rng.choice([1, 7])) + int(8 / max_speed))
     bounds = graph.at(prices, per_step).values
     steps = 4000 if crawl < 0.1 else 400
     drives = np.concatenate(
@@ -163,15 +163,13 @@ def test_the_best_path_is_a_slope_of_the_bound() -> None:
 
 
 def test_bins_are_chosen_so_that_the_top_speed_is_nearly_whole() -> None:
-    spec = load("agri-joint").world_spec
-    slower = dataclasses.replace(spec, vehicle=dataclasses.replace(spec.vehicle, max_speed=2.97))
-    graph = landing_bound(slower, levels=48)
+    graph = landing_bound(line([1, 2] * 75, Vehicle(max_speed=2.97)), levels=48)
     # 17 to 34 bins a cell give 48 levels and up to twice as many; 34 * 2.97 = 100.98.
     assert graph.bins == 34
-    found = graph.at(np.zeros((1, 5)), np.zeros(1)).values[0]
-    exact = -0.1 / 3.97 * 2500 / 2.97
+    found = graph.at(np.zeros((1, 2)), np.zeros(1)).values[0]
+    exact = -0.1 / 3.97 * 150 / 2.97
     assert exact - 0.1 < found < exact + 0.01
-    assert landing_bound(spec, levels=24).bins == 8
+    assert landing_bound(line([1, 2], Vehicle()), levels=24).bins == 8
 
 
 def test_global_precision_is_left_alone() -> None:
