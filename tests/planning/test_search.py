@@ -85,7 +85,7 @@ def test_rules_that_no_loosening_helps_are_named(
 ) -> None:
     for module in ("conflict", "priced"):
         monkeypatch.setattr(f"scrl.reference.{module}.least_loosening", lambda *_, **__: None)
-    with pytest.raises(ScrlError, match="impossible: no policy keeps 'rule-1', and no loosening"):
+    with pytest.raises(ScrlError, match="the fluid cannot keep 'rule-1', and no loosening"):
         asking.ask(two_halves, "S1 >= 1e150")
 
 
