@@ -206,7 +206,8 @@ def search_plans(
             break
         options.say(f"trying another branch ({len(tried)} so far)")
         avoided, now = _other_branch(problem, now, avoided, broken)
-    if not any(judge.holds(each.best) for each in tried) and priced.branch is not None:
+    is_kept = any(judge.holds(each.best) for each in tried)
+    if not is_kept and priced.branch is not None and time.monotonic() < options.deadline:
         exact = exact_drives(problem, priced.branch, must_keep=priced.branch.loosened is None)
         if exact is not None:
             ways = [exact] if options.may_mix else exact.single
