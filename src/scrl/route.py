@@ -96,6 +96,22 @@ class Route:
         share = self._service.share_between(served, begin, end)
         return self.problem.world_spec.vehicle.rate * share
 
+    def poured_on(
+        self,
+        step: Int[np.ndarray, " part"],
+        begin: Float[np.ndarray, " part"],
+        length: Float[np.ndarray, " part"],
+        share: Float[np.ndarray, " part"],
+    ) -> tuple[Float[np.ndarray, " part"], Float[np.ndarray, "part region"]]:
+        """What parts of steps give out in all and to each region, where service is poured.
+
+        `share` is the part's share of its step's time.
+        """
+        amount = self.amount[step] * share
+        end = begin + np.maximum(length, 1e-9)  # some are too short for their numbers
+        shares = self._service.share_between(self._service.of_regions, begin, end)
+        return amount, (amount * shares).T
+
     @property
     def _service(self) -> ServiceTable:
         return self.problem.world_spec.service

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from scrl.evaluation import Evaluation
 from scrl.policies import Schedule
 from scrl.problems import Problem, load
 from scrl.route import Route, drive
+from scrl.worlds.sweep.spec import Service
 
 LABELS = np.array(
     [
@@ -71,7 +73,14 @@ def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
 
 @pytest.fixture(scope="session")
 def route(problem: Problem) -> Route:
+    return served(problem, "poured")
+
+
+def served(problem: Problem, service: Service) -> Route:
     """Throttles up and down, so that steps fall everywhere, also across turns and legs."""
+    spec = problem.world_spec
+    route = dataclasses.replace(spec.route, service=service)
+    problem = dataclasses.replace(problem, world_spec=dataclasses.replace(spec, route=route))
     throttles = jax.random.uniform(jax.random.key(3), (60,), minval=0.05, maxval=0.6)
     return drive(problem, Schedule(throttles))
 

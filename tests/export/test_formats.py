@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import re
@@ -19,9 +20,9 @@ from scrl.export.tables import OUTSIDE, TOTAL
 from scrl.policies import fixed_policy
 from scrl.problems import Problem, load
 from scrl.route import Route, drive
-from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
 
-from .conftest import ON_EARTH, write_problem
+from .conftest import ON_EARTH, served, write_problem
 
 
 def written(route: Route, format_name: str, path: Path, **options: float) -> Path:
@@ -116,20 +117,33 @@ def test_kml_is_read_by_gdal_with_its_amounts(route: Route, tmp_path: Path) -> N
     assert (south, north) == pytest.approx((49.9975, 49.9995), abs=1e-6)
 
 
-def test_steps_in_csv_add_up_to_the_densities(route: Route, tmp_path: Path) -> None:
+@pytest.mark.parametrize("service", ["poured", "landing"])
+def test_steps_in_csv_add_up_to_the_densities(
+    problem: Problem, service: Service, tmp_path: Path
+) -> None:
+    route = served(problem, service)
     text = written(route, "csv", tmp_path / "steps.csv").read_bytes().decode()
     start, *rows = csv.DictReader(io.StringIO(text, newline=""))
     # The step with the transit in it has three rows.
     assert len(rows) == route.steps + 2
     (transit,) = [number for number, row in enumerate(rows) if row["transit"] == "true"]
     assert {row["step"] for row in rows[transit - 1 : transit + 2]} == {rows[transit]["step"]}
-    del rows[transit - 1 : transit + 1]
     assert (start["step"], start["amount"], start["throttle"]) == ("0", "0.0", "")
     for region, total in route.totals.items():
         assert sum(float(row[f"received {region}"]) for row in rows) == pytest.approx(total)
+    assert sum(float(row["amount"]) for row in rows) == pytest.approx(route.amount.sum())
     for row in rows:
         named = [name for name in row["regions"].split(";") if name]
         assert named == [name for name in route.regions if float(row[f"received {name}"])]
+    before, between, after = rows[transit - 1 : transit + 2]
+    assert float(between["amount"]) == 0.0
+    length = float(before["length_m"]) + float(after["length_m"])
+    share = float(before["length_m"]) / length if service == "poured" else 0.0
+    assert float(before["amount"]) == pytest.approx(2.25 * share)
+    assert float(after["amount"]) == pytest.approx(2.25 * (1.0 - share))
+    # The path leads from the west over the transit to the east, and so back.
+    assert {before["regions"], after["regions"]} <= {"west", "east", "south & co", ""}
+    del rows[transit - 1 : transit + 1]
     assert float(rows[4]["seconds"]) == 50.0
     for key, values in (("speed_cells_per_step", route.speed), ("throttle", route.throttle)):
         assert [float(row[key]) for row in rows] == pytest.approx(values.tolist())
@@ -142,7 +156,8 @@ def test_steps_in_csv_add_up_to_the_densities(route: Route, tmp_path: Path) -> N
 def test_amounts_per_region_are_the_densities(route: Route, tmp_path: Path) -> None:
     text = written(route, "regions", tmp_path / "regions.csv").read_bytes().decode()
     *rows, outside, total = csv.DictReader(io.StringIO(text, newline=""))
-    assert {row["region"]: float(row["received"]) for row in rows} == route.totals
+    written_totals = {row["region"]: float(row["received"]) for row in rows}
+    assert written_totals == pytest.approx(route.totals, abs=1e-6)  # rounded to six digits
     assert {row["region"]: int(row["cells"]) for row in rows} == {
         "west": 10, "east": 4, "south & co": 4,
     }  # fmt: skip
@@ -153,18 +168,26 @@ def test_amounts_per_region_are_the_densities(route: Route, tmp_path: Path) -> N
     assert float(total["received"]) == pytest.approx(sum(route.totals.values()))
 
 
-def test_what_falls_outside_all_regions_is_in_the_books(strip: SweepSpec) -> None:
-    """Full speed: cells 1 and 3 in S1, 5 outside, 8 and 11 in S2, then the end."""
-    problem = Problem.create(strip)
+BOOKS = {
+    # Full speed: cells 1 and 3 in S1, 5 outside, 8 and 10 in S2, then the end.
+    "landing": ["4.5,units,2,0.4", "4.5,units,2,0.4", "2.25,units,1,0.2", "11.25,units,5,1.0"],
+    # The edges at 4, 8 and 12 are passed after 2.374, 3.968 and 5.402 steps.
+    "poured": [
+        "5.341837,units,3,0.4395", "3.226464,units,3,0.2654", "3.586471,units,2,0.2951",
+        "12.154773,units,6,1.0",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("service", ["poured", "landing"])
+def test_what_falls_outside_all_regions_is_in_the_books(strip: SweepSpec, service: Service) -> None:
+    problem = Problem.create(dataclasses.replace(strip, route=SweepRoute(service=service)))
     route = drive(problem, fixed_policy("full-speed", problem))
-    assert route.outside.tolist() == [0.0, 0.0, 2.25, 0.0, 0.0, 0.0]
     lines = ROUTE_FORMATS["regions"].write(route, ExportOptions()).decode().splitlines()
+    names = "S1,4", "S2,4", f"{OUTSIDE},4", f"{TOTAL},12"
     assert lines == [
         "region,cells,received,unit,steps,share,warnings",
-        "S1,4,4.5,units,2,0.4,",
-        "S2,4,4.5,units,2,0.4,",
-        f"{OUTSIDE},4,2.25,units,1,0.2,",
-        f"{TOTAL},12,11.25,units,5,1.0,",
+        *(f"{name},{book}," for name, book in zip(names, BOOKS[service], strict=True)),
     ]
 
 

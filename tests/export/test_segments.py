@@ -18,6 +18,8 @@ from scrl.worlds.sweep.spec import Service, SweepSpec
 from scrl.worlds.sweep.spec import SweepRoute as RouteSettings
 from scrl.worlds.sweep.vehicle import Vehicle
 
+from .conftest import served
+
 
 def drive_over(
     labels: list[list[int]],
@@ -92,8 +94,12 @@ def test_the_way_between_legs_is_a_transit_that_gives_nothing(route: Route) -> N
             assert max(moved) == pytest.approx(each.length)
 
 
+@pytest.mark.parametrize("service", ["poured", "landing"])
 @pytest.mark.parametrize("tolerance", [0.0, 0.02, 1.0])
-def test_nothing_is_lost_at_any_tolerance(route: Route, tolerance: float) -> None:
+def test_nothing_is_lost_at_any_tolerance(
+    problem: Problem, service: Service, tolerance: float
+) -> None:
+    route = served(problem, service)
     found = segments(route, tolerance)
     assert sum(each.amount for each in found) == pytest.approx(route.amount.sum())
     assert np.allclose(sum(each.received for each in found), list(route.totals.values()))
@@ -102,6 +108,27 @@ def test_nothing_is_lost_at_any_tolerance(route: Route, tolerance: float) -> Non
     assert sum(each.length for each in working) == pytest.approx(cells)
     assert sum(each.steps for each in working) == pytest.approx(route.steps)
     assert sum(each.steps for each in found) == pytest.approx(route.steps + route.transit_steps)
+
+
+def test_poured_a_segment_gives_each_region_its_time_there_times_the_rate(
+    farm_route: Route,
+) -> None:
+    """By the cells under its line, whatever the world says; speeds are those of each segment."""
+    spec = farm_route.problem.world_spec
+    masks, rate = spec.regions.masks, spec.vehicle.rate
+    found = segments(farm_route, 0.0)
+    worked = [each for each in found if not each.is_transit]
+    assert len(worked) > 50
+    for each in worked:
+        assert each.amount == pytest.approx(rate * each.length / each.speed, rel=1e-5, abs=1e-6)
+        parts = 2000
+        row, column = (each.ends[0] + np.outer(
+            (np.arange(parts) + 0.5) / parts, each.ends[1] - each.ends[0]
+        )).astype(int).T  # fmt: skip
+        shares = masks[:, row, column].mean(axis=1)
+        assert each.received == pytest.approx(rate * shares * each.length / each.speed, abs=5e-3)
+    totals = np.sum([each.received for each in found], axis=0)
+    assert totals == pytest.approx(list(farm_route.totals.values()))
 
 
 def test_a_route_that_the_horizon_cuts_off_ends_there() -> None:

@@ -37,13 +37,13 @@ BASELINES: dict[str, dict[str, Any]] = {
     ],
 )
 def test_a_baseline_keeps_one_plain_rule_at_little_cost(tmp_path: Path, method: str) -> None:
-    """30 cells of A, then 30 of B, and B asks for twice of what full speed gives.
+    """30 cells of A, then 30 of B, and B asks for twice of what full speed gives at landings.
 
     The bound knows no inertia: -1.05. Whoever has to brake before B and to gather speed
     again pays 8 % more; 15 % are allowed. Untrained the drive costs 24 % more and breaks the rule.
     """
     regions = from_labels(np.array([[1] * 30 + [2] * 30]), ["A", "B"])
-    spec = SweepSpec(regions, route=SweepRoute(horizon_steps=300))
+    spec = SweepSpec(regions, route=SweepRoute(horizon_steps=300, service="landing"))
     problem = Problem.create(spec, "B >= 45", ProblemOptions(name="corridor"))
     result = scrl.train(
         problem, method=method, seeds=2, settings=SMALL | BASELINES[method], out=tmp_path / "run"

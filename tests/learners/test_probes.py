@@ -162,7 +162,7 @@ def chasing(penalty: Penalty) -> Metrics:
         route=SweepRoute(horizon_steps=HORIZON),
     )
     problem = Problem.create(spec, f"A >= {UNREACHABLE} or B >= 16")
-    chased = probe(problem, "ppo", penalty, iterations=100, kappa_rate=3e-4, last_kappa_rate=1.0)
+    chased = probe(problem, "ppo", penalty, iterations=120, kappa_rate=3e-4, last_kappa_rate=1.0)
     return jax.tree.map(lambda leaf: np.asarray(leaf[0]), chased.learn())
 
 

@@ -47,7 +47,7 @@ def test_it_earns_what_the_values_promise(
     policy = LatticePolicy(PlacesOnLattice.of(lattice), outlook, values[0] / spec.vehicle.effort)
     found = evaluate(Problem.create(spec), policy)
     steps = np.array(list(found.density.values())) / spec.vehicle.rate
-    close = 0.01 * (abs(found.return_) + np.abs(prices) @ steps)
+    close = 0.01 * (abs(found.return_) + float(np.abs(prices) @ steps))
     assert found.return_ + prices @ steps == pytest.approx(float(values[0, 0, 0]), abs=close)
 
 

@@ -77,8 +77,9 @@ def prices_of(spec: SweepSpec, worths: Sequence[float]) -> Float[np.ndarray, " r
 
 def is_beaten(spec: SweepSpec, drive: Driven, prices: Float[np.ndarray, " region"]) -> bool:
     """Whether a drive earns more than the fluid at these prices, beyond rounding."""
-    bound, size = most(FluidSweep.of(spec), prices), np.abs(prices) @ drive.amounts
-    return drive.return_ + prices @ drive.amounts > bound + 1e-7 * (size - drive.return_)
+    earned, size = (float(each @ drive.amounts) for each in (prices, np.abs(prices)))
+    bound = most(FluidSweep.of(spec), prices) + 1e-7 * (size - drive.return_)
+    return drive.return_ + earned > bound
 
 
 @given(worlds(), throttles, worths)
@@ -137,8 +138,11 @@ def test_with_landing_service_the_fluid_can_be_beaten() -> None:
     masks[0, 0, 2::3] = True
     vehicle = Vehicle(max_speed=3.0, inertia=0.0)
     prices = np.array([0.5 * vehicle.effort / vehicle.rate])
-    for service, is_above in (("landing", True), ("poured", False)):
-        spec = SweepSpec(from_masks(masks), vehicle, route=SweepRoute(service=service))
-        # 2.4 cells first, then 5.4 and 8.4, then the end.
-        drive = driven(spec, [0.8, 1.0, 1.0, 1.0])
-        assert is_beaten(spec, drive, prices) == is_above
+    landing, poured = (
+        SweepSpec(from_masks(masks), vehicle, route=SweepRoute(service=service))
+        for service in ("landing", "poured")
+    )
+    # 2.4 cells first, then 5.4 and 8.4, then the end.
+    throttles = [0.8, 1.0, 1.0, 1.0]
+    assert is_beaten(landing, driven(landing, throttles), prices)
+    assert not is_beaten(poured, driven(poured, throttles), prices)

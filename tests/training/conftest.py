@@ -21,7 +21,7 @@ from .small import train
 
 @pytest.fixture(scope="session")
 def problem() -> Problem:
-    """Full speed gives S1 15.75 and breaks the rule; an untrained policy gives 20 and keeps it.
+    """Full speed gives S1 14.52 and breaks the rule; an untrained policy gives 20 and keeps it.
 
     S2 always gets more than 10, so that the kappa of one atom grows all the time.
     """

@@ -134,13 +134,10 @@ def _given(
     route: Route, pieces: _Pieces, heads: Int[np.ndarray, " segment"]
 ) -> tuple[Float[np.ndarray, " segment"], Float[np.ndarray, "segment region"]]:
     """What each segment gives out, in all and to each region."""
-    service = route.problem.world_spec.service
-    if not service.is_poured:
+    if not route.problem.world_spec.is_poured:
         return _given_at_landing(route, pieces, heads)
-    amount = route.amount[pieces.step] * pieces.share
-    end = pieces.begin + np.maximum(pieces.length, 1e-9)  # some are too short for their numbers
-    received = amount * service.share_between(service.of_regions, pieces.begin, end)
-    return np.add.reduceat(amount, heads), np.add.reduceat(received, heads, axis=1).T
+    amount, received = route.poured_on(pieces.step, pieces.begin, pieces.length, pieces.share)
+    return np.add.reduceat(amount, heads), np.add.reduceat(received, heads, axis=0)
 
 
 def _given_at_landing(

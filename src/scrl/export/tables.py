@@ -36,14 +36,14 @@ class _Part(NamedTuple):
     """Duration in steps."""
     is_transit: bool
     is_last: bool
-    """Whether the step ends here, where its amount is counted."""
+    """Whether the step ends here, where landing service counts its amount."""
 
 
 def write_steps(route: Route, options: ExportOptions, warnings: Sequence[str] = ()) -> bytes:
     """A row for the start and one for each step: its end, its speed, its amounts.
 
-    A step with a transit has several rows. Columns without a scale in the problem (seconds,
-    metres, metres per second) are empty.
+    A step with a transit has several rows; poured service is split between them by their length.
+    Columns without a scale in the problem (seconds, metres, metres per second) are empty.
     """
     del options
     header = [
@@ -83,14 +83,13 @@ def _step_rows(route: Route) -> Iterator[list[Any]]:
 
     def row(part: _Part, seconds: float | str, throttle: float | str, speed: float) -> list[Any]:
         has_speed = units.cell is not None and units.step is not None
-        gives = part.is_last and part.step >= 0
-        received = route.received[part.step] if gives else np.zeros(len(names))
+        amount, received = _given(route, part)
         return [
             part.step + 1, seconds, round(part.along, 4), *np.round(part.place, 4).tolist(),
             *frame.places(part.place[None])[0].tolist(), throttle, single(speed),
             neat(units.metres_per_second(speed)) if has_speed else "",
             scaled(part.length, units.cell), str(part.is_transit).lower(),
-            neat(float(route.amount[part.step])) if gives else 0.0,
+            neat(amount),
             ";".join(names[index] for index in np.flatnonzero(received)),
             *(neat(amount) for amount in received.tolist()),
         ]  # fmt: skip
@@ -103,6 +102,20 @@ def _step_rows(route: Route) -> Iterator[list[Any]]:
         throttle = "" if part.is_transit else single(float(route.throttle[part.step]))
         speed = top_speed if part.is_transit else float(route.speed[part.step])
         yield row(part, scaled(elapsed, units.step), throttle, speed)
+
+
+def _given(route: Route, part: _Part) -> tuple[float, Float[np.ndarray, " region"]]:
+    """What a part gives out in all and to each region."""
+    is_poured = route.problem.world_spec.is_poured
+    if part.step < 0 or part.is_transit or not (is_poured or part.is_last):
+        return 0.0, np.zeros(len(route.regions))
+    if not is_poured or part.steps == 1.0:
+        return float(route.amount[part.step]), route.received[part.step]
+    amount, received = route.poured_on(
+        np.array([part.step]), np.array([part.along - part.length]), np.array([part.length]),
+        np.array([part.steps]),
+    )  # fmt: skip
+    return float(amount[0]), received[0]
 
 
 OUTSIDE, TOTAL = "outside all regions", "given out in all"

@@ -3,8 +3,9 @@
 A drive passes each place of the path at some time. What a region receives is the time spent in it,
 so a drive whose timetable is the weighted mean of some timetables gives what the drives give on
 average, and costs at most as much, since the cost of a cell is convex in the time spent there
-(docs/bound.md). Only inertia may be in the way: where the mean asks for more than the vehicle can
-do, it does what it can and catches up.
+(docs/bound.md). A vehicle comes near to it: within a step it moves evenly, so that it passes an
+edge up to a step off, and where the mean asks for more than its inertia allows, it does what it can
+and catches up.
 """
 
 from __future__ import annotations

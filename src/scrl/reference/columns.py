@@ -27,9 +27,8 @@ from scipy.optimize import linprog
 from scrl.reference.linear import NumericalTroubleError
 from scrl.worlds.contract import Column, Policy, Respond
 
-SMALLEST, LARGEST = 1e-3, 1e12
-"""HiGHS refuses numbers from 1e15 on, and takes those below 1e-7 for 0: atoms of other sizes are
-scaled."""
+LARGEST = 1e12
+"""HiGHS refuses numbers from 1e15 on: atoms with larger ones are divided until they fit."""
 USED = 1e-9
 """Columns with a smaller weight are not used."""
 
@@ -67,10 +66,10 @@ def best_mixture(
     columns, atoms = over.shape
     of_group = np.zeros(columns, int) if groups is None else groups
     distributions = int(of_group.max()) + 1
+    # HiGHS allows each row and each reduced cost 1e-7, whatever its units.
     size = np.abs(over).max(axis=0, initial=0.0)
-    is_small = (size > 0.0) & (size < SMALLEST)
-    scale = np.where(is_small, size, np.maximum(size / LARGEST, 1.0))
-    # HiGHS allows each reduced cost 1e-7, whatever its units. A power of two loses no digit.
+    scale = np.maximum(size / LARGEST, np.where(size > 0.0, np.minimum(size, 1.0), 1.0))
+    # A power of two loses no digit.
     unit = 2.0 ** np.floor(np.log2(np.abs(returns).max(initial=0.0) or 1.0))
     soft = np.flatnonzero(np.isfinite(penalties))
     loosen = sparse.csr_array(

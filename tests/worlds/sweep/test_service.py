@@ -163,12 +163,11 @@ def test_all_of_them_drive_the_same_to_the_last_step(service: Service) -> None:
     )
     throttles = np.random.default_rng(6).integers(1, 257, 300) / 256.0
     route = drive(Problem.create(spec), Schedule.of(throttles))
-    env, given = SweepEnv(spec), []
+    env = SweepEnv(spec)
     env.reset(seed=0)
-    for throttle in route.throttle:
-        _, _, is_terminated, _, info = env.step(np.array([throttle]))
-        given.append(info["labels"])
-    assert is_terminated
+    steps = [env.step(np.array([throttle])) for throttle in route.throttle]
+    given = [info["labels"] for *_, info in steps]
+    assert [is_terminated for _, _, is_terminated, *_ in steps].index(True) == route.steps - 1
     assert route.received == pytest.approx(spec.vehicle.rate * np.array(given), abs=1e-6)
 
 

@@ -91,8 +91,9 @@ def test_steps_over_several_regions_by_hand(
 ) -> None:
     """S1 lies from 0 to 4, S2 from 8 to 12, where the path ends."""
     vehicle = Vehicle(max_speed=distance, inertia=0.0)
-    for service, expected in (("poured", poured), ("landing", landing)):
-        spec = dataclasses.replace(strip, vehicle=vehicle, route=SweepRoute(service=service))
+    moving = dataclasses.replace(strip, vehicle=vehicle)
+    specs = serving(moving, "poured"), serving(moving, "landing")
+    for spec, expected in zip(specs, (poured, landing), strict=True):
         world = SweepWorld.from_spec(spec)
         cell, offset = divmod(start, 1.0)
         state = world.initial(key=jax.random.key(0))._replace(

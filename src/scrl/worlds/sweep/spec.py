@@ -179,15 +179,12 @@ class ServiceTable:
         end: Float[np.ndarray, "*step"],
     ) -> np.ndarray:
         """What each column receives of steps between two distances along the path."""
+        last = len(self.kind_of_cell) - 1
+        before, after = (np.minimum(along.astype(int), last) for along in (begin, end))
         return share_of_step(
-            served, self._place(begin), self._place(end), end - begin,
+            served, Place(before, begin - before), Place(after, end - after), end - begin,
             is_poured=self.is_poured, look=_columns_first,
         )  # fmt: skip
-
-    def _place(self, along: Float[np.ndarray, "*step"]) -> Place:
-        """The cell at a distance along the path, and how far into it that is."""
-        cell = np.minimum(along.astype(int), len(self.kind_of_cell) - 1)
-        return Place(cell, along - cell)
 
 
 def _columns_first(table: np.ndarray, index: Int[np.ndarray, "*step"]) -> np.ndarray:
