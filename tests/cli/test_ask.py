@@ -59,7 +59,7 @@ def test_the_problems_own_rules_are_added_when_asked_for(tmp_path: Path) -> None
 def test_an_answer_is_readable(tmp_path: Path) -> None:
     done = call("ask", "agri-multi", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for text in ("S1 >= 329", "impossible", "not met", "Prices per step", "the proven bound"):
+    for text in ("S1 >= 329", "none", "not met", "Prices per step", "the proven bound"):
         assert text in done.stdout
 
 
@@ -73,10 +73,45 @@ def test_only_regions_with_a_price_are_listed(tmp_path: Path) -> None:
 
 
 def test_impossible_rules_end_with_1_and_say_why(tmp_path: Path) -> None:
-    done = call("ask", "agri", "S1 >= 400; S1 + S2 <= 700", cwd=tmp_path)
+    done = call("ask", "agri", "S1 >= 400; S1 + S2 <= 700", "--time-limit", "1", cwd=tmp_path)
     assert done.returncode == 1
     assert "cannot hold together" in done.stdout
     assert "what follows is a plan for the least loosening" in done.stdout
+
+
+def strip(folder: Path, more: str = "") -> str:
+    """Sixty cells in a row, a third of them S1, each landing in which gives 2.25."""
+    np.save(folder / "strip.npy", np.array([[1] * 20 + [0] * 20 + [2] * 20]))
+    text = '[world]\nmap = "strip.npy"\nservice = "landing"\n'
+    (folder / "strip.toml").write_text(f'{text}{more}[rules]\nband = "S1 == 21 within 0.2"\n')
+    return "strip.toml"
+
+
+def test_what_no_single_plan_keeps_is_unknown_and_ends_with_1(tmp_path: Path) -> None:
+    """9 landings give 20.25 and 10 give 22.5: only a mixture gives 21."""
+    asked = ("ask", strip(tmp_path), "--time-limit", "2", "--json")
+    alone, mixed = call(*asked, cwd=tmp_path), call(*asked, "--mix", cwd=tmp_path)
+    assert (alone.returncode, mixed.returncode) == (1, 0)
+    [unknown], [satisfied] = json.loads(alone.stdout), json.loads(mixed.stdout)
+    assert (unknown["status"], len(unknown["plans"])) == ("unknown", 1)
+    assert unknown["gap"] is unknown["gap_to_best"] is None
+    assert (satisfied["status"], len(satisfied["plans"])) == ("satisfied", 2)
+    assert satisfied["gap"] >= 0
+    told = call("ask", "strip.toml", "--time-limit", "2", cwd=tmp_path)
+    assert told.returncode == 1
+    assert "no plan found, none excluded" in told.stdout
+
+
+def test_solve_ends_with_1_when_it_knows_no_plan(tmp_path: Path) -> None:
+    windy = call("solve", strip(tmp_path, "[wind]\nstrength = 0.1\n"), "--json", cwd=tmp_path)
+    found = json.loads(windy.stdout)
+    assert (windy.returncode, found["status"]) == (1, "unknown")
+    assert found["bound"] is found["return"] is None
+    assert "wind" in found["bound_reason"]
+    calm = call("solve", strip(tmp_path), "--time-limit", "3", cwd=tmp_path)
+    assert calm.returncode == 1
+    assert "unknown: no plan found, none excluded" in calm.stdout
+    assert "proven bound: no policy that keeps the rules returns more than" in calm.stdout
 
 
 @pytest.mark.parametrize(

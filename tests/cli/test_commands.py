@@ -36,7 +36,7 @@ def test_a_map_with_faults_is_repaired_aloud_and_refused_when_strict(tmp_path: P
         refused = CliRunner().invoke(app, [*command, "--strict"])
         assert refused.exit_code == 2
         assert "feature 1 ('bow'): the polygon is not simple" in refused.stderr
-    for command in (made, checked, ["solve", str(path), "--drives", "0"]):
+    for command in (made, checked, ["solve", str(path), "--time-limit", "1"]):
         done = CliRunner().invoke(app, [*command, "--json"])
         assert done.exit_code == 0, done.stderr
         assert "warning: bow.geojson: repaired 1 polygon: feature 1 ('bow')" in done.stderr

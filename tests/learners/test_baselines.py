@@ -39,8 +39,8 @@ BASELINES: dict[str, dict[str, Any]] = {
 def test_a_baseline_keeps_one_plain_rule_at_little_cost(tmp_path: Path, method: str) -> None:
     """30 cells of A, then 30 of B, and B asks for twice of what full speed gives at landings.
 
-    The bound knows no inertia: -1.05. Whoever has to brake before B and to gather speed
-    again pays 8 % more; 15 % are allowed. Untrained the drive costs 24 % more and breaks the rule.
+    No policy returns more than -1.116, and a drive returns -1.120; 8 % less are allowed. Untrained
+    the drive returns -1.30 and breaks the rule.
     """
     regions = from_labels(np.array([[1] * 30 + [2] * 30]), ["A", "B"])
     spec = SweepSpec(regions, route=SweepRoute(horizon_steps=300, service="landing"))
@@ -48,7 +48,7 @@ def test_a_baseline_keeps_one_plain_rule_at_little_cost(tmp_path: Path, method: 
     result = scrl.train(
         problem, method=method, seeds=2, settings=SMALL | BASELINES[method], out=tmp_path / "run"
     )
-    assert result.bound == pytest.approx(-1.05, abs=0.005)
+    assert result.bound == pytest.approx(-1.116, abs=0.005)
     assert result.satisfied == 2
     assert result.gap_worst is not None
-    assert result.gap_worst < 0.15
+    assert 0.0 <= result.gap_worst < 0.08

@@ -126,7 +126,7 @@ def test_in_wind_the_policy_is_kept_with_its_prices(tmp_path: Path) -> None:
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """No single plan gives S1 just that much: a step is worth 2.25."""
     asking = planner()
-    answer = asking.ask("agri", ["S1 == 300.1 within 0.2"])
+    answer = asking.ask("agri", ["S1 == 300.1 within 0.2"], mix=True)
     assert answer.is_satisfied
     assert len(answer.plans) > 1
     return asking.keep(answer, tmp_path_factory.mktemp("mixed") / "run")

@@ -40,7 +40,7 @@ def make_run(
     method: str = "scrl",
     speeds: Sequence[float] = (1.5, 1.6, 1.7),
     seeds: Sequence[int] | None = None,
-    bound: float | None = -0.25,
+    bound: float | None = -0.5,
     rounds: int = 30,
     is_finished: bool = True,
     settings: dict[str, Any] | None = None,

@@ -161,7 +161,7 @@ def test_the_page_says_what_was_given_out_outside_and_what_a_return_is(tmp_path:
     """Of twelve cells four are of no region; at full speed they receive 1.59 of 5.40 steps."""
     spec = SweepSpec(from_labels(np.array([[1] * 4 + [0] * 4 + [2] * 4])))
     problem = Problem.create(spec, {"one": "S1 >= 1"}, ProblemOptions(name="strip"))
-    run = make_run(tmp_path / "run", problem, speeds=[3.0])
+    run = make_run(tmp_path / "run", problem, speeds=[3.0], bound=-0.1)
     assert figures(run)["Given out"] == ("12.15", "units, 29.5 % outside all regions", "")
     text = page_of(run).text
     assert "Given out: 12.15 units, 3.59 of them (29.5 %) outside all regions." in text
@@ -176,7 +176,7 @@ def test_every_colour_of_the_plan_is_explained(
     regions = from_labels(np.ones((6, 8), int))
     regions.forbidden[2:4, 3:5] = True
     problem = Problem.create(SweepSpec(regions), {"one": "S1 >= 1"}, ProblemOptions(name="hole"))
-    run = make_run(tmp_path / "run", problem, speeds=[3.0])
+    run = make_run(tmp_path / "run", problem, speeds=[3.0], bound=-0.1)
     monkeypatch.setattr("scrl.opening.MapRun.policy", lambda *_: Constant(jnp.ones(())))
     text = page_of(run).text
     assert "must not be entered" in text
@@ -338,10 +338,10 @@ def test_returns_and_gaps_are_never_on_one_line(tmp_path: Path) -> None:
     problem = small_problem()
     runs = [
         make_run(tmp_path / name, problem, method=name, bound=bound)
-        for name, bound in (("known", -0.25), ("unknown", None))
+        for name, bound in (("known", -0.5), ("unknown", None))
     ]
     views = read_runs(runs)
-    known, both = spread_of(views[:1], -0.25), spread_of(views, -0.25)
+    known, both = spread_of(views[:1], -0.5), spread_of(views, -0.5)
     assert known is not None
     assert both is not None
     assert known.title == "Distance to the proven bound"

@@ -172,7 +172,7 @@ def _with_own(problem: Problem, rules: list[str]) -> dict[str, str]:
 def print_plan(answer: Answer, out: Console) -> None:
     """Print amounts, rules, disjuncts, prices and the gap."""
     is_impossible = answer.status == "impossible"
-    if is_impossible:
+    if answer.reference.conflict and not answer.is_satisfied:
         print_conflict(answer.reference, out)
         out.print("what follows is a plan for the least loosening, as near as its steps come")
     print_evaluation(answer.problem, answer.evaluation, out, is_impossible=is_impossible)
@@ -182,14 +182,7 @@ def print_plan(answer: Answer, out: Console) -> None:
         share = answer.evaluation.episodes_satisfied / answer.evaluation.episodes
         out.print(f"{share:.1%} of single episodes keep all rules; {answer.confidence:.1%} asked")
     if answer.status == "unknown":
-        out.print(
-            "no plan found, none excluded: what is shown violates the rules least"
-            + (
-                f"; the conflict rests on {answer.reference.conflict_rests_on}"
-                if answer.reference.conflict_rests_on
-                else ""
-            )
-        )
+        out.print("no plan found, none excluded: what is shown violates the rules least")
     gap = "" if answer.gap is None else f", {below_bound(answer.gap)}"
     colour = "green" if answer.is_satisfied else "red"
     out.print(f"[bold {colour}]{answer.status}[/]{gap}; found in {answer.wall_s:.2f} s")
@@ -201,9 +194,9 @@ def _print_ways(answer: Answer, out: Console) -> None:
 
     if not answer.disjuncts:
         return
-    ways = table("rule", "way to keep it", "this plan", ">best return", title="Choices")
+    ways = table("rule", "way to keep it", "this plan", ">fluid estimate", title="Choices")
     for each in answer.disjuncts:
-        none = "impossible" if each.is_decided else "not decided"
+        none = "none" if each.is_decided else "not decided"
         best = none if each.return_ is None else f"{each.return_:.3f}"
         mark = "[bold]met[/bold]" if answer.is_met(each) else "not met"
         ways.add_row(escape(each.rule), escape(each.text), mark, best)

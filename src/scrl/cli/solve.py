@@ -184,12 +184,10 @@ def print_trade(trade: Trade, out: Console) -> None:
     shown = table(
         f">loosened by, {trade.unit}",
         *([] if bounds is None else [f">bound, {trade.unit}"]),
-        ">best return",
+        ">fluid estimate",
     )
     out.print(f"[bold]{escape(trade.rule)}[/bold]: {escape(trade.text)}", soft_wrap=True)
     for index, (shift, value) in enumerate(zip(trade.shift, trade.return_, strict=True)):
         cells = [] if bounds is None else [f"{bounds[index]:,.1f}"]
-        shown.add_row(
-            f"{shift:+,.1f}", *cells, "impossible" if math.isnan(value) else f"{value:.3f}"
-        )
+        shown.add_row(f"{shift:+,.1f}", *cells, "none" if math.isnan(value) else f"{value:.3f}")
     out.print(shown)

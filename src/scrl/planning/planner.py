@@ -91,7 +91,7 @@ class Planner:
         if priced.branch is None and priced.reference.conflict:
             names = ", ".join(f"'{name}'" for name, _ in priced.reference.conflict)
             raise PolicyError(
-                f"{problem.name}: impossible: no policy keeps {names}, and no loosening was found "
+                f"{problem.name}: the fluid cannot keep {names}, and no loosening was found "
                 "that would help; numbers of such different sizes cannot be weighed against each "
                 "other"
             )

@@ -109,7 +109,7 @@ def single_region_bounds(problem: BaseProblem) -> list[tuple[int, float, bool]]:
 
 
 def trade_figure(trade: Trade) -> Figure:
-    """The best return against the rule's bound; red where the rules cannot be kept."""
+    """The fluid's return against the rule's bound; red where it cannot keep the rules."""
     figure = Figure(figsize=(6.5, 4.0), layout="constrained")
     axes = figure.subplots()
     bounds = trade.bounds
@@ -121,8 +121,8 @@ def trade_figure(trade: Trade) -> Figure:
     for place in across[is_impossible]:
         axes.axvline(place, color=colour_of(3), alpha=0.25, lw=4)
     label = "bounds loosened by" if bounds is None else "bound"
-    axes.set_xlabel(f"{label}, {trade.unit} (dotted: as written; red: impossible)")
-    axes.set_ylabel("best return")
+    axes.set_xlabel(f"{label}, {trade.unit} (dotted: as written; red: no fluid keeps it)")
+    axes.set_ylabel("return of the fluid")
     axes.set_title(f"{trade.problem}, {trade.rule}: {trade.text}", fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
