@@ -21,7 +21,7 @@ from scrl.worlds.sweep.lookup import rows_from
 from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.world import SweepState, SweepWorld, dynamics
 
-LEVELS = (32, 64, 128, 256, 512)
+LEVELS = (32, 48, 64, 128, 256, 512)
 """Numbers of speeds to choose from: few, so that few sizes are compiled."""
 SLOWEST_LEVEL = 3.0
 """The slowest speed that is of use should be this many lengths of the lattice."""

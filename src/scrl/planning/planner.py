@@ -49,7 +49,7 @@ LOOSENED_ROUNDS = 6
 MOST_JUDGED = 3
 """Plans that are evaluated in each search but the last."""
 TIME_LIMIT_S = 60.0
-BOUND_TIME_S, PROOF_TIME_S = 0.3, 10.0
+BOUND_TIME_S, PROOF_TIME_S = 5.0, 10.0
 """How long a bound may take where a plan was found, and where none was."""
 
 
@@ -102,7 +102,7 @@ class Planner:
             )
         if priced.reference.conflict:
             say("looking for a proof that no policy keeps the rules")
-            reference = bound_of(problem, priced.reference, PROOF_TIME_S, None)
+            reference = bound_of(problem, priced.reference, PROOF_TIME_S)
             priced = replace(priced, reference=reference)
         options = SearchOptions(
             confidence, seed, may_mix=mix, deadline=started + time_limit_s, say=say
@@ -112,7 +112,8 @@ class Planner:
         reference = priced.reference
         if not reference.conflict or evaluation.is_satisfied:
             say("proving a bound")
-            reference = bound_of(problem, reference, BOUND_TIME_S, evaluation)
+            # One value for each branch is enough: so the same question has the same answer.
+            reference = bound_of(problem, reference, BOUND_TIME_S, enough=np.inf)
         if problem.world_spec.is_random:
             evaluation = evaluate_mixture(
                 problem, _policies(found, driver), found.weights,
@@ -160,13 +161,11 @@ class Planner:
 
 
 def bound_of(
-    problem: Problem, reference: Reference, time_limit_s: float, evaluation: Evaluation | None
+    problem: Problem, reference: Reference, time_limit_s: float, enough: float | None = None
 ) -> Reference:
     """The reference with a bound of the true world, where there is one."""
     if problem.discount != 1.0:
         return reference
-    is_known = evaluation is not None and evaluation.is_satisfied and not problem.is_random
-    enough = evaluation.return_ if is_known and evaluation is not None else None
     question = Question.of(problem)
     return bounded(question, reference, time_limit_s=time_limit_s, enough=enough)
 
@@ -183,7 +182,7 @@ class SearchOptions:
     may_mix: bool = False
     good_enough: float | None = None
     """In place of that of the settings."""
-    levels: int = 32
+    levels: int = 48
     """Speeds on the lattice, at least."""
     deadline: float = float("inf")
     say: Callable[[str], None] = lambda _: None

@@ -41,7 +41,7 @@ class SearchSettings:
     good_enough: float = 0.003
     """A single plan this share of the return from the best mixture ends the search; later rounds
     are content with more."""
-    levels: int = 32
+    levels: int = 48
     """Speeds on the lattice, at least."""
     deadline: float = float("inf")
     """By the monotonic clock, when the search ends with what it has."""

@@ -26,7 +26,7 @@ from scrl.reference.columns import Mixture
 from scrl.reference.priced import PricedBranch
 from scrl.worlds.contract import Column
 
-CONTENT = 4
+CONTENT = 8
 """Rounds after which twice as much is good enough."""
 CORRECTIONS, CAUTION = 6, 1.1
 """How often an averaged plan is corrected in a round, and by how many times what it missed."""

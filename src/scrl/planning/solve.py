@@ -42,39 +42,36 @@ def solve(
     reference = priced.reference
     if not reference.fluid_density:
         say("looking for a proof that no policy keeps the rules")
-        reference = bound_of(problem, reference, 0.5 * time_limit_s, None)
+        reference = bound_of(problem, reference, 0.5 * time_limit_s)
     if not reference.is_impossible and priced.branch is not None and not problem.is_random:
         say("driving plans")
         until = started + SHARE_OF_PLANS * time_limit_s
         options = SearchOptions(good_enough=GOOD_ENOUGH, levels=LEVELS, deadline=until, say=say)
-        reference, evaluation = _with_plans(problem, priced, options)
+        reference = _with_plans(problem, priced, options)
         say("proving a bound")
         left = time_limit_s - (time.monotonic() - started)
-        reference = bound_of(problem, reference, max(left, 0.0), evaluation)
+        reference = bound_of(problem, reference, max(left, 0.0), reference.return_)
     elif not reference.is_impossible:
-        reference = bound_of(problem, reference, 0.0, None)
+        reference = bound_of(problem, reference, 0.0)
     return replace(reference, wall_s=time.monotonic() - started)
 
 
-def _with_plans(
-    problem: Problem, priced: Priced, options: SearchOptions
-) -> tuple[Reference, Evaluation | None]:
-    """The reference with the best plans that keep the rules, and how the single one does."""
+def _with_plans(problem: Problem, priced: Priced, options: SearchOptions) -> Reference:
+    """The reference with the best plans that keep the rules."""
     driver = PriceDriver(store.shipped().ahead, problem.world_spec, problem.world)
     try:
         searched = search_plans(problem, priced, driver, options)
     except NoPlanError:
-        return priced.reference, None
+        return priced.reference
     found, evaluation = searched.best
     if not evaluation.is_satisfied:
-        return priced.reference, evaluation
+        return priced.reference
     plan, mixed = _driven(found, evaluation), None
     if searched.mixture is not None and len(searched.mixture.weights) > 1:
         mixed = _driven(searched.mixture, evaluate_plans(problem, searched.mixture, driver))
     is_better = mixed is not None and mixed.return_ > plan.return_
     taken = searched.priced.taken
-    found = replace(priced.reference, plan=plan, mixture=mixed if is_better else None, branch=taken)
-    return found, evaluation
+    return replace(priced.reference, plan=plan, mixture=mixed if is_better else None, branch=taken)
 
 
 def _driven(found: Found, evaluation: Evaluation) -> BestDriven:

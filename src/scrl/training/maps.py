@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -116,12 +117,12 @@ def bound_of(problem: Problem) -> float | None:
     try:
         question = Question.of(problem)
         reference, _ = solve_question(question)
-        return bounded(question, reference, time_limit_s=BOUND_TIME_S).bound
+        return bounded(question, reference, time_limit_s=BOUND_TIME_S, enough=inf).bound
     except ScrlError:
         return None
 
 
-BOUND_TIME_S = 0.3
+BOUND_TIME_S = 5.0
 LARGEST_SEED = 2**32 - REPORT_SEED
 """Seeds below this give different keys, in training and in the report."""
 
