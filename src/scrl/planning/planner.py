@@ -106,7 +106,9 @@ class Planner:
         priced, (found, evaluation) = searched.priced, searched.best
         say("proving a bound")
         limit = BOUND_TIME_S if evaluation.is_satisfied else PROOF_TIME_S
-        reference = bound_of(problem, priced.reference, limit, evaluation)
+        reference = bound_of(
+            problem, priced.reference, limit, evaluation, tighten=not evaluation.is_satisfied
+        )
         if problem.world_spec.is_random:
             evaluation = evaluate_mixture(
                 problem, _policies(found, driver), found.weights,
@@ -154,7 +156,12 @@ class Planner:
 
 
 def bound_of(
-    problem: Problem, reference: Reference, time_limit_s: float, evaluation: Evaluation | None
+    problem: Problem,
+    reference: Reference,
+    time_limit_s: float,
+    evaluation: Evaluation | None,
+    *,
+    tighten: bool = True,
 ) -> Reference:
     """The reference with a bound of the true world, where there is one."""
     if problem.discount != 1.0:
@@ -162,7 +169,7 @@ def bound_of(
     is_known = evaluation is not None and evaluation.is_satisfied and not problem.is_random
     enough = evaluation.return_ if is_known and evaluation is not None else None
     question = Question.of(problem)
-    return bounded(question, reference, time_limit_s=time_limit_s, enough=enough)
+    return bounded(question, reference, time_limit_s=time_limit_s, enough=enough, tighten=tighten)
 
 
 Judged = tuple[Found, Evaluation]

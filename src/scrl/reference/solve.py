@@ -49,13 +49,19 @@ def _optimum(question: Question, time_limit_s: float) -> FluidOptimum:
 
 
 def bounded(
-    question: Question, reference: Reference, *, time_limit_s: float, enough: float | None = None
+    question: Question,
+    reference: Reference,
+    *,
+    time_limit_s: float,
+    enough: float | None = None,
+    tighten: bool = True,
 ) -> Reference:
     """The reference with what is proven of every policy, step by step.
 
     Where service is poured, a policy does nothing that the fluid could not do (docs/bound.md), so
     the fluid's bound is the policy's. Else the bound is searched for within the time, and until it
-    is near `enough`, the return of a plan that is known.
+    is near `enough`, the return of a plan that is known; or, unless it is to be tightened, the first
+    one is taken, which does not depend on the time.
     """
     problem = question.problem
     if (reason := reason_against(problem)) is not None:
@@ -68,7 +74,7 @@ def bounded(
         if not np.isfinite(found.bound):
             return replace(reference, bound_reason="time ended before every branch had a value")
         return replace(reference, bound=_raised(question, found.bound))
-    proven = prove(problem, time_limit_s=time_limit_s, enough=enough)
+    proven = prove(problem, time_limit_s=time_limit_s, enough=enough, tighten=tighten)
     return replace(
         reference,
         bound=None if proven.value is None else _raised(question, proven.value),

@@ -95,18 +95,20 @@ def prove(
     time_limit_s: float = 60.0,
     enough: float | None = None,
     levels: tuple[int, ...] = LEVELS,
+    tighten: bool = True,
     watch: Watch | None = None,
 ) -> TrueBound:
     """The best bound within the time, which is looked at after each batch of evaluations.
 
-    It ends early when the bound is within a hair of `enough`, the return of a plan that is known.
-    `levels` are the graphs that it takes in turn; finer ones are slower and bring a little more.
+    It ends early when the bound is within a hair of `enough`, the return of a plan that is known,
+    and, unless it is to be tightened, when every leaf was evaluated once. `levels` are the graphs
+    that it takes in turn; finer ones are slower and bring a little more.
     """
     started = time.monotonic()
     if reason := reason_against(problem) or _too_large(problem.world_spec, levels[0]):
         return TrueBound(None, reason)
     search = _LeafSearch(problem, started + time_limit_s, enough, levels)
-    return replace(search.run(watch), wall_s=time.monotonic() - started)
+    return replace(search.run(watch, tighten=tighten), wall_s=time.monotonic() - started)
 
 
 def reason_against(problem: Problem) -> str | None:
@@ -166,7 +168,7 @@ class _LeafSearch:
         self.caps: dict[tuple[int, ...], Float[np.ndarray, " atom"]] = {}
         self._number = itertools.count()
 
-    def run(self, watch: Watch | None) -> TrueBound:
+    def run(self, watch: Watch | None, *, tighten: bool) -> TrueBound:
         """Evaluate the fluid's leaves once, then improve the largest while there is time."""
         for leaf in _FluidLeaves(self.question).leaves():
             self._push(leaf)
@@ -175,7 +177,8 @@ class _LeafSearch:
             now = self._summary()
             if watch is not None:
                 watch(now)
-            if now.is_final or time.monotonic() > self.deadline:
+            is_enough = now.is_final or (now.value is not None and not tighten)
+            if is_enough or time.monotonic() > self.deadline:
                 return now
 
     def _advance(self) -> None:

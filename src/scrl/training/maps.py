@@ -116,7 +116,7 @@ def bound_of(problem: Problem) -> float | None:
     try:
         question = Question.of(problem)
         reference, _ = solve_question(question)
-        return bounded(question, reference, time_limit_s=BOUND_TIME_S).bound
+        return bounded(question, reference, time_limit_s=BOUND_TIME_S, tighten=False).bound
     except ScrlError:
         return None
 
