@@ -168,27 +168,37 @@ def test_amounts_per_region_are_the_densities(route: Route, tmp_path: Path) -> N
     assert float(total["received"]) == pytest.approx(sum(route.totals.values()))
 
 
+EDGES = 2.0 + 0.88 / 2.352, 3.0 + 2.528 / 2.6112, 5.0 + 1.15008 / 2.860032
+"""When full speed passes 4, 8 and 12, from p = 1.2, 3.12, 5.472, 8.0832, 10.84992, 13.70995."""
 BOOKS = {
     # Full speed: cells 1 and 3 in S1, 5 outside, 8 and 10 in S2, then the end.
-    "landing": ["4.5,units,2,0.4", "4.5,units,2,0.4", "2.25,units,1,0.2", "11.25,units,5,1.0"],
-    # The edges at 4, 8 and 12 are passed after 2.374, 3.968 and 5.402 steps.
-    "poured": [
-        "5.341837,units,3,0.4395", "3.226464,units,3,0.2654", "3.586471,units,2,0.2951",
-        "12.154773,units,6,1.0",
-    ],
-}  # fmt: skip
+    "landing": ([2.0, 2.0, 1.0, 5.0], [2, 2, 1, 5]),
+    # S1 lies before the first edge, S2 after the second.
+    "poured": (
+        [EDGES[0], EDGES[2] - EDGES[1], EDGES[1] - EDGES[0], EDGES[2]],
+        [3, 3, 2, 6],
+    ),
+}
+"""Steps of service for S1, S2, outside and in all, and the numbers of steps that gave them."""
 
 
 @pytest.mark.parametrize("service", ["poured", "landing"])
 def test_what_falls_outside_all_regions_is_in_the_books(strip: SweepSpec, service: Service) -> None:
     problem = Problem.create(dataclasses.replace(strip, route=SweepRoute(service=service)))
     route = drive(problem, fixed_policy("full-speed", problem))
-    lines = ROUTE_FORMATS["regions"].write(route, ExportOptions()).decode().splitlines()
-    names = "S1,4", "S2,4", f"{OUTSIDE},4", f"{TOTAL},12"
-    assert lines == [
-        "region,cells,received,unit,steps,share,warnings",
-        *(f"{name},{book}," for name, book in zip(names, BOOKS[service], strict=True)),
-    ]
+    text = ROUTE_FORMATS["regions"].write(route, ExportOptions()).decode()
+    header, *rows = csv.reader(io.StringIO(text, newline=""))
+    assert header == ["region", "cells", "received", "unit", "steps", "share", "warnings"]
+    names, cells, received, units, steps, shares, warnings = zip(*rows, strict=True)
+    assert names == ("S1", "S2", OUTSIDE, TOTAL)
+    assert cells == ("4", "4", "4", "12")
+    assert {*units, *warnings} == {"units", ""}
+    served, counts = BOOKS[service]
+    assert [int(each) for each in steps] == counts
+    assert [float(each) for each in received] == pytest.approx(2.25 * np.array(served), abs=1e-5)
+    assert [float(each) for each in shares] == pytest.approx(
+        np.array(served) / served[-1], abs=1e-4
+    )
 
 
 def test_a_map_without_scales_leaves_its_columns_empty(tmp_path: Path) -> None:
