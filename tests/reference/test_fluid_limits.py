@@ -39,7 +39,7 @@ def test_units_of_any_size_give_the_same_plan(
     asked = float(rule.split()[2])
     options = ProblemOptions(tolerance=1e-7 * asked)
     problem = Problem.create(dataclasses.replace(strip, vehicle=vehicle), rule, options)
-    found = scrl.solve(problem, time_limit_s=2.0)
+    found = scrl.solve(problem, time_limit_s=10.0)
     assert found.fluid == pytest.approx(vehicle.effort * (-2.0 - 80 / 120), rel=1e-6)
     assert found.fluid_density["S1"] == pytest.approx(4 * vehicle.rate, rel=1e-6)
     assert found.density["S1"] >= 4 * vehicle.rate * (1 - 1e-6)
