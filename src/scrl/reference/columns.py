@@ -148,7 +148,8 @@ class ColumnGeneration(Generic[Policy]):
         amounts = np.array([each.amounts for each in columns])
         sides = amounts.reshape(len(columns), self.coefficients.shape[1]) @ self.coefficients.T
         if self.margin is not None:
-            sides += np.array([self.margin(each.policy) for each in columns])
+            margins = [self.margin(each.policy) for each in columns]
+            sides += np.array(margins).reshape(sides.shape)
         return sides - self.bounds + self.inset
 
     def mix(self) -> Mixture:
