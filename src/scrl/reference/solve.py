@@ -60,8 +60,8 @@ def bounded(
 
     Where service is poured, a policy does nothing that the fluid could not do (docs/bound.md), so
     the fluid's bound is the policy's. Else the bound is searched for within the time, and until it
-    is near `enough`, the return of a plan that is known; or, unless it is to be tightened, the first
-    one is taken, which does not depend on the time.
+    is near `enough`, the return of a plan that is known. Unless it is to be tightened, the first
+    bound is taken, which does not depend on the time.
     """
     problem = question.problem
     if (reason := reason_against(problem)) is not None:
