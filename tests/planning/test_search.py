@@ -93,7 +93,7 @@ def test_rules_that_no_loosening_helps_are_named(
 
 
 def test_impossible_rules_get_the_conflict_and_the_least_violating_plan(asking: Planner) -> None:
-    answer = asking.ask("agri", ["S1 >= 400", "S1 + S2 <= 700", "S5 >= 100"])
+    answer = asking.ask("agri", ["S1 >= 400", "S1 + S2 <= 700", "S5 >= 100"], time_limit_s=1.0)
     assert answer.status == "impossible"
     assert not answer.is_satisfied
     assert answer.gap is None
@@ -108,7 +108,7 @@ def test_impossible_rules_get_the_conflict_and_the_least_violating_plan(asking: 
         ),
         ["S1 >= 400", "S1 + S2 <= 700", "S5 >= 100"],
     )
-    answer = asking.ask(poured)
+    answer = asking.ask(poured, time_limit_s=1.0)
     least = sum(each.by for each in answer.reference.relax)
     assert answer.status == "impossible"
     assert {rule for rule, _ in answer.reference.conflict} == {"rule-1", "rule-2"}
