@@ -128,7 +128,7 @@ class Planner:
         )
         return Answer(
             problem, evaluation, reference, plans, priced.taken, priced.disjuncts,
-            tuple(self._warnings(problem)), time.monotonic() - started, confidence,
+            tuple(self._warnings(loaded)), time.monotonic() - started, confidence,
         )  # fmt: skip
 
     def keep(self, answer: Answer, path: Path | str, *, seed: int = 0) -> Path:
@@ -151,8 +151,9 @@ class Planner:
     def _warnings(self, problem: Problem) -> list[str]:
         found = list(problem.world_spec.regions.warnings)
         outside = self.learned.ranges.outside(problem.world_spec)
-        if not outside:
-            return found
+        nothing = np.zeros(len(problem.regions))
+        if not outside or self._driver(problem).lattice(nothing) is not None:
+            return found  # or the best drives are computed, and the policy is not asked
         return [
             *found,
             "this policy was not trained for " + "; ".join(outside) + ": its plans may be far from "

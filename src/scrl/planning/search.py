@@ -1,10 +1,10 @@
-"""Rules -> prices: multipliers that make the price policy keep some atoms at the least cost.
+"""Rules -> prices: multipliers at which drives keep some atoms at the least cost.
 
 The fluid proposes multipliers; the true world does not quite do what the fluid says, so plans are
 driven, and a small linear program mixes those driven so far to keep the atoms at the least cost
-(column generation with the policy as the oracle). Its multipliers, points between those of the
-plans it mixes, and those plans spliced along the path, are driven next. The best single plan that
-keeps every rule is the answer; where there is none, and mixtures are allowed, the mixture.
+(column generation with the best drive at given prices as the oracle). Its multipliers, points
+between those of the plans it mixes, and those plans made one, are driven next. The best single plan
+that keeps every rule is the answer; where there is none, and mixtures are allowed, the mixture.
 """
 
 from __future__ import annotations
@@ -51,14 +51,6 @@ class Found:
     weights: Float[np.ndarray, " plan"]
     throttles: tuple[Float[np.ndarray, " step"], ...]
     """Of each plan in the first episode of the search."""
-
-    @property
-    def single(self) -> list[Found]:
-        """Each plan alone."""
-        return [
-            Found(self.prices[[plan]], np.ones(1), (throttles,))
-            for plan, throttles in enumerate(self.throttles)
-        ]
 
 
 class PlanSearch:
@@ -147,7 +139,7 @@ class PlanSearch:
         pool, columns = self.pool, []
         room = np.zeros(len(pool.step))
         for _ in range(CORRECTIONS):
-            mixture = pool.mix(inset=room / pool.step)
+            mixture = pool.mix(inset=room / np.maximum(pool.step, 1e-300))
             one = self.proposals.averaged(mixture)
             if one is None or pool.is_broken(mixture).any():
                 break
