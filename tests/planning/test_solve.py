@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ import scrl
 from scrl.errors import InternalError, ScrlError
 from scrl.planning import Answer
 from scrl.planning.planner import Planner, planner
-from scrl.planning.search import Found, PlanSearch
 from scrl.problems import Problem, ProblemOptions
 from scrl.reference import Reference
 from scrl.reference.answer import BestDriven, gap_to
@@ -190,30 +188,6 @@ def test_what_no_policy_can_do_is_proven_impossible(asking: Planner, service: Se
     assert answer.status == "impossible"
     assert answer.reference.is_impossible
     assert answer.reference.bound is None
-
-
-def test_a_mixture_is_answered_only_where_it_is_asked_for(
-    asking: Planner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two drives that break a band on either side: only their mixture keeps it."""
-    problem = strip_problem("S1 >= 20")
-    slow, fast = np.full(400, 0.2), np.full(400, 0.9)
-    mixed = Found(np.zeros((2, 64, 2)), np.array([0.5, 0.5]), (slow, fast))
-    either = [scrl.evaluate(problem, scrl.policies.Schedule.of(each)) for each in (slow, fast)]
-    middle = sum(each.density["S1"] for each in either) / 2
-    problem = problem.with_rules(f"S1 == {middle} within 0.1")
-    # The package has a function of the module's name.
-    module = import_module("scrl.planning.planner")
-    monkeypatch.setattr(module, "exact_drives", lambda *_, **__: mixed)
-    monkeypatch.setattr(PlanSearch, "run", lambda _: iter(mixed.single))
-    monkeypatch.setattr(PlanSearch, "broken", lambda _: np.zeros(0, int))
-    single = asking.ask(problem, time_limit_s=1.0)
-    assert len(single.plans) == 1
-    assert not single.is_satisfied
-    both = asking.ask(problem, mix=True, time_limit_s=1.0)
-    assert len(both.plans) == 2
-    assert both.is_satisfied
-    assert both.gap_to_best is None
 
 
 @pytest.mark.optimised
