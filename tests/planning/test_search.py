@@ -203,3 +203,19 @@ def test_the_same_question_has_the_same_answer(asking: Planner) -> None:
     first, second = (each.to_json() for each in (one, other))
     del first["wall_s"], second["wall_s"]
     assert first == second
+
+
+@pytest.mark.parametrize(
+    ("inertia", "return_"), [(0.0, -22.04), (0.8, -22.07), (0.95, -22.31), (0.99, -26.74)]
+)
+def test_sluggish_vehicles_are_driven_too(asking: Planner, inertia: float, return_: float) -> None:
+    spec = load("agri-joint").world_spec
+    vehicle = dataclasses.replace(spec.vehicle, inertia=inertia)
+    problem = Problem.create(dataclasses.replace(spec, vehicle=vehicle), "S1 >= 300")
+    answer = asking.ask(problem)
+    assert answer.is_satisfied
+    assert answer.evaluation.return_ == pytest.approx(return_, rel=0.005)
+
+
+def test_a_bound_that_can_never_matter(asking: Planner) -> None:
+    assert asking.ask("agri", "S1 <= 1e100").is_satisfied

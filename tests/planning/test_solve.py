@@ -208,3 +208,13 @@ def test_agri_s2_at_most_300_is_never_satisfied(asking: Planner) -> None:
     assert answer.gap is None
     assert answer.reference.conflict_rests_on is not None
     assert "estimate" in answer.reference.conflict_rests_on
+
+
+def test_where_chance_plays_a_part_there_is_no_plan_and_no_bound() -> None:
+    spec = scrl.load("agri-joint").world_spec
+    noisy = dataclasses.replace(spec, vehicle=dataclasses.replace(spec.vehicle, start_noise=50.0))
+    found = scrl.solve(Problem.create(noisy, "S1 >= 300"))
+    assert found.status == "unknown"
+    assert found.plan is None
+    assert found.bound is None
+    assert found.fluid is not None

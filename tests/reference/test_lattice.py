@@ -1,4 +1,4 @@
-"""The true world from both sides: the lattice by hand, the drives against the world itself."""
+"""The lattice by hand and by brute force, and its drives against the world itself."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ import pytest
 
 import scrl
 from scrl.problems import Problem
-from scrl.reference.answer import Question
 from scrl.reference.lattice import SpeedLattice, drive
-from scrl.reference.solve import fluid_reference, solve_question
-from scrl.reference.stepwise import StepwiseOptimum, best_drive
-from scrl.violation import cons_vio
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
 
@@ -108,65 +104,3 @@ def test_a_drive_is_what_the_environment_would_do(service: Service) -> None:
     assert terminated
     assert total == pytest.approx(driven.returns[0], abs=1e-6)
     assert amount == pytest.approx(driven.density[0])
-
-
-def driven(problem: Problem) -> StepwiseOptimum | None:
-    """The best mixture of drives on the lattice for the fluid's branch and from its multipliers."""
-    _, found = solve_question(Question.of(problem))
-    assert found.best is not None
-    used = np.unique(found.best.branch)
-    return best_drive(
-        problem.world_spec, problem.atoms.coefficients[used], problem.atoms.bounds[used],
-        found.best.multipliers[used], slowest_speed=1.0 / float(found.best.times.max()), rounds=3,
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["agri-situational", "agri-multi"])
-def test_the_driven_mixture_keeps_the_rules_near_the_fluid(name: str) -> None:
-    problem = scrl.load(name)
-    fluid, found = fluid_reference(problem).fluid, driven(problem)
-    assert fluid is not None
-    assert found is not None
-    assert found.violation == pytest.approx(0.0, abs=1e-6)
-    assert cons_vio(problem.atoms, found.density) < 1e-4
-    assert found.return_ == pytest.approx(fluid, rel=0.04)
-    assert found.return_ <= found.estimate_above <= 0.98 * found.return_
-
-
-def test_a_path_too_long_for_the_lattice_is_not_driven() -> None:
-    spec = SweepSpec(from_labels(np.ones((200, 200), int)))
-    route = dataclasses.replace(spec.route, horizon_steps=100_000)
-    problem = Problem.create(dataclasses.replace(spec, route=route), "S1 >= 40000")
-    assert driven(problem) is None
-
-
-@pytest.mark.parametrize(
-    ("inertia", "return_"), [(0.0, -22.04), (0.8, -22.07), (0.95, -22.31), (0.99, -26.74)]
-)
-def test_sluggish_vehicles_are_driven_too(inertia: float, return_: float) -> None:
-    spec = scrl.load("agri-joint").world_spec
-    vehicle = dataclasses.replace(spec.vehicle, inertia=inertia)
-    problem = Problem.create(dataclasses.replace(spec, vehicle=vehicle), "S1 >= 300")
-    found = driven(problem)
-    assert found is not None
-    assert found.violation == pytest.approx(0.0, abs=1e-6)
-    assert found.return_ == pytest.approx(return_, rel=0.005)
-    if inertia == 0.0:
-        assert found.return_ <= found.estimate_above <= 0.999 * found.return_
-    else:  # the lattice is too coarse for it: its estimate was beaten, and is none
-        assert found.estimate_above < found.return_
-
-
-def test_where_chance_plays_a_part_there_is_no_plan_and_no_bound() -> None:
-    spec = scrl.load("agri-joint").world_spec
-    noisy = dataclasses.replace(spec, vehicle=dataclasses.replace(spec.vehicle, start_noise=50.0))
-    found = scrl.solve(Problem.create(noisy, "S1 >= 300"))
-    assert found.status == "unknown"
-    assert found.plan is None
-    assert found.bound is None
-    assert found.fluid is not None
-
-
-def test_a_bound_that_can_never_matter() -> None:
-    problem = scrl.load("agri-joint").with_rules("S1 <= 1e100")
-    assert driven(problem) is not None
