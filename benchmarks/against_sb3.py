@@ -55,7 +55,7 @@ def our_worker(learner: str, seeds: int, told: Connection) -> None:
         steps = STRETCH
         settings |= {"rollout_steps": steps, "epochs": PASSES, "minibatches": PARTS}
     config = configure(learner=learner, settings=settings)
-    rounds = DeviceRounds(config.plan, [task_of(scrl.load(PROBLEM), config)], range(seeds))
+    rounds = DeviceRounds([task_of(scrl.load(PROBLEM), config)], range(seeds))
     began = time.perf_counter()
     state, _ = rounds.learn(rounds.begin()[0])
     jax.block_until_ready(state)

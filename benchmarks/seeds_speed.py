@@ -26,7 +26,7 @@ FEWEST_ROUNDS, LEAST_SECONDS = 3, 4.0
 def measure(problem: Problem, method: str, seeds: int) -> dict[str, Any]:
     """Steps per second over some rounds, after one that compiles."""
     config = configure(method)
-    rounds = DeviceRounds(config.plan, [task_of(problem, config)], range(seeds))
+    rounds = DeviceRounds([task_of(problem, config)], range(seeds))
     started = time.perf_counter()
     state, _ = rounds.learn(rounds.begin()[0])
     jax.block_until_ready(state)

@@ -80,11 +80,11 @@ class Timed:
         route = replace(spec.route, horizon_steps=HORIZON)
         problem = replace(problem, world_spec=replace(spec, route=route))
         config = configure()
-        self.rounds = DeviceRounds(config.plan, [task_of(problem, config)], range(seeds))
+        self.rounds = DeviceRounds([task_of(problem, config)], range(seeds))
         self.steps = seeds * config.loop.worlds * config.loop.rollout_steps
         self.state = self.rounds.begin()
         started = time.perf_counter()
-        lowered = learn_round.lower(config.plan, self.rounds.mesh, self.rounds.tasks, self.state)
+        lowered = learn_round.lower(self.rounds.mesh, self.rounds.tasks, self.state)
         self.learn = lowered.compile()
         self.compiling_s = time.perf_counter() - started
         self.seconds: list[float] = []

@@ -13,7 +13,6 @@ from scrl.penalty import (
     draw_shares,
     drawn_sigma,
     netted,
-    netting,
     next_kappa,
     sigmas,
     smallest_sigma,
@@ -210,7 +209,7 @@ def test_atoms_that_can_be_broken_together_keep_their_own_kappas(rules: tuple[st
 def test_netting_does_not_touch_what_an_equality_charges() -> None:
     """In a conjunction only the difference of the two kappas counts, with netting and without."""
     atoms = atoms_of("A == B within 6", "B >= 3")
-    plain, net = PENALTIES["lagrangian"](), netting(PENALTIES["lagrangian"]())
+    plain, net = PENALTIES["lagrangian"](), PENALTIES["lagrangian"](is_netted=True)
     kappa = jnp.array([0.5, 0.2, 0.1])
     density = jnp.array([9.0, 9.0])
     moved, less = (each.update(atoms, kappa, density, 0.01) for each in (plain, net))

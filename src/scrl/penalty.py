@@ -15,8 +15,7 @@ kappa_j^-s, so that an atom with a large kappa is charged less.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from abc import abstractmethod
 
 import equinox as eqx
 import jax
@@ -121,7 +120,7 @@ def is_charged(kappa: Float[Array, "clause place"]) -> Bool[Array, " clause"]:
 
 
 def draw_shares(
-    kappa: Float[Array, "clause place"], sharpness: float = 1.0
+    kappa: Float[Array, "clause place"], sharpness: float | Float[Array, ""] = 1.0
 ) -> Float[Array, "clause place"]:
     """p_j = kappa_j^-s / sum_i kappa_i^-s; all 0 in a clause that charges nothing."""
     is_live = is_charged(kappa)[:, None]
@@ -152,124 +151,138 @@ def smallest_sigma(
     return jnp.sum(jnp.where(is_charged(kappa), jnp.min(sigma, axis=1), 0.0))
 
 
-class Penalty(NamedTuple):
-    """A penalty as three functions: the update of kappa, the charge of a step, and the prices."""
+class Penalty(eqx.Module):
+    """How kappa is updated, what a step is charged, and the prices that charges amount to."""
 
-    update: Callable[..., Float[Array, " atom"]]
-    """(atoms, kappa, density, rate) -> kappa."""
-    charge: Callable[..., Float[Array, ""]]
-    """(atoms, kappa, labels, uniform) -> sigma(Psi, s); uniform: from [0, 1), one a clause."""
-    price: Callable[..., Float[Array, " region"]]
-    """(atoms, kappa) -> -E sigma: the expected gain of a step that serves a single region."""
+    is_netted: bool = eqx.field(static=True, default=False, kw_only=True)
+    """Whether the kappas of opposite atoms are netted after every update."""
+
+    def update(
+        self,
+        atoms: Atoms,
+        kappa: Float[Array, " atom"],
+        density: Float[Array, " region"],
+        rate: float | Float[Array, ""] | Float[Array, " atom"],
+    ) -> Float[Array, " atom"]:
+        """Kappa after one move by the violations of this density."""
+        signed = signed_violation(atoms.coefficients, atoms.bounds, density)
+        kappa = next_kappa(kappa, signed, rate)
+        return netted(kappa, atoms.opposite) if self.is_netted else kappa
+
+    @abstractmethod
+    def charge(
+        self,
+        atoms: Atoms,
+        kappa: Float[Array, " atom"],
+        labels: Float[Array, " region"],
+        uniform: Float[Array, " clause"],
+    ) -> Float[Array, ""]:
+        """sigma(Psi, s); `uniform` is a number from [0, 1) for each clause."""
+
+    @abstractmethod
+    def price(self, atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
+        """-E sigma: the expected gain of a step that serves a single region."""
 
 
-def scrl(sharpness: float = 1.0) -> Penalty:
-    """Algorithm 3: one atom of each clause is drawn for every transition."""
+class Drawn(Penalty):
+    """SCRL, Algorithm 3: one atom of each clause is drawn for every transition."""
+
+    sharpness: float | Float[Array, ""] = 1.0
 
     def charge(
-        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], uniform: Array
-    ) -> Float[Array, ""]:
+        self, atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"],
+        uniform: Float[Array, " clause"],
+    ) -> Float[Array, ""]:  # fmt: skip
         by_clause = atoms.kappa_in_clauses(kappa)
-        shares = draw_shares(by_clause, sharpness)
+        shares = draw_shares(by_clause, self.sharpness)
         return drawn_sigma(shares, sigmas(atoms, by_clause, labels), uniform)
 
-    def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
-        shares = draw_shares(atoms.kappa_in_clauses(kappa), sharpness)
+    def price(self, atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
+        shares = draw_shares(atoms.kappa_in_clauses(kappa), self.sharpness)
         expected = shares * atoms.in_clauses(kappa)
         return -jnp.tensordot(expected, atoms.in_clauses(weights(atoms)), axes=2)
 
-    return Penalty(_kappa_by_violation, charge, price)
+
+class Expected(Drawn):
+    """What the draw charges in expectation, for every transition."""
+
+    def charge(
+        self, atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"],
+        uniform: Float[Array, " clause"],
+    ) -> Float[Array, ""]:  # fmt: skip
+        del uniform
+        return -self.price(atoms, kappa) @ labels
 
 
-def scrl_min() -> Penalty:
+class Smallest(Penalty):
     """SCRL-min: the smallest sigma of each clause."""
 
-    def least(
-        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"]
-    ) -> Float[Array, ""]:
+    def charge(
+        self, atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"],
+        uniform: Float[Array, " clause"],
+    ) -> Float[Array, ""]:  # fmt: skip
+        del uniform
         by_clause = atoms.kappa_in_clauses(kappa)
         return smallest_sigma(by_clause, sigmas(atoms, by_clause, labels))
 
-    def charge(
-        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], uniform: Array
-    ) -> Float[Array, ""]:
-        del uniform
-        return least(atoms, kappa, labels)
-
-    def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
+    def price(self, atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
         alone = jnp.eye(atoms.coefficients.shape[1])
-        return -jax.vmap(lambda labels: least(atoms, kappa, labels))(alone)
+        by_clause = atoms.kappa_in_clauses(kappa)
+        return -jax.vmap(lambda one: smallest_sigma(by_clause, sigmas(atoms, by_clause, one)))(
+            alone
+        )
 
-    return Penalty(_kappa_by_violation, charge, price)
 
-
-def lagrangian() -> Penalty:
+class Lagrangian(Penalty):
     """sum_j lambda_j a_j . labels: every atom charges; disjunctions are ignored.
 
     The rate of lambda is beta / d, so that for a single atom the charges equal those of SCRL.
     """
 
     def update(
-        atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"], rate: float
-    ) -> Float[Array, " atom"]:
-        signed = signed_violation(atoms.coefficients, atoms.bounds, density)
-        return next_kappa(kappa, signed, rate / atoms.size)
+        self, atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"],
+        rate: float | Float[Array, ""] | Float[Array, " atom"],
+    ) -> Float[Array, " atom"]:  # fmt: skip
+        return super().update(atoms, kappa, density, rate / atoms.size)
 
     def charge(
-        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], uniform: Array
-    ) -> Float[Array, ""]:
+        self, atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"],
+        uniform: Float[Array, " clause"],
+    ) -> Float[Array, ""]:  # fmt: skip
         del uniform
         return kappa @ (atoms.coefficients @ labels)
 
-    def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
+    def price(self, atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
         return -kappa @ atoms.coefficients
 
-    return Penalty(update, charge, price)
 
-
-def no_penalty() -> Penalty:
+class NoPenalty(Penalty):
     """No step is charged: the unconstrained learner."""
 
     def update(
-        atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"], rate: float
-    ) -> Float[Array, " atom"]:
+        self, atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"],
+        rate: float | Float[Array, ""] | Float[Array, " atom"],
+    ) -> Float[Array, " atom"]:  # fmt: skip
         del atoms, density, rate
         return kappa
 
     def charge(
-        atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"], uniform: Array
-    ) -> Float[Array, ""]:
+        self, atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"],
+        uniform: Float[Array, " clause"],
+    ) -> Float[Array, ""]:  # fmt: skip
         del atoms, kappa, labels, uniform
         return jnp.zeros(())
 
-    def price(atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
+    def price(self, atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
         del kappa
         return jnp.zeros(atoms.coefficients.shape[1])
 
-    return Penalty(update, charge, price)
 
-
-def _kappa_by_violation(
-    atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"], rate: float
-) -> Float[Array, " atom"]:
-    return next_kappa(kappa, signed_violation(atoms.coefficients, atoms.bounds, density), rate)
-
-
-def netting(penalty: Penalty) -> Penalty:
-    """The penalty with the kappas of opposite atoms netted after every update."""
-
-    def update(
-        atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"], rate: float
-    ) -> Float[Array, " atom"]:
-        return netted(penalty.update(atoms, kappa, density, rate), atoms.opposite)
-
-    return penalty._replace(update=update)
-
-
-PENALTIES: dict[str, Callable[[], Penalty]] = {
-    "scrl": scrl,
-    "scrl-min": scrl_min,
-    "lagrangian": lagrangian,
-    "none": no_penalty,
+PENALTIES: dict[str, type[Penalty]] = {
+    "scrl": Drawn,
+    "scrl-expected": Expected,
+    "scrl-min": Smallest,
+    "lagrangian": Lagrangian,
+    "none": NoPenalty,
 }
 """The penalties by name."""

@@ -288,13 +288,13 @@ def test_kappa_moves_by_shares_of_the_present_episodes(
     config = configure_environment(problem, settings=LOOP)
     task = task_of(problem, config)
     with problem.open(config.loop.worlds) as lanes:
-        state, _ = EnvironmentRounds(config.plan, task, problem.actions, lanes, (0,)).begin()
+        state, _ = EnvironmentRounds(task, problem.actions, lanes, (0,)).begin()
     state = jax.tree.map(lambda leaf: leaf[0], state)
     time = jnp.full(4, steps)
     ran = Episode(-1.0 * time, 1.0 * time[:, None], time, jnp.ones(4, bool), None)
-    policy = present_policy(config.plan, task, state)
+    policy = present_policy(task, state)
     seen = Measured(ran, time.sum())
-    moved, _ = move_kappa(config.plan, task, state, policy, seen)
+    moved, _ = move_kappa(task, state, policy, seen)
     assert moved.kappa[0] == pytest.approx(kappa)
 
 
@@ -323,7 +323,7 @@ def test_units_come_from_rewards_of_any_size_and_from_none(make: Any, cost: floa
         config = configure_environment(problem, settings=LOOP)
         with problem.open(config.loop.worlds) as lanes:
             task = task_of(problem, config)
-            rounds = EnvironmentRounds(config.plan, task, problem.actions, lanes, (0,))
+            rounds = EnvironmentRounds(task, problem.actions, lanes, (0,))
             states.append(rounds.begin()[0])
     plain, found = states
     assert found.encoder.price_unit == pytest.approx(cost)
@@ -332,7 +332,7 @@ def test_units_come_from_rewards_of_any_size_and_from_none(make: Any, cost: floa
     )
     for each in (0, 1):
         encoders = (jax.tree.map(lambda leaf: leaf[0], state.encoder) for state in states)
-        own, usual = (kappa_rate(config.plan, task, encoder, jnp.ones(())) for encoder in encoders)
+        own, usual = (kappa_rate(task, encoder, jnp.ones(())) for encoder in encoders)
         assert float(usual[each]) == pytest.approx(cost * float(own[each]), rel=1e-5)
 
 
@@ -363,13 +363,13 @@ def test_only_plain_sums_end_with_the_horizon(discount: float, ends: bool) -> No
     config = configure_environment(problem, settings=settings)
     with problem.open(config.loop.worlds) as lanes:
         task = task_of(problem, config)
-        rounds = EnvironmentRounds(config.plan, task, problem.actions, lanes, (0,))
+        rounds = EnvironmentRounds(task, problem.actions, lanes, (0,))
         state, _ = rounds.begin()
         explorer = Explorer(state.learner, state.encoder, jnp.zeros((1, 2, 2)))
         _, rollout = rounds._collect(explorer, None, state.key)
     pricing = Pricing(
         task.reading, state.kappa[0], task.penalty, 0.0, task.rate,
-        ends_with_horizon(config.plan, task),
+        ends_with_horizon(task),
     )  # fmt: skip
     assert rollout.is_truncated[0, -1].all()
     assert not rollout.is_terminated[0, -1].any()

@@ -9,7 +9,7 @@ import pytest
 
 from scrl.learners.encoders import SweepEncoder
 from scrl.learners.learner import Pricing
-from scrl.penalty import PENALTIES, Atoms, Penalty, scrl
+from scrl.penalty import PENALTIES, Atoms, Drawn, Penalty
 from scrl.rules import AtomTable, RuleSet
 from scrl.worlds.sweep.observation import observation_size, read_observation
 from scrl.worlds.sweep.regions import from_labels
@@ -24,7 +24,7 @@ SCALARS = [0.35, 0.5, 0.0, 0.0, 1 / 3]
 
 EACH_PENALTY: dict[str, Penalty] = {
     **{name: make() for name, make in PENALTIES.items()},
-    "sharp scrl": scrl(2.0),
+    "sharp scrl": Drawn(2.0),
 }
 
 
@@ -110,7 +110,7 @@ def test_the_channels_add_up_to_the_punished_reward(name: str, sees_prices: bool
 def test_the_parts_of_a_punished_reward_by_hand() -> None:
     """`A >= 5 or B >= 5` with kappa 1 and 3: drawn with 3/4 and 1/4, so each price is 3/4."""
     atoms = Atoms.of(AtomTable.of(RuleSet.of("A >= 5 or B >= 5", ("A", "B"))))
-    paid_by = Pricing(atoms, jnp.array([1.0, 3.0]), scrl(), 0.0, jnp.ones(()))
+    paid_by = Pricing(atoms, jnp.array([1.0, 3.0]), Drawn(), 0.0, jnp.ones(()))
     assert np.allclose(paid_by.price(paid_by.kappa), [0.75, 0.75])
     in_a, reward = jnp.array([1.0, 0.0]), jnp.asarray(-0.1)
     uniform = (jnp.arange(100) + 0.5)[:, None] / 100
@@ -126,7 +126,7 @@ def test_the_parts_of_a_punished_reward_by_hand() -> None:
 
 
 def test_the_worlds_drive_under_kappas_around_the_present_one() -> None:
-    paid_by = pricing(scrl(), wobble=0.2)
+    paid_by = pricing(Drawn(), wobble=0.2)
     kappas = np.asarray(paid_by.kappas_around(500, key=jax.random.key(0)))
     assert kappas.shape == (500, 4)
     factor = np.log(kappas / np.asarray(paid_by.kappa))
@@ -138,16 +138,16 @@ def test_the_worlds_drive_under_kappas_around_the_present_one() -> None:
 
 
 def test_without_wobble_every_world_drives_under_the_present_kappa() -> None:
-    paid_by = pricing(scrl())
+    paid_by = pricing(Drawn())
     kappas = paid_by.kappas_around(7, key=jax.random.key(0))
     assert np.array_equal(kappas, np.tile(np.asarray(paid_by.kappa), (7, 1)))
 
 
 def test_a_kappa_of_0_stays_0_under_any_wobble() -> None:
     """A clause that need not be charged is charged in no world."""
-    paid_by = pricing(scrl(), wobble=1.0)
+    paid_by = pricing(Drawn(), wobble=1.0)
     kappas = Pricing(
-        paid_by.atoms, jnp.array([0.0, 1.0, 0.0, 1.0]), scrl(), 1.0, jnp.ones(())
+        paid_by.atoms, jnp.array([0.0, 1.0, 0.0, 1.0]), Drawn(), 1.0, jnp.ones(())
     ).kappas_around(20, key=jax.random.key(0))
     assert np.all(np.asarray(kappas)[:, [0, 2]] == 0.0)
     assert np.allclose(jax.vmap(paid_by.price)(kappas), 0.0)

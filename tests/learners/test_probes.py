@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scrl.penalty import Atoms, Penalty, lagrangian, scrl, scrl_min
+from scrl.penalty import Atoms, Drawn, Lagrangian, Penalty, Smallest
 from scrl.policies import Constant
 from scrl.problems import Problem
 from scrl.training.algorithm import Measurement, Metrics, iterate, judge
-from scrl.training.config import LearningPlan, configure
+from scrl.training.config import configure
 from scrl.training.devices import SweepTask, begin_sweep, measure, sweep_driver
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
@@ -26,20 +26,19 @@ SEEDS = (0, 1, 2)
 class Probe(NamedTuple):
     """A task and how to learn it; prices that are set by hand stay as they are."""
 
-    plan: LearningPlan
     task: SweepTask
 
     def learn(self, prices: tuple[float, ...] | None = None) -> Metrics:
         """All rounds for three seeds, under each of the prices: metrics by price, seed, round."""
 
         def one(key: jax.Array, price: jax.Array) -> Metrics:
-            driver = sweep_driver(self.plan, self.task)
-            state, _ = begin_sweep(self.plan, self.task, key=key)
+            driver = sweep_driver(self.task)
+            state, _ = begin_sweep(self.task, key=key)
             if prices is not None:
                 state = state._replace(kappa=price[None])
-            rounds = self.plan.loop.iterations
+            rounds = self.task.plan.loop.iterations
             return jax.lax.scan(
-                lambda state, _: iterate(self.plan, self.task, driver, state),
+                lambda state, _: iterate(self.task, driver, state),
                 state,
                 None,
                 length=rounds,
@@ -56,9 +55,11 @@ def corridor(cells: int) -> Problem:
     return Problem.create(SweepSpec(regions, route=SweepRoute(horizon_steps=200)), "A >= 1")
 
 
-def fixed_price() -> Penalty:
+class FixedPrice(Lagrangian):
     """Kappa stays as it is and is paid for every step in A."""
-    return lagrangian()._replace(update=lambda atoms, kappa, density, rate: kappa)
+
+    def update(self, atoms: Atoms, kappa: jax.Array, density: jax.Array, rate: Any) -> jax.Array:
+        return kappa
 
 
 def probe(
@@ -69,10 +70,10 @@ def probe(
     plan = configure("scrl", learner=learner, settings=small | settings).plan
     atoms = Atoms.of(problem.atoms)
     task = SweepTask(
-        rules=atoms, reading=atoms, penalty=penalty, tolerance=1e-6, discount=discount,
+        plan=plan, rules=atoms, reading=atoms, penalty=penalty, tolerance=1e-6, discount=discount,
         is_random=False, world=problem.world,
     )  # fmt: skip
-    return Probe(plan, task)
+    return Probe(task)
 
 
 REPLAYED = {
@@ -99,7 +100,7 @@ def test_a_learner_finds_the_best_speed_in_a_corridor(learner: str) -> None:
     and the fastest is the best. The untrained policy drives at 2.7, between the two.
     """
     problem = corridor(60)
-    trained = probe(problem, learner, fixed_price(), **LEARNED[learner])
+    trained = probe(problem, learner, FixedPrice(), **LEARNED[learner])
     free, paid = (
         jax.tree.map(lambda leaf, row=row: np.asarray(leaf[row, :, -10:]), found)
         for found in [trained.learn((0.0, 0.0625))]
@@ -122,7 +123,7 @@ def test_a_discount_is_learned_as_well_as_the_best_constant_throttle() -> None:
     """
     price = 0.08
     trained = probe(
-        corridor(20), "ppo", fixed_price(), 0.9, first_mean=0.3, iterations=40, sees_prices=False
+        corridor(20), "ppo", FixedPrice(), 0.9, first_mean=0.3, iterations=40, sees_prices=False
     )
 
     world = trained.task.world
@@ -172,7 +173,7 @@ def test_the_smallest_penalty_chases_what_cannot_be_reached() -> None:
     The violation of A is the larger one, so kappa_A passes 0.1, the most that a step can cost, long
     before kappa_B could slow the vehicle down in B; and then B is never reached.
     """
-    seen = chasing(scrl_min())
+    seen = chasing(Smallest())
     last = jax.tree.map(lambda leaf: leaf[:, -10:], seen)
     assert np.all(last.steps == HORIZON)
     assert np.all(last.density[..., 0] == HORIZON)
@@ -187,7 +188,7 @@ def test_the_draw_keeps_the_rule_that_can_be_kept() -> None:
 
     A sharper draw pushes the hopeless atom less and less, and so wastes less time in A.
     """
-    soft, sharp = chasing(scrl(1.0)), chasing(scrl(2.0))
+    soft, sharp = chasing(Drawn(1.0)), chasing(Drawn(2.0))
     for seen in (soft, sharp):
         assert np.all(seen.best_violation[:, -1] <= 1e-6)
         # Speed 1.25 everywhere takes 24 steps at 0.1 / 2.25 each: 1.07, and as much again to spare.

@@ -27,7 +27,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tmp_path_factory.mktemp("whole") / "run", problem, speeds=(1.5, 1.6), is_finished=False,
         settings=config.to_json(),
     )  # fmt: skip
-    rounds = DeviceRounds(config.plan, [task_of(problem, config)], (0, 1))
+    rounds = DeviceRounds([task_of(problem, config)], (0, 1))
     policies = rounds.split(rounds.begin()[0])[0].best.policy
     folder = RunFolder.open(path)
     folder.save_policy(policies)

@@ -6,9 +6,9 @@ import dataclasses
 
 import numpy as np
 
-from scrl.penalty import Atoms, Penalty
-from scrl.penalty import scrl as drawn
+from scrl.penalty import Atoms, Drawn, Penalty
 from scrl.problems import Problem
+from scrl.training.config import LearningPlan, configure
 from scrl.training.devices import SweepTask
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
@@ -21,11 +21,14 @@ def problem(rules: tuple[str, ...] = (), **settings: object) -> Problem:
     return Problem.create(dataclasses.replace(spec, **settings), rules)
 
 
-def task(of: Problem, penalty: Penalty | None = None) -> SweepTask:
+def task(
+    of: Problem, penalty: Penalty | None = None, plan: LearningPlan | None = None
+) -> SweepTask:
     return SweepTask(
+        plan=(plan or configure().plan).with_discount(of.discount),
         rules=Atoms.of(of.atoms),
         reading=Atoms.of(of.atoms),
-        penalty=penalty or drawn(),
+        penalty=penalty or Drawn(),
         tolerance=of.tolerance,
         discount=of.discount,
         is_random=of.is_random,

@@ -15,7 +15,7 @@ import pytest
 
 from scrl.learners import TrainedPolicy
 from scrl.learners.encoders import SweepEncoder
-from scrl.penalty import Atoms, lagrangian
+from scrl.penalty import Atoms, Lagrangian
 from scrl.policies import Constant
 from scrl.training.algorithm import (
     Best,
@@ -116,13 +116,13 @@ def chosen(
     return float(found.reading_violation), float(found.return_)
 
 
-@partial(jax.jit, static_argnums=0)
-def run(plan: LearningPlan, of: SweepTask, key: jax.Array) -> tuple[LoopState, LoopState, Metrics]:
+@jax.jit
+def run(of: SweepTask, key: jax.Array) -> tuple[LoopState, LoopState, Metrics]:
     """The state before the first round, after the last one, and what every round saw."""
-    first, _ = begin_sweep(plan, of, key=key)
-    driver = sweep_driver(plan, of)
+    first, _ = begin_sweep(of, key=key)
+    driver = sweep_driver(of)
     last, metrics = jax.lax.scan(
-        lambda state, _: iterate(plan, of, driver, state), first, None, length=plan.loop.iterations
+        lambda state, _: iterate(of, driver, state), first, None, length=of.plan.loop.iterations
     )
     return first, last, metrics
 
@@ -162,12 +162,12 @@ class TestUnits:
 
     @pytest.mark.parametrize("learner", ["ppo", "ddpg", "sac"])
     def test_learning_is_the_same_in_other_units(self, learner: str) -> None:
-        plan, of, key = small(learner), task(problem(SITUATIONAL), LINEAR), jax.random.key(0)
-        _, _, plain = run(plan, of, key)
+        of, key = task(problem(SITUATIONAL), LINEAR, small(learner)), jax.random.key(0)
+        _, _, plain = run(of, key)
         assert float(plain.kappa[-1].max()) > 0.0
         assert float(jnp.abs(jnp.diff(plain.return_)).max()) > 1e-4
         for units in UNITS.values():
-            _, _, other = run(plan, units.change(of), key)
+            _, _, other = run(units.change(of), key)
             assert np.allclose(other.return_ / units.cost, plain.return_, rtol=1e-4)
             assert np.allclose(other.density / units.amount, plain.density, rtol=1e-4)
             assert np.allclose(other.violation / units.amount, plain.violation, rtol=1e-4)
@@ -176,10 +176,9 @@ class TestUnits:
     def test_the_units_are_those_of_a_drive_with_the_first_throttle(self) -> None:
         """Its cost per step is a large price; 9 such prices per all it gave out move kappa."""
         for change in (lambda of: of, *(units.change for units in UNITS.values())):
-            of = change(task(problem(SITUATIONAL), LINEAR))
-            plan = small("ppo")
-            first, driven = begin_sweep(plan, of, key=jax.random.key(0))
-            throttle = Constant(jnp.asarray(plan.settings.first_mean))
+            of = change(task(problem(SITUATIONAL), LINEAR, small("ppo")))
+            first, driven = begin_sweep(of, key=jax.random.key(0))
+            throttle = Constant(jnp.asarray(of.plan.settings.first_mean))
             drive = measure(of, throttle, 1, key=jax.random.key(1))
             cost, steps = float(-drive.return_[0]), float(drive.steps[0])
             assert int(driven) == steps
@@ -187,18 +186,17 @@ class TestUnits:
             assert float(first.encoder.price_unit) == pytest.approx(cost / steps, rel=1e-5)
             most = np.maximum(rate * steps, np.abs(of.reading.bounds))
             beta = AUTOMATIC_KAPPA_RATE * (cost / steps) / most
-            found = kappa_rate(plan, of, first.encoder, drive.steps[0].astype(float))
+            found = kappa_rate(of, first.encoder, drive.steps[0].astype(float))
             assert np.allclose(found, beta, rtol=1e-5)
             assert np.allclose(first.encoder.channel_unit, [cost, *drive.service[0]], rtol=1e-5)
 
 
-LINEAR = lagrangian()
-"""One penalty for many tests, so that they share their compiled rounds."""
+LINEAR = Lagrangian()
 
 
 def test_same_key_same_bits_and_other_key_other_policy() -> None:
-    of = task(problem(SITUATIONAL), LINEAR)
-    one, again, other = (run(small("ppo"), of, jax.random.key(seed)) for seed in (0, 0, 1))
+    of = task(problem(SITUATIONAL), LINEAR, small("ppo"))
+    one, again, other = (run(of, jax.random.key(seed)) for seed in (0, 0, 1))
     same = jax.tree.map(lambda mine, theirs: np.array_equal(bits(mine), bits(theirs)), one, again)
     assert all(jax.tree.leaves(same))
     assert not np.array_equal(one[2].return_, other[2].return_)
@@ -214,36 +212,38 @@ def test_rounds_after_the_first_trace_nothing_anew() -> None:
     """A penalty that counts how often Python comes by: at tracing time, and never again."""
     traced = []
 
-    def price(atoms: Atoms, kappa: jax.Array) -> jax.Array:
-        traced.append("price")
-        return LINEAR.price(atoms, kappa)
+    class Counted(Lagrangian):
+        def price(self, atoms: Atoms, kappa: jax.Array) -> jax.Array:
+            traced.append("price")
+            return super().price(atoms, kappa)
 
-    plan, of = small(), task(problem(SITUATIONAL), LINEAR._replace(price=price))
+    of = task(problem(SITUATIONAL), Counted(), small())
     mesh = mesh_for(1)
     tasks = side_by_side([of])
-    state, _ = begin_all(plan, mesh, tasks, jax.random.key(0)[None, None])
-    state, _ = learn_round(plan, mesh, tasks, state)
+    state, _ = begin_all(mesh, tasks, jax.random.key(0)[None, None])
+    state, _ = learn_round(mesh, tasks, state)
     learned = len(traced)
     assert learned > 0
     for _ in range(3):
-        state, _ = learn_round(plan, mesh, tasks, state)
+        state, _ = learn_round(mesh, tasks, state)
     assert len(traced) == learned
-    state, _ = settle_round(plan, mesh, tasks, state)
+    state, _ = settle_round(mesh, tasks, state)
     settled = len(traced)
     assert settled > learned
     # Other numbers in a world of the same size are no reason to trace either.
     faster = eqx.tree_at(lambda of: of.world.numbers.max_speed, of, 5.0 * jnp.ones(()))
-    for each in (of, faster):
-        state, _ = settle_round(plan, mesh, side_by_side([each]), state)
+    bolder = eqx.tree_at(lambda of: of.plan.loop.inset, of, 0.7)
+    for each in (of, faster, bolder):
+        state, _ = settle_round(mesh, side_by_side([each]), state)
     assert len(traced) == settled
 
 
 def test_settling_moves_kappa_alone_and_keeps_the_best_that_was_seen() -> None:
     """`B >= 20` is out of reach at 0.9 of the top speed: kappa grows, the policy stays."""
-    plan, of = small(first_mean=0.9, kappa_rate=0.125), task(problem(("B >= 20",)), LINEAR)
-    first, _ = jax.jit(lambda key: begin_sweep(plan, of, key=key))(jax.random.key(0))
+    of = task(problem(("B >= 20",)), LINEAR, small(first_mean=0.9, kappa_rate=0.125))
+    first, _ = jax.jit(lambda key: begin_sweep(of, key=key))(jax.random.key(0))
     first = first._replace(iteration=jnp.asarray(4))
-    settled, metrics = jax.jit(partial(settle, plan, of, sweep_driver(plan, of)))(first)
+    settled, metrics = jax.jit(partial(settle, of, sweep_driver(of)))(first)
     # 20 - B units short, half a step (0.5 units) of inset, and half of beta in the first round.
     short = 20.0 - float(metrics.density[1])
     assert short > 10.0

@@ -37,7 +37,7 @@ def test_every_method_takes_every_learner_and_penalty(
     assert (config.method, config.learner, config.penalty) == (method, learner, penalty)
     assert type(config.learner_settings) is LEARNERS[learner].config
     assert config.plan.settings == config.learner_settings
-    charges = (config.penalty_functions.charge, PENALTIES[penalty]().charge)
+    charges = (config.penalty_rule.charge, PENALTIES[penalty]().charge)
     assert charges[0].__qualname__ == charges[1].__qualname__  # made by the same function
 
 
@@ -102,7 +102,7 @@ def test_the_sharpness_of_the_draw_reaches_the_mechanism() -> None:
     # s = 0: p = 1/2, 1/2, so 0.5 and 1.5. s = 1: p = 3/4, 1/4, so 0.75 for both.
     atoms = Atoms(jnp.eye(2), jnp.zeros(2), jnp.array([[0, 1]]), jnp.arange(2))
     for sharpness, expected in [(0.0, [-0.5, -1.5]), (1.0, [-0.75, -0.75])]:
-        penalty = configure(settings={"sharpness": sharpness}).penalty_functions
+        penalty = configure(settings={"sharpness": sharpness}).penalty_rule
         assert penalty.price(atoms, jnp.array([1.0, 3.0])).tolist() == pytest.approx(expected)
 
 

@@ -43,7 +43,7 @@ def compiled():
     return {each for each in os.listdir(cache) if any(name in each for name in names)}
 
 def measured(tasks, seeds, is_ahead=False):
-    rounds = DeviceRounds(config.plan, tasks, seeds)
+    rounds = DeviceRounds(tasks, seeds)
     if is_ahead:
         rounds.compile_ahead()
     kept = compiled()

@@ -57,7 +57,7 @@ def test_divergence_names_round_and_seed_and_keeps_the_last_good_checkpoint(
 
 def test_all_seeds_that_diverged_are_named(problem: Problem, tmp_path: Path, monkeypatch) -> None:
     def spoiled(self: devices.DeviceRounds, state: Any) -> Any:
-        state, metrics = devices.learn_round(self.plan, self.mesh, self.tasks, state)
+        state, metrics = devices.learn_round(self.mesh, self.tasks, state)
         return state, metrics._replace(loss=metrics.loss * np.nan)
 
     monkeypatch.setattr(devices.DeviceRounds, "learn", spoiled)

@@ -69,9 +69,8 @@ def test_the_first_rounds_are_those_of_each_run_alone(
     runs = begin(problems, tmp_path, name)
 
     def first_rounds(of: list[TrainingRun]) -> tuple[DeviceRounds, LoopState]:
-        rounds = DeviceRounds(
-            of[0].config.plan, [task_of(run.folder.problem(), run.config) for run in of], (0, 1)
-        )
+        tasks = [task_of(run.folder.problem(), run.config) for run in of]
+        rounds = DeviceRounds(tasks, (0, 1))
         state, _ = rounds.begin()
         for _ in range(2):
             state, _ = rounds.learn(state)
@@ -147,7 +146,7 @@ def test_only_rules_and_numbers_may_differ(problem: Problem, problems: list[Prob
 
     def shape(of: Problem, **changed: Any) -> Any:
         other = dataclasses.replace(config, **changed)
-        return shape_of(other.plan, task_of(of, other))
+        return shape_of(task_of(of, other))
 
     spec = problem.world_spec
     faster = dataclasses.replace(spec, vehicle=dataclasses.replace(spec.vehicle, max_speed=2.0))
@@ -155,5 +154,5 @@ def test_only_rules_and_numbers_may_differ(problem: Problem, problems: list[Prob
     assert shape(Problem.create(faster, RULES["one"])) == shape(problems[0])
     assert shape(problems[0], penalty="lagrangian") != shape(problems[0])
     cal = configure("cal", reading="all")
-    plans = {shape_of(cal.plan, task_of(each, cal)) for each in problems}
+    plans = {shape_of(task_of(each, cal)) for each in problems}
     assert len(plans) == len(problems)

@@ -50,7 +50,7 @@ def packs(jobs: Sequence[Job], *, at_once: int | None = None) -> list[list[Job]]
         return [[job] for job in jobs]
     by_shape: dict[Any, list[Job]] = {}
     for job in jobs:
-        by_shape.setdefault(shape_of(job.config.plan, _task(job)), []).append(job)
+        by_shape.setdefault(shape_of(_task(job)), []).append(job)
     found = []
     for alike in by_shape.values():
         most = at_once or runs_at_once(alike[0])
@@ -60,7 +60,7 @@ def packs(jobs: Sequence[Job], *, at_once: int | None = None) -> list[list[Job]]
 
 def rounds_of(pack: Sequence[Job]) -> DeviceRounds:
     """The compiled functions for a group of jobs."""
-    return DeviceRounds(pack[0].config.plan, [_task(job) for job in pack], pack[0].seeds)
+    return DeviceRounds([_task(job) for job in pack], pack[0].seeds)
 
 
 def runs_at_once(job: Job) -> int:
@@ -74,7 +74,7 @@ def runs_at_once(job: Job) -> int:
 
 def seed_bytes(job: Job) -> int:
     """Memory of one seed: its state and its rollout of a round."""
-    rounds = DeviceRounds(job.config.plan, [_task(job)], job.seeds[:1])
+    rounds = DeviceRounds([_task(job)], job.seeds[:1])
     state = jax.eval_shape(rounds.begin)
     state_bytes = sum(prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
     loop, world = job.config.loop, job.problem.world

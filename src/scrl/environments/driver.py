@@ -43,7 +43,6 @@ from scrl.training.algorithm import (
     remeasure_best,
     settle,
 )
-from scrl.training.config import LearningPlan
 
 
 class EnvironmentTask(Task):
@@ -63,31 +62,30 @@ class EnvironmentRounds:
 
     def __init__(
         self,
-        plan: LearningPlan,
         task: EnvironmentTask,
         actions: Actions,
         lanes: Lanes,
         seeds: Sequence[int],
     ) -> None:
-        self.plan, self.task, self.actions = plan, task, actions
+        self.task, self.actions = task, actions
         self.lanes, self.seeds = lanes, tuple(seeds)
         self.driver = Driver(self._measure, self._collect, for_seeds)
 
     def begin(self) -> tuple[LoopState, Int[Array, " seed"]]:
         keys = jnp.stack([jax.random.key(seed) for seed in self.seeds])
-        seeds = np.ravel(reset_seeds(keys, self.plan.loop.worlds))
+        seeds = np.ravel(reset_seeds(keys, self.task.plan.loop.worlds))
         first = run_at_random(self.lanes, self.actions, seeds=seeds.tolist())
         by_seed = jax.tree.map(self._by_seed, first)
-        return begin_all(self.plan, self.task, self.actions, by_seed, keys), self._driven_steps()
+        return begin_all(self.task, self.actions, by_seed, keys), self._driven_steps()
 
     def learn(self, state: LoopState) -> tuple[LoopState, Metrics]:
-        return iterate(self.plan, self.task, self.driver, state)
+        return iterate(self.task, self.driver, state)
 
     def settle(self, state: LoopState) -> tuple[LoopState, Metrics]:
-        return settle(self.plan, self.task, self.driver, state)
+        return settle(self.task, self.driver, state)
 
     def remeasure(self, state: LoopState) -> tuple[LoopState, Int[Array, " seed"]]:
-        return remeasure_best(self.plan, self.task, self.driver, state)
+        return remeasure_best(self.task, self.driver, state)
 
     def split(self, tree: Any) -> list[Any]:
         return [tree]
@@ -103,7 +101,7 @@ class EnvironmentRounds:
             flat = chosen.reshape(lanes.count, *_shape(self.actions))
             return self.actions.to_environment(flat)
 
-        worlds = self.plan.loop.worlds
+        worlds = self.task.plan.loop.worlds
         seeds = np.ravel(reset_seeds(keys, worlds)).tolist()
         discount = self.task.discount
         each = -(-episodes // worlds)
@@ -116,13 +114,14 @@ class EnvironmentRounds:
         self, explorer: Explorer, worlds: None, keys: Key[Array, " seed"]
     ) -> tuple[None, Rollout]:
         """Steps with noise, of every seed in its lanes; the seed is the first axis."""
-        steps = self.plan.loop.rollout_steps
-        seeds, noise = chance(keys, self.plan, _shape_of_noise(self.actions))
+        loop = self.task.plan.loop
+        steps = loop.rollout_steps
+        seeds, noise = chance(keys, steps, loop.worlds, _shape_of_noise(self.actions))
         noise = np.asarray(noise)
 
         def explored(features: Float[np.ndarray, "lane feature"], time: int) -> Explored:
             chosen, log_probability = explore_all(
-                self.plan, self.task, explorer, self._by_seed(features), noise[:, time]
+                self.task, explorer, self._by_seed(features), noise[:, time]
             )
             flat = np.asarray(chosen).reshape(len(features), *_shape(self.actions))
             return Explored(flat, np.asarray(log_probability).ravel())
@@ -146,10 +145,10 @@ class EnvironmentRounds:
         return np.reshape(by_lane, (len(self.seeds), -1, *by_lane.shape[1:]))
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def for_seeds(function: Callable[..., Any], plan: LearningPlan, task: Task, *data: Any) -> Any:
+@partial(jax.jit, static_argnums=0)
+def for_seeds(function: Callable[..., Any], task: Task, *data: Any) -> Any:
     """A part of the algorithm for all seeds, compiled."""
-    return jax.vmap(lambda *each: function(plan, task, *each))(*data)
+    return jax.vmap(lambda *each: function(task, *each))(*data)
 
 
 @partial(jax.jit, static_argnums=1)
@@ -158,23 +157,21 @@ def reset_seeds(keys: Key[Array, " seed"], worlds: int) -> Int[Array, "seed worl
     return jax.vmap(lambda key: jax.random.randint(key, (worlds,), 0, 2**31 - 1))(keys)
 
 
-@partial(jax.jit, static_argnums=(1, 2))
+@partial(jax.jit, static_argnums=(1, 2, 3))
 def chance(
-    keys: Key[Array, " seed"], plan: LearningPlan, shape: tuple[int, ...]
+    keys: Key[Array, " seed"], steps: int, worlds: int, shape: tuple[int, ...]
 ) -> tuple[Int[Array, "seed world"], Float[Array, "seed time world *noise"]]:
     """Seeds of environments and exploration noise, from a key for each seed of the training."""
-    loop = plan.loop
     seeds, noise = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
 
     def of_seed(key: PRNGKeyArray) -> Float[Array, "time world *noise"]:
-        return jax.random.normal(key, (loop.rollout_steps, loop.worlds, *shape))
+        return jax.random.normal(key, (steps, worlds, *shape))
 
-    return reset_seeds(seeds, loop.worlds), jax.vmap(of_seed)(noise)
+    return reset_seeds(seeds, worlds), jax.vmap(of_seed)(noise)
 
 
-@partial(jax.jit, static_argnums=(0, 2))
+@partial(jax.jit, static_argnums=1)
 def begin_all(
-    plan: LearningPlan,
     task: Task,
     actions: Actions,
     first: FirstEpisodes,
@@ -183,15 +180,13 @@ def begin_all(
     """The state of every seed before the first round, with units read off random episodes."""
 
     def of_seed(first: FirstEpisodes, key: PRNGKeyArray) -> LoopState:
-        encoder = first_encoder(plan, task, actions, first)
-        return begin(plan, task, encoder, None, keys=jax.random.split(key, 3))
+        encoder = first_encoder(task, actions, first)
+        return begin(task, encoder, None, keys=jax.random.split(key, 3))
 
     return jax.vmap(of_seed)(first, keys)
 
 
-def first_encoder(
-    plan: LearningPlan, task: Task, actions: Actions, first: FirstEpisodes
-) -> EnvironmentEncoder:
+def first_encoder(task: Task, actions: Actions, first: FirstEpisodes) -> EnvironmentEncoder:
     """An encoder with units and moments read off random episodes."""
     # Where random actions find no reward, a step counts as 1: prices must have some size.
     size = jnp.where(first.size.sum() > 0, first.size.mean(), first.steps.mean())
@@ -203,7 +198,7 @@ def first_encoder(
     served = jnp.maximum(first.served.mean(axis=0), 0.1 * label_unit * first.steps.mean())
     # What counts down has negative units: networks see what a step earns, however it is counted.
     sign = jnp.where(first.net.sum(axis=0) < 0, -1.0, 1.0)
-    sees_prices = plan.loop.sees_prices
+    sees_prices = task.plan.loop.sees_prices
     seen = first.features.reshape(-1, first.features.shape[-1])
     return EnvironmentEncoder(
         price_unit=size / first.steps.mean(),
@@ -218,11 +213,9 @@ def first_encoder(
     )
 
 
-def policies_like(
-    plan: LearningPlan, task: Task, actions: Actions, features: int, seeds: int
-) -> TrainedPolicy:
+def policies_like(task: Task, actions: Actions, features: int, seeds: int) -> TrainedPolicy:
     """The shapes of the policies of all seeds."""
-    worlds, regions = plan.loop.worlds, task.regions
+    worlds, regions = task.plan.loop.worlds, task.regions
 
     def policies() -> TrainedPolicy:
         by_lane, by_region = jnp.zeros((seeds, worlds)), jnp.zeros((seeds, worlds, regions))
@@ -230,7 +223,7 @@ def policies_like(
         sums = (by_lane, by_lane, by_region, by_region, by_region)
         first = FirstEpisodes._make((*sums, samples))
         keys = jnp.stack([jax.random.key(0)] * seeds)
-        return begin_all(plan, task, actions, first, keys).best.policy
+        return begin_all(task, actions, first, keys).best.policy
 
     return jax.eval_shape(policies)
 
@@ -252,14 +245,14 @@ def act_on(policy: TrainedPolicy, row: Float[Array, " feature"]) -> Shaped[Array
     return policy.network(policy.encoder.actor(row, policy.price))  # pyright: ignore[reportCallIssue]
 
 
-@partial(jax.jit, static_argnums=0)
+@jax.jit
 def explore_all(
-    plan: LearningPlan, task: Task, explorer: Explorer, features: Array, noise: Array
+    task: Task, explorer: Explorer, features: Array, noise: Array
 ) -> tuple[Array, Array]:
     """What every seed tries in its lanes, and the log probability of that."""
 
     def of_seed(explorer: Explorer, features: Array, noise: Array) -> tuple[Array, Array]:
-        of_world = partial(explore, plan, task, explorer)
+        of_world = partial(explore, task, explorer)
         return jax.vmap(of_world)(features, explorer.prices, noise)
 
     return jax.vmap(of_seed)(explorer, features, noise)

@@ -132,9 +132,10 @@ def _worlds(
 def task_of(problem: BaseProblem, config: TrainingConfig) -> EnvironmentTask:
     """The problem as Algorithm 2 wants it."""
     return EnvironmentTask(
+        plan=config.plan.with_discount(problem.discount),
         rules=Atoms.of(problem.atoms),
         reading=Atoms.of(reading_of(problem.rules, config.reading)),
-        penalty=config.penalty_functions,
+        penalty=config.penalty_rule,
         tolerance=problem.tolerance,
         discount=problem.discount,
         is_random=problem.is_random,
@@ -160,7 +161,7 @@ def train_in(
     seeds = folder.record.seeds
     with waiting(), problem.open(len(seeds) * config.loop.worlds) as lanes:
         task = task_of(problem, config)
-        rounds = EnvironmentRounds(config.plan, task, problem.actions, lanes, seeds)
+        rounds = EnvironmentRounds(task, problem.actions, lanes, seeds)
         report = partial(_report, problem, lanes, config.method)
         run = TrainingRun(problem, config, folder, report=report)
         return run_to_end(Training([run], rounds), watch)[0]
@@ -223,4 +224,4 @@ def load_policies(folder: RunFolder, record: EnvironmentRecord) -> TrainedPolicy
     config, actions = config_of(folder), Actions.from_json(record.actions)
     seeds = len(folder.record.seeds)
     task = task_of(record, config)
-    return folder.load_policy(policies_like(config.plan, task, actions, record.features, seeds))
+    return folder.load_policy(policies_like(task, actions, record.features, seeds))

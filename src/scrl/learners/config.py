@@ -2,16 +2,50 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
+import jax
 from jaxtyping import Array, Float
 
 from scrl.errors import MethodError
 from scrl.settings import check_settings, setting
 
+Config = TypeVar("Config", bound=type[Any])
+
+COMPILED_IN = frozenset({"discount", "first_mean", "first_spread", "least_spread", "target_spread"})
+"""Fractional settings that are constants of compiled programs, like those that are whole."""
+
+
+def numbers_as_data(config: Config) -> Config:
+    """Let the fractional settings of a frozen dataclass be traced.
+
+    Runs that differ in these alone share one compiled program, and can run side by side in it. All
+    other settings decide the shapes and the operations of the program.
+    """
+    names = [field.name for field in dataclasses.fields(config)]
+    types = {field.name: str(field.type) for field in dataclasses.fields(config)}
+    data = [each for each in names if types[each].startswith("float") and each not in COMPILED_IN]
+    fixed = [each for each in names if each not in data]
+
+    def flatten(given: Any) -> tuple[list[Any], tuple[Any, ...]]:
+        return [getattr(given, name) for name in data], tuple(getattr(given, n) for n in fixed)
+
+    def unflatten(constants: tuple[Any, ...], numbers: Any) -> Any:
+        made = object.__new__(config)  # the values were checked when the original was made
+        for name, value in zip([*data, *fixed], [*numbers, *constants], strict=True):
+            object.__setattr__(made, name, value)
+        return made
+
+    jax.tree_util.register_pytree_node(config, flatten, unflatten)
+    return config
+
+
 _POSITIVE = {"low": 0.0, "is_low_open": True}
 
 
+@numbers_as_data
 @dataclass(frozen=True)
 class NetworkConfig:
     """Settings of all learners."""
@@ -48,6 +82,7 @@ class NetworkConfig:
         return (self.width,) * self.depth
 
 
+@numbers_as_data
 @dataclass(frozen=True)
 class PpoConfig(NetworkConfig):
     """Proximal policy optimisation."""
@@ -80,6 +115,7 @@ class PpoConfig(NetworkConfig):
     )  # fmt: skip
 
 
+@numbers_as_data
 @dataclass(frozen=True)
 class ReplayConfig(NetworkConfig):
     """Settings of learners with a replay buffer."""
@@ -95,6 +131,7 @@ class ReplayConfig(NetworkConfig):
     pull: float = setting(1.0, "Weight of the loss of throttles outside [0, 1].", low=0.0, high=1e6)
 
 
+@numbers_as_data
 @dataclass(frozen=True)
 class DdpgConfig(ReplayConfig):
     """Deep deterministic policy gradient."""
@@ -107,6 +144,7 @@ class DdpgConfig(ReplayConfig):
     )
 
 
+@numbers_as_data
 @dataclass(frozen=True)
 class SacConfig(ReplayConfig):
     """Soft actor-critic."""
@@ -117,6 +155,7 @@ class SacConfig(ReplayConfig):
     )  # fmt: skip
 
 
+@numbers_as_data
 @dataclass(frozen=True)
 class CalConfig(SacConfig):
     """Soft actor-critic with cost critics and an augmented Lagrangian."""

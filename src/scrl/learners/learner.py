@@ -20,8 +20,8 @@ class Pricing(eqx.Module):
 
     atoms: Atoms
     kappa: Float[Array, " atom"]
-    penalty: Penalty = eqx.field(static=True)
-    wobble: float = eqx.field(static=True)
+    penalty: Penalty
+    wobble: float | Float[Array, ""]
     """Each world has its own kappa, up to a factor e^wobble from the present one."""
     rate: Float[Array, ""]
     """Units that a step of service gives out."""

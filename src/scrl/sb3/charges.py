@@ -34,10 +34,10 @@ class Charges:
         self.wobble = wobble
         self._random = np.random.default_rng(seed)
         self._atoms = Atoms.of(self.table)
-        functions = configure(penalty=penalty, settings=drawing).penalty_functions
-        self._update = jax.jit(functions.update)
-        self._charge = jax.jit(jax.vmap(functions.charge, in_axes=(None, 0, 0, 0)))
-        self._price = jax.jit(jax.vmap(functions.price, in_axes=(None, 0)))
+        rule = configure(penalty=penalty, settings=drawing).penalty_rule
+        self._update = jax.jit(rule.update)
+        self._charge = jax.jit(jax.vmap(rule.charge, in_axes=(None, 0, 0, 0)))
+        self._price = jax.jit(jax.vmap(rule.price, in_axes=(None, 0)))
 
     def kappas_around(self, count: int) -> Float[np.ndarray, "lane atom"]:
         """Kappas near the present one; with no wobble, the present one for all."""

@@ -33,11 +33,13 @@ from scrl.violation import (
 class Task(eqx.Module):
     """What is to be learned: rules, how violations are charged, and how episodes are summed."""
 
+    plan: LearningPlan
+    """How it is learned."""
     rules: Atoms
     """The rules that decide whether a policy satisfies them."""
     reading: Atoms
     """What the method is told of the rules: kappa and the choice of the policy follow it."""
-    penalty: Penalty = eqx.field(static=True)
+    penalty: Penalty
     tolerance: float = eqx.field(static=True)
     discount: float = eqx.field(static=True)
     is_random: bool = eqx.field(static=True)
@@ -81,7 +83,7 @@ class Driver(NamedTuple):
     collect: Callable[[Explorer, Any, PRNGKeyArray], tuple[Any, Rollout]]
     """(explorer, worlds, key) -> worlds, the steps to learn from."""
     for_seeds: Callable[..., Any]
-    """(function, plan, task, *data) -> function(plan, task, *data), for every seed of the data.
+    """(function, task, *data) -> function(task, *data), for every seed of the data.
 
     A compiled world is vectorised over the seeds as a whole, so there it is a plain call.
     """
@@ -154,14 +156,12 @@ class RoundKeys(NamedTuple):
     next: Key[Array, "*seeds"]
 
 
-def begin(
-    plan: LearningPlan, task: Task, encoder: Encoder, worlds: Any, *, keys: Key[Array, " 3"]
-) -> LoopState:
+def begin(task: Task, encoder: Encoder, worlds: Any, *, keys: Key[Array, " 3"]) -> LoopState:
     """The state before the first round: an untrained policy, kappa = 0, nothing found yet.
 
     `keys` are three: for the learner, for the rounds and for settling.
     """
-    learner = plan.build(encoder, task.discount)
+    learner = task.plan.build(encoder)
     state = learner.init(key=keys[0])
     kappa = jnp.zeros(len(task.reading.bounds))
     policy = TrainedPolicy(learner.actor(state), encoder, jnp.zeros(task.regions))
@@ -170,56 +170,51 @@ def begin(
     return LoopState(state, encoder, kappa, worlds, nothing, jnp.zeros((), int), keys[1], keys[2])
 
 
-def iterate(
-    plan: LearningPlan, task: Task, driver: Driver, state: LoopState
-) -> tuple[LoopState, Metrics]:
+def iterate(task: Task, driver: Driver, state: LoopState) -> tuple[LoopState, Metrics]:
     """One round of Algorithm 2."""
-    policy, keys = driver.for_seeds(_prepare, plan, task, state)
-    episodes = plan.loop.measured(is_random=task.is_random, is_learning=True)
+    policy, keys = driver.for_seeds(_prepare, task, state)
+    episodes = task.plan.loop.measured(is_random=task.is_random, is_learning=True)
     seen = driver.measure(policy, keys.measure, episodes)
-    state, metrics = driver.for_seeds(move_kappa, plan, task, state, policy, seen)
-    explorer, kappas = driver.for_seeds(_explorer, plan, task, state, keys.wobble)
+    state, metrics = driver.for_seeds(move_kappa, task, state, policy, seen)
+    explorer, kappas = driver.for_seeds(_explorer, task, state, keys.wobble)
     worlds, rollout = driver.collect(explorer, state.worlds, keys.collect)
     state, metrics = driver.for_seeds(
-        _improve, plan, task, state._replace(worlds=worlds), metrics, rollout, kappas, keys
+        _improve, task, state._replace(worlds=worlds), metrics, rollout, kappas, keys
     )
     return state, metrics
 
 
-def settle(
-    plan: LearningPlan, task: Task, driver: Driver, state: LoopState
-) -> tuple[LoopState, Metrics]:
+def settle(task: Task, driver: Driver, state: LoopState) -> tuple[LoopState, Metrics]:
     """One round after the learning: the policy stays, kappa moves with shrinking steps.
 
     All these rounds measure the same episodes, so that none is chosen for its luck.
     """
-    policy = driver.for_seeds(present_policy, plan, task, state)
-    episodes = plan.loop.measured(is_random=task.is_random, is_learning=False)
+    policy = driver.for_seeds(present_policy, task, state)
+    episodes = task.plan.loop.measured(is_random=task.is_random, is_learning=False)
     seen = driver.measure(policy, state.settle_key, episodes)
-    return driver.for_seeds(_settle, plan, task, state, policy, seen)
+    return driver.for_seeds(_settle, task, state, policy, seen)
 
 
 def remeasure_best(
-    plan: LearningPlan, task: Task, driver: Driver, state: LoopState
+    task: Task, driver: Driver, state: LoopState
 ) -> tuple[LoopState, Int[Array, "*seeds"]]:
     """Measure the best policy again, in the episodes of settling; and the steps this took.
 
     It may have been chosen for its luck in a few episodes, and settling compares others with it.
     """
-    episodes = plan.loop.measured(is_random=task.is_random, is_learning=False)
+    episodes = task.plan.loop.measured(is_random=task.is_random, is_learning=False)
     seen = driver.measure(state.best.policy, state.settle_key, episodes)
-    return driver.for_seeds(_remeasured, plan, task, state, seen), seen.env_steps
+    return driver.for_seeds(_remeasured, task, state, seen), seen.env_steps
 
 
-def present_policy(plan: LearningPlan, task: Task, state: LoopState) -> TrainedPolicy:
+def present_policy(task: Task, state: LoopState) -> TrainedPolicy:
     """The policy without noise, under the present kappa."""
     price = task.penalty.price(task.reading, state.kappa)
-    learner = plan.build(state.encoder, task.discount)
+    learner = task.plan.build(state.encoder)
     return TrainedPolicy(learner.actor(state.learner), state.encoder, price)
 
 
 def explore(
-    plan: LearningPlan,
     task: Task,
     explorer: Explorer,
     observation: Float[Array, " feature"],
@@ -227,7 +222,7 @@ def explore(
     noise: Array,
 ) -> tuple[Array, Float[Array, ""]]:
     """An action with exploration noise, and its log probability."""
-    learner = plan.build(explorer.encoder, task.discount)
+    learner = task.plan.build(explorer.encoder)
     return learner.explore(explorer.learner, explorer.encoder.actor(observation, price), noise)
 
 
@@ -256,7 +251,6 @@ def judge(task: Task, ran: Episode, *, deviations: float = 0.0) -> Measurement:
 
 
 def move_kappa(
-    plan: LearningPlan,
     task: Task,
     state: LoopState,
     policy: TrainedPolicy,
@@ -265,7 +259,7 @@ def move_kappa(
     is_learning: bool = True,
 ) -> tuple[LoopState, Metrics]:
     """Keep the measured policy if it is the best, and move kappa by its violations."""
-    loop = plan.loop
+    loop = task.plan.loop
     seen = judge(task, measured.episodes, deviations=loop.deviations)
     found = Best(
         policy, state.kappa, seen.reading_violation, seen.violation, seen.return_, state.iteration
@@ -274,8 +268,8 @@ def move_kappa(
     step = largest_step(task.reading.coefficients, task.rate)
     inset = loop.inset * step + loop.deviations * seen.error
     inside = eqx.tree_at(lambda atoms: atoms.bounds, task.reading, task.reading.bounds - inset)
-    rate = kappa_rate(plan, task, state.encoder, _typical_steps(task, state.encoder, seen))
-    rate *= _kappa_rate_share(plan, state, is_learning=is_learning)
+    rate = kappa_rate(task, state.encoder, _typical_steps(task, state.encoder, seen))
+    rate *= _kappa_rate_share(task, state, is_learning=is_learning)
     kappa = task.penalty.update(inside, state.kappa, seen.density, rate)
     metrics = Metrics(
         seen.return_, seen.density, seen.violation, seen.steps, state.kappa,
@@ -284,13 +278,11 @@ def move_kappa(
     return state._replace(kappa=kappa, best=best), metrics
 
 
-def kappa_rate(
-    plan: LearningPlan, task: Task, encoder: Encoder, steps: Float[Array, ""]
-) -> Float[Array, " atom"]:
+def kappa_rate(task: Task, encoder: Encoder, steps: Float[Array, ""]) -> Float[Array, " atom"]:
     """Beta of every atom, for episodes of so many steps."""
     bounds = task.reading.bounds
-    if plan.loop.kappa_rate is not None:
-        return jnp.full(bounds.shape, plan.loop.kappa_rate)
+    if task.plan.loop.kappa_rate is not None:
+        return jnp.full(bounds.shape, task.plan.loop.kappa_rate)
     weight = jnp.abs(task.reading.coefficients)
     label = weight @ jnp.abs(encoder.label_unit) / weight.sum(axis=1)
     return automatic_kappa_rate(encoder.price_unit / label, task.rate * label * steps, bounds)
@@ -325,22 +317,21 @@ def is_better(found: tuple[Any, Any], old: tuple[Any, Any], tolerance: float) ->
     return by_rules | (is_kept & ~was_kept)
 
 
-def _prepare(plan: LearningPlan, task: Task, state: LoopState) -> tuple[TrainedPolicy, RoundKeys]:
+def _prepare(task: Task, state: LoopState) -> tuple[TrainedPolicy, RoundKeys]:
     keys = RoundKeys._make(jax.random.split(state.key, len(RoundKeys._fields)))
-    return present_policy(plan, task, state), keys
+    return present_policy(task, state), keys
 
 
 def _explorer(
-    plan: LearningPlan, task: Task, state: LoopState, key: PRNGKeyArray
+    task: Task, state: LoopState, key: PRNGKeyArray
 ) -> tuple[Explorer, Float[Array, "world atom"]]:
     """The policy with noise, and the kappas around the present one that worlds are driven under."""
-    pricing = _pricing(plan, task, state)
-    kappas = pricing.kappas_around(plan.loop.worlds, key=key)
+    pricing = _pricing(task, state)
+    kappas = pricing.kappas_around(task.plan.loop.worlds, key=key)
     return Explorer(state.learner, state.encoder, jax.vmap(pricing.price)(kappas)), kappas
 
 
 def _improve(
-    plan: LearningPlan,
     task: Task,
     state: LoopState,
     metrics: Metrics,
@@ -349,9 +340,9 @@ def _improve(
     keys: RoundKeys,
 ) -> tuple[LoopState, Metrics]:
     """Charge the steps of a rollout and learn from them; ends the round."""
-    progress = state.iteration / plan.loop.iterations
-    learned, loss = plan.build(state.encoder, task.discount).update(
-        state.learner, rollout, kappas, _pricing(plan, task, state), progress, key=keys.update
+    progress = state.iteration / task.plan.loop.iterations
+    learned, loss = task.plan.build(state.encoder).update(
+        state.learner, rollout, kappas, _pricing(task, state), progress, key=keys.update
     )
     state = state._replace(
         learner=learned,
@@ -364,37 +355,35 @@ def _improve(
 
 
 def _settle(
-    plan: LearningPlan, task: Task, state: LoopState, policy: TrainedPolicy, seen: Measured
+    task: Task, state: LoopState, policy: TrainedPolicy, seen: Measured
 ) -> tuple[LoopState, Metrics]:
-    state, metrics = move_kappa(plan, task, state, policy, seen, is_learning=False)
+    state, metrics = move_kappa(task, state, policy, seen, is_learning=False)
     return state._replace(iteration=state.iteration + 1), metrics
 
 
-def _remeasured(plan: LearningPlan, task: Task, state: LoopState, measured: Measured) -> LoopState:
-    seen = judge(task, measured.episodes, deviations=plan.loop.deviations)
+def _remeasured(task: Task, state: LoopState, measured: Measured) -> LoopState:
+    seen = judge(task, measured.episodes, deviations=task.plan.loop.deviations)
     best = state.best._replace(
         reading_violation=seen.reading_violation, violation=seen.violation, return_=seen.return_
     )
     return state._replace(best=best)
 
 
-def _pricing(plan: LearningPlan, task: Task, state: LoopState) -> Pricing:
+def _pricing(task: Task, state: LoopState) -> Pricing:
     return Pricing(
-        task.reading, state.kappa, task.penalty, plan.loop.wobble, task.rate,
-        ends_with_horizon(plan, task),
+        task.reading, state.kappa, task.penalty, task.plan.loop.wobble, task.rate,
+        ends_with_horizon(task),
     )  # fmt: skip
 
 
-def ends_with_horizon(plan: LearningPlan, task: Task) -> bool:
+def ends_with_horizon(task: Task) -> bool:
     """Whether the learner's sums end with the horizon: plain sums would have no value beyond."""
-    return task.is_horizon_an_end and plan.discount(task.discount) == 1.0
+    return task.is_horizon_an_end and task.plan.discount(task.discount) == 1.0
 
 
-def _kappa_rate_share(
-    plan: LearningPlan, state: LoopState, *, is_learning: bool
-) -> Float[Array, ""]:
+def _kappa_rate_share(task: Task, state: LoopState, *, is_learning: bool) -> Float[Array, ""]:
     """Beta in this round, as a share of the initial beta."""
-    loop = plan.loop
+    loop = task.plan.loop
     if is_learning:
         return loop.learning_share(state.iteration / loop.iterations)
     return loop.settling_share((state.iteration - loop.iterations) / max(loop.settle, 1))

@@ -6,12 +6,15 @@ import dataclasses
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
+
+import jax
 
 from scrl.errors import MethodError, did_you_mean
 from scrl.learners import LEARNERS, Encoder, Learner, NetworkConfig
-from scrl.penalty import PENALTIES, Penalty, netting, scrl
+from scrl.learners.config import numbers_as_data
+from scrl.penalty import PENALTIES, Drawn, Penalty
 from scrl.settings import check_settings, setting
 from scrl.training.methods import METHODS, Method, find_method
 
@@ -21,6 +24,7 @@ SETTLE_SHARE = 0.25
 """The largest share of a budget that goes into settling."""
 
 
+@numbers_as_data
 @dataclass(frozen=True)
 class KappaConfig:
     """How kappa moves; the same for our learners and for those of Stable-Baselines3."""
@@ -60,6 +64,7 @@ class KappaConfig:
         return SETTLE_FROM + (SETTLE_TO - SETTLE_FROM) * progress
 
 
+@numbers_as_data
 @dataclass(frozen=True)
 class LoopConfig(KappaConfig):
     """How much is collected in one round, and how kappa moves."""
@@ -116,7 +121,11 @@ RENAMED: Mapping[str, str] = types.MappingProxyType({"steps": "rollout_steps"})
 """Settings that had another name in older versions, whose run folders are still read."""
 
 
-class LearningPlan(NamedTuple):
+@partial(
+    jax.tree_util.register_dataclass, data_fields=["loop", "settings"], meta_fields=["learner"]
+)
+@dataclass(frozen=True)
+class LearningPlan:
     """How it is learned: the loop, and a learner with its settings."""
 
     loop: LoopConfig
@@ -127,10 +136,13 @@ class LearningPlan(NamedTuple):
         """What the learner discounts by: its own setting, else the discount of the task."""
         return of_task if self.settings.discount is None else self.settings.discount
 
-    def build(self, encoder: Encoder, discount: float) -> Learner:
-        """The learner for a task with that discount."""
-        settings = replace(self.settings, discount=self.discount(discount))
-        return LEARNERS[self.learner].make(settings, encoder)
+    def with_discount(self, of_task: float) -> LearningPlan:
+        """The plan for a task with that discount."""
+        return replace(self, settings=replace(self.settings, discount=self.discount(of_task)))
+
+    def build(self, encoder: Encoder) -> Learner:
+        """The learner for inputs of these sizes."""
+        return LEARNERS[self.learner].make(self.settings, encoder)
 
 
 PRESETS: Mapping[str, Mapping[str, Any]] = types.MappingProxyType(
@@ -188,9 +200,12 @@ class TrainingConfig:
         return LearningPlan(self.loop, self.learner, self.learner_settings)
 
     @property
-    def penalty_functions(self) -> Penalty:
-        """What the penalty does, as functions."""
-        return _penalty_functions(self.penalty, self.penalty_settings)
+    def penalty_rule(self) -> Penalty:
+        """The penalty with its settings."""
+        given = self.penalty_settings
+        kind = PENALTIES[self.penalty]
+        own = {"sharpness": given.sharpness} if issubclass(kind, Drawn) else {}
+        return kind(**own, is_netted=given.is_netted)
 
     def to_json(self) -> dict[str, Any]:
         """Names and every setting, flat."""
@@ -215,13 +230,6 @@ class TrainingConfig:
         return configure(
             method, learner=learner, penalty=penalty, reading=reading, settings=settings
         )
-
-
-@cache
-def _penalty_functions(penalty: str, settings: PenaltyConfig) -> Penalty:
-    """The same object for the same settings: compiled code is found again by it."""
-    found = scrl(settings.sharpness) if penalty == "scrl" else PENALTIES[penalty]()
-    return netting(found) if settings.is_netted else found
 
 
 def configure(  # noqa: PLR0913 (one for each thing that a user may want to say)

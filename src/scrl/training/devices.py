@@ -40,7 +40,7 @@ from scrl.training.algorithm import (
     remeasure_best,
     settle,
 )
-from scrl.training.config import LearningPlan, TrainingConfig
+from scrl.training.config import TrainingConfig
 from scrl.worlds.sweep.world import SweepState, SweepWorld
 
 BY_TASK, BY_SEED_AND_TASK = PartitionSpec("task"), PartitionSpec("seed", "task")
@@ -64,9 +64,10 @@ class SweepTask(Task):
 def task_of(problem: Problem, config: TrainingConfig) -> SweepTask:
     """A problem on a map as Algorithm 2 wants it."""
     return SweepTask(
+        plan=config.plan.with_discount(problem.discount),
         rules=Atoms.of(problem.atoms),
         reading=Atoms.of(reading_of(problem.rules, config.reading)),
-        penalty=config.penalty_functions,
+        penalty=config.penalty_rule,
         tolerance=problem.tolerance,
         discount=problem.discount,
         is_random=problem.is_random,
@@ -74,7 +75,7 @@ def task_of(problem: Problem, config: TrainingConfig) -> SweepTask:
     )
 
 
-def sweep_driver(plan: LearningPlan, task: SweepTask) -> Driver:
+def sweep_driver(task: SweepTask) -> Driver:
     """How the sweep world is measured and driven, for one seed."""
 
     def measured(policy: TrainedPolicy, key: PRNGKeyArray, episodes: int) -> Measured:
@@ -85,9 +86,9 @@ def sweep_driver(plan: LearningPlan, task: SweepTask) -> Driver:
         explorer: Explorer, worlds: SweepState, key: PRNGKeyArray
     ) -> tuple[SweepState, Rollout]:
         def act(observation: Array, world: Array, noise: Array) -> tuple[Array, Array]:
-            return explore(plan, task, explorer, observation, explorer.prices[world], noise)
+            return explore(task, explorer, observation, explorer.prices[world], noise)
 
-        return collect(task.world, act, worlds, steps=plan.loop.rollout_steps, key=key)
+        return collect(task.world, act, worlds, steps=task.plan.loop.rollout_steps, key=key)
 
     def directly(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
@@ -105,27 +106,25 @@ def measure(task: SweepTask, policy: Action, episodes: int, *, key: PRNGKeyArray
     return jax.vmap(run)(keys)
 
 
-def sweep_encoder(plan: LearningPlan, task: SweepTask, first: Episode) -> SweepEncoder:
+def sweep_encoder(task: SweepTask, first: Episode) -> SweepEncoder:
     """An encoder with units read off one episode at the initial throttle."""
     return_, steps = jnp.abs(first.return_[0]), first.steps[0].astype(float)
     served = jnp.maximum(first.service[0], 1.0)
-    sees_prices = plan.loop.sees_prices
+    sees_prices = task.plan.loop.sees_prices
     sizes = jnp.concatenate([return_[None], *([served] if sees_prices else [])])
     atoms = len(task.reading.bounds)
     return SweepEncoder(return_ / steps, sizes, task.regions, sees_prices, atoms)
 
 
-def begin_sweep(
-    plan: LearningPlan, task: SweepTask, *, key: PRNGKeyArray
-) -> tuple[LoopState, Int[Array, ""]]:
+def begin_sweep(task: SweepTask, *, key: PRNGKeyArray) -> tuple[LoopState, Int[Array, ""]]:
     """The state before the first round, and the steps that were driven to read the units."""
     learner_key, first_key, worlds_key, loop_key, settle_key = jax.random.split(key, 5)
-    throttle = Constant(jnp.asarray(plan.settings.first_mean, float))
+    throttle = Constant(jnp.asarray(task.plan.settings.first_mean, float))
     first = measure(task, throttle, 1, key=first_key)
-    worlds = begin_worlds(task.world, plan.loop.worlds, key=worlds_key)
+    worlds = begin_worlds(task.world, task.plan.loop.worlds, key=worlds_key)
     keys = jnp.stack([learner_key, loop_key, settle_key])
-    encoder = sweep_encoder(plan, task, first)
-    return begin(plan, task, encoder, worlds, keys=keys), first.steps.sum()
+    encoder = sweep_encoder(task, first)
+    return begin(task, encoder, worlds, keys=keys), first.steps.sum()
 
 
 class Rounds(Protocol):
@@ -156,12 +155,12 @@ class Rounds(Protocol):
         ...
 
 
-def shape_of(plan: LearningPlan, task: SweepTask) -> Any:
-    """Tasks for which this is the same can run side by side: all is alike but atoms and clauses."""
+def shape_of(task: SweepTask) -> Any:
+    """Tasks for which this is the same can run side by side: they differ in rules and numbers."""
     bare = eqx.tree_at(lambda task: (task.rules, task.reading), task, (None, None))
     leaves, structure = jax.tree.flatten(bare)
-    atoms = task.reading.shape if LEARNERS[plan.learner].has_multipliers else None
-    return plan, structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves), atoms
+    atoms = task.reading.shape if LEARNERS[task.plan.learner].has_multipliers else None
+    return structure, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves), atoms
 
 
 def side_by_side(tasks: Sequence[SweepTask]) -> SweepTask:
@@ -186,10 +185,7 @@ def _alike(tables: Sequence[Atoms]) -> list[Atoms]:
 class DeviceRounds:
     """The compiled rounds of one task or several of one shape, for some seeds."""
 
-    def __init__(
-        self, plan: LearningPlan, tasks: Sequence[SweepTask], seeds: Sequence[int]
-    ) -> None:
-        self.plan = plan
+    def __init__(self, tasks: Sequence[SweepTask], seeds: Sequence[int]) -> None:
         self.seeds = tuple(seeds)
         self.atoms = tuple(task.reading.shape[0] for task in tasks)
         self.mesh = mesh_for(len(self.seeds), len(tasks))
@@ -201,23 +197,23 @@ class DeviceRounds:
         self.tasks = jax.device_put(side_by_side(whole), NamedSharding(self.mesh, BY_TASK))
 
     def begin(self) -> tuple[LoopState, Int[Array, "seed task"]]:
-        return begin_all(self.plan, self.mesh, self.tasks, self._keys())
+        return begin_all(self.mesh, self.tasks, self._keys())
 
     def learn(self, state: LoopState) -> tuple[LoopState, Metrics]:
-        return learn_round(self.plan, self.mesh, self.tasks, state)
+        return learn_round(self.mesh, self.tasks, state)
 
     def settle(self, state: LoopState) -> tuple[LoopState, Metrics]:
-        return settle_round(self.plan, self.mesh, self.tasks, state)
+        return settle_round(self.mesh, self.tasks, state)
 
     def remeasure(self, state: LoopState) -> tuple[LoopState, Int[Array, "seed task"]]:
-        return remeasure_round(self.plan, self.mesh, self.tasks, state)
+        return remeasure_round(self.mesh, self.tasks, state)
 
     def compile_ahead(self) -> None:
         """Compile all of this into the cache on disk, where the calls themselves will find it.
 
         Without that cache this would be in vain.
         """
-        given = (self.plan, self.mesh, self.tasks)
+        given = (self.mesh, self.tasks)
         compiled = begin_all.lower(*given, self._keys()).compile()
         state, _ = jax.tree.map(
             lambda leaf, sharding: leaf.update(sharding=sharding),
@@ -292,41 +288,37 @@ def _multiple(count: int, of: int) -> int:
     return -(-count // of) * of
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jax.jit, static_argnums=0)
 def begin_all(
-    plan: LearningPlan, mesh: Mesh, tasks: SweepTask, keys: Key[Array, "seed task"]
+    mesh: Mesh, tasks: SweepTask, keys: Key[Array, "seed task"]
 ) -> tuple[LoopState, Int[Array, "seed task"]]:
     """The state of every seed and task before the first round, and the steps driven for it."""
-    return _on_all(mesh, lambda task, key: begin_sweep(plan, task, key=key))(tasks, keys)
+    return _on_all(mesh, lambda task, key: begin_sweep(task, key=key))(tasks, keys)
 
 
-@partial(jax.jit, static_argnums=(0, 1), donate_argnums=3)
-def learn_round(
-    plan: LearningPlan, mesh: Mesh, tasks: SweepTask, state: LoopState
-) -> tuple[LoopState, Metrics]:
+@partial(jax.jit, static_argnums=0, donate_argnums=2)
+def learn_round(mesh: Mesh, tasks: SweepTask, state: LoopState) -> tuple[LoopState, Metrics]:
     """One round of learning for every seed and task."""
-    return _on_all(mesh, _of_one(iterate, plan))(tasks, state)
+    return _on_all(mesh, _of_one(iterate))(tasks, state)
 
 
-@partial(jax.jit, static_argnums=(0, 1), donate_argnums=3)
-def settle_round(
-    plan: LearningPlan, mesh: Mesh, tasks: SweepTask, state: LoopState
-) -> tuple[LoopState, Metrics]:
+@partial(jax.jit, static_argnums=0, donate_argnums=2)
+def settle_round(mesh: Mesh, tasks: SweepTask, state: LoopState) -> tuple[LoopState, Metrics]:
     """One round of settling for every seed and task."""
-    return _on_all(mesh, _of_one(settle, plan))(tasks, state)
+    return _on_all(mesh, _of_one(settle))(tasks, state)
 
 
-@partial(jax.jit, static_argnums=(0, 1), donate_argnums=3)
+@partial(jax.jit, static_argnums=0, donate_argnums=2)
 def remeasure_round(
-    plan: LearningPlan, mesh: Mesh, tasks: SweepTask, state: LoopState
+    mesh: Mesh, tasks: SweepTask, state: LoopState
 ) -> tuple[LoopState, Int[Array, "seed task"]]:
     """The best policy of every seed and task, measured again."""
-    return _on_all(mesh, _of_one(remeasure_best, plan))(tasks, state)
+    return _on_all(mesh, _of_one(remeasure_best))(tasks, state)
 
 
-def _of_one(function: Callable[..., Any], plan: LearningPlan) -> Callable[..., Any]:
+def _of_one(function: Callable[..., Any]) -> Callable[..., Any]:
     """A part of the algorithm as a function of one task and the state of one seed."""
-    return lambda task, state: function(plan, task, sweep_driver(plan, task), state)
+    return lambda task, state: function(task, sweep_driver(task), state)
 
 
 def _on_all(mesh: Mesh, for_one: Callable[..., Any]) -> Callable[..., Any]:

@@ -80,7 +80,7 @@ def train_side_by_side(
 ) -> list[TrainingResult]:
     """Train runs on maps with one plan, the same seeds and tasks of one shape to the end."""
     tasks = [task_of(run.folder.problem(), run.config) for run in runs]
-    rounds = DeviceRounds(runs[0].config.plan, tasks, runs[0].seeds)
+    rounds = DeviceRounds(tasks, runs[0].seeds)
     return run_to_end(Training(runs, rounds), watch, is_stopped=is_stopped)
 
 
@@ -92,10 +92,8 @@ def load_policies(folder: RunFolder) -> TrainedPolicy:
     def policies(keys: Key[Array, "seed 3"]) -> TrainedPolicy:
         one = jnp.ones(1)
         first = Episode(one, jnp.ones((1, task.regions)), jnp.ones(1, int), one > 0, None)
-        encoder = sweep_encoder(config.plan, task, first)
-        return jax.vmap(
-            lambda each: begin(config.plan, task, encoder, None, keys=each).best.policy
-        )(keys)
+        encoder = sweep_encoder(task, first)
+        return jax.vmap(lambda each: begin(task, encoder, None, keys=each).best.policy)(keys)
 
     keys = jax.eval_shape(
         lambda: jax.random.split(jax.random.key(0), (len(folder.record.seeds), 3))
