@@ -278,11 +278,19 @@ class NoPenalty(Penalty):
         return jnp.zeros(atoms.coefficients.shape[1])
 
 
+class OwnMultipliers(NoPenalty):
+    """Charged inside the learner, which moves kappa itself: the policy sees what a step earns."""
+
+    def price(self, atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
+        return -kappa @ weights(atoms)
+
+
 PENALTIES: dict[str, type[Penalty]] = {
     "scrl": Drawn,
     "scrl-expected": Expected,
     "scrl-min": Smallest,
     "lagrangian": Lagrangian,
+    "own": OwnMultipliers,
     "none": NoPenalty,
 }
 """The penalties by name."""

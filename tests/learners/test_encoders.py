@@ -48,7 +48,9 @@ def pricing(penalty: Penalty, *, wobble: float = 0.0) -> Pricing:
     """Two clauses of two atoms each, all of them charged."""
     rules = RuleSet.of(["A <= 1 or B <= 1", "A + B <= 3 or 2*A - B >= 1"], ("A", "B"))
     atoms = Atoms.of(AtomTable.of(rules))
-    return Pricing(atoms, jnp.array([1.0, 2.0, 6.0, 3.0]), penalty, wobble, jnp.ones(()))
+    return Pricing(
+        atoms, jnp.array([1.0, 2.0, 6.0, 3.0]), jnp.zeros(4), penalty, wobble, jnp.ones(())
+    )
 
 
 def test_the_actor_sees_the_prices_here_and_ahead(observation: jax.Array) -> None:
@@ -110,7 +112,7 @@ def test_the_channels_add_up_to_the_punished_reward(name: str, sees_prices: bool
 def test_the_parts_of_a_punished_reward_by_hand() -> None:
     """`A >= 5 or B >= 5` with kappa 1 and 3: drawn with 3/4 and 1/4, so each price is 3/4."""
     atoms = Atoms.of(AtomTable.of(RuleSet.of("A >= 5 or B >= 5", ("A", "B"))))
-    paid_by = Pricing(atoms, jnp.array([1.0, 3.0]), Drawn(), 0.0, jnp.ones(()))
+    paid_by = Pricing(atoms, jnp.array([1.0, 3.0]), jnp.zeros(2), Drawn(), 0.0, jnp.ones(()))
     assert np.allclose(paid_by.price(paid_by.kappa), [0.75, 0.75])
     in_a, reward = jnp.array([1.0, 0.0]), jnp.asarray(-0.1)
     uniform = (jnp.arange(100) + 0.5)[:, None] / 100
@@ -147,7 +149,7 @@ def test_a_kappa_of_0_stays_0_under_any_wobble() -> None:
     """A clause that need not be charged is charged in no world."""
     paid_by = pricing(Drawn(), wobble=1.0)
     kappas = Pricing(
-        paid_by.atoms, jnp.array([0.0, 1.0, 0.0, 1.0]), Drawn(), 1.0, jnp.ones(())
+        paid_by.atoms, jnp.array([0.0, 1.0, 0.0, 1.0]), jnp.zeros(4), Drawn(), 1.0, jnp.ones(())
     ).kappas_around(20, key=jax.random.key(0))
     assert np.all(np.asarray(kappas)[:, [0, 2]] == 0.0)
     assert np.allclose(jax.vmap(paid_by.price)(kappas), 0.0)

@@ -81,8 +81,16 @@ def test_the_cost_is_the_mean_in_a_clause_and_the_sum_over_clauses() -> None:
     assert atoms_of("cost", "if A > 3 then B >= 8", "C >= 4") == ["0.5*A - 0.5*B - C <= -6.5"]
 
 
-def test_a_cost_cannot_tell_an_equality() -> None:
+def test_an_equality_is_two_costs() -> None:
     """A - B <= 6 and B - A <= 6 would add up to 0 <= 12."""
-    assert atoms_of("cost", "A == B within 6") == []
-    assert atoms_of("cost", "A == B within 6", "C >= 4") == ["C >= 4"]
-    assert atoms_of("cost", "C >= 4 or A == B within 6") == ["C >= 4"]
+    both = ["A - B <= 6", "B - A <= 6"]
+    assert atoms_of("cost", "A == B within 6") == both
+    assert atoms_of("cost", "A == B within 6", "C >= 4") == ["C >= 4", *both]
+    assert atoms_of("cost", "C >= 4 or A == B within 6") == ["C >= 4", *both]
+
+
+def test_every_atom_makes_each_or_an_and() -> None:
+    rules = RuleSet.of(["A <= 1 or B >= 2", "C >= 3 or B >= 2"], REGIONS)
+    table = reading_of(rules, "every-atom")
+    assert [atom.show() for atom in table.atoms] == ["A <= 1", "B >= 2", "C >= 3"]
+    assert table.listed.tolist() == [[0], [1], [2]]

@@ -37,14 +37,13 @@ def test_every_method_takes_every_learner_and_penalty(
     assert (config.method, config.learner, config.penalty) == (method, learner, penalty)
     assert type(config.learner_settings) is LEARNERS[learner].config
     assert config.plan.settings == config.learner_settings
-    charges = (config.penalty_rule.charge, PENALTIES[penalty]().charge)
-    assert charges[0].__qualname__ == charges[1].__qualname__  # made by the same function
+    assert type(config.penalty_rule) is PENALTIES[penalty]
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_method_alone_is_its_learner_and_its_penalty(method: str) -> None:
-    config = configure(method)
-    assert (config.learner, config.penalty) == METHODS[method][:2]
+    config, own = configure(method), METHODS[method]
+    assert (config.learner, config.penalty) == (own.learner or "ppo", own.penalty)
 
 
 class Named(TypedDict, total=False):
@@ -63,6 +62,7 @@ class Named(TypedDict, total=False):
         ({"method": "ddpg", "penalty": "scrl"}, "all"),  # a penalty needs something to charge for
         ({"method": "rcpo"}, "cost"),
         ({"method": "cal"}, "cost"),
+        ({"method": "ppo-lagrangian"}, "every-atom"),
         ({"method": "dcrl-2"}, "disjunct-2"),
         ({"method": "dcrl-12"}, "disjunct-12"),
     ],
@@ -85,7 +85,6 @@ def test_settings_of_a_method_give_way_to_those_of_a_person() -> None:
     assert isinstance(known, PpoConfig)
     assert isinstance(changed, PpoConfig)
     assert (known.actor_share, changed.actor_share) == (0.5, 0.1)
-    assert not configure("rcpo").loop.sees_prices
 
 
 def test_without_a_name_it_is_the_papers_method() -> None:
@@ -121,6 +120,17 @@ def test_the_papers_preset_says_what_the_paper_does() -> None:
 def test_the_default_preset_changes_nothing() -> None:
     assert configure(preset="default") == configure()
     assert configure(preset="paper") != configure()
+
+
+def test_a_preset_leaves_a_method_the_learner_it_is_built_on() -> None:
+    own = {name: METHODS[name].learner for name in METHODS if METHODS[name].learner is not None}
+    assert {"cal": "cal", "rcpo": "ppo", "sac-lagrangian": "sac"}.items() <= own.items()
+    for name, learner in own.items():
+        assert configure(name, preset="paper").learner == learner
+    assert configure("dcrl-2", preset="paper").learner == "ddpg"
+    config = configure("rcpo", preset="paper").learner_settings
+    assert isinstance(config, PpoConfig)
+    assert (config.actor_share, config.discount) == (0.5, 0.99)
 
 
 def test_what_is_named_wins_over_the_preset() -> None:

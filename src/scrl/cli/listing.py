@@ -24,7 +24,7 @@ def list_all(as_json: JsonFlag = False) -> None:
         methods = [
             {
                 "name": name,
-                "learner": method.learner,
+                "learner": method.learner or "ppo",
                 "penalty": method.penalty,
                 "reading": method.reading,
             }
@@ -45,7 +45,11 @@ def list_all(as_json: JsonFlag = False) -> None:
     )
     for name, method in METHODS.items():
         methods.add_row(
-            f"[bold]{name}[/bold]", method.learner, method.penalty, method.reading, method.sentence
+            f"[bold]{name}[/bold]",
+            method.learner or "ppo",
+            method.penalty,
+            method.reading,
+            method.sentence,
         )
     learners = table("!learner", "what it is", title="Learners")
     for name, sentence in LEARNERS.items():

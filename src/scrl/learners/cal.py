@@ -101,7 +101,11 @@ def learner(config: CalConfig, encoder: Encoder) -> Learner:
 
         return step
 
-    return Learner(init, explore, lambda state: state.soft.actor, update)
+    def multipliers(state: CalState) -> Float[Array, " atom"]:
+        """What a step is charged: multipliers are in units of the mean cost of a step."""
+        return encoder.price_unit * jnp.exp(state.log_multiplier)
+
+    return Learner(init, explore, lambda state: state.soft.actor, update, multipliers)
 
 
 def _step(

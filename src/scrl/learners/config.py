@@ -124,7 +124,7 @@ class ReplayConfig(NetworkConfig):
         100_000, "Capacity of the replay buffer, in transitions.", low=1, high=10_000_000
     )
     batch: int = setting(128, "Transitions in each update.", low=1, high=65_536)
-    updates: int = setting(256, "Updates in each iteration.", low=1, high=1_000_000)
+    updates: int = setting(1024, "Updates in each iteration.", low=1, high=1_000_000)
     target_rate: float = setting(
         0.005, "Coefficient tau of the soft update of the target networks.", **_POSITIVE, high=1.0
     )
@@ -160,7 +160,6 @@ class SacConfig(ReplayConfig):
 class CalConfig(SacConfig):
     """Soft actor-critic with cost critics and an augmented Lagrangian."""
 
-    updates: int = setting(1024, "Updates in each iteration.", low=1, high=1_000_000)
     cost_critics: int = setting(4, "Networks that predict the costs.", low=1, high=64)
     confidence: float = setting(
         0.5, "Standard deviations of the cost critics that are added to their mean.",

@@ -36,6 +36,8 @@ class Encoder(Protocol):
     @property
     def sees_prices(self) -> bool: ...
     @property
+    def is_decomposed(self) -> bool: ...
+    @property
     def atoms(self) -> int: ...
     @property
     def actions(self) -> Any: ...
@@ -58,21 +60,25 @@ class Encoder(Protocol):
 
 
 class PricedEncoder:
-    """An encoder whose critic predicts return and labels separately, if it sees prices."""
+    """An encoder whose critic predicts the penalised return, or the return and all labels."""
 
-    regions: int
-    sees_prices: bool
+    channel_unit: Float[Array, " channel"]
 
     @property
     def channels(self) -> int:
-        """What the critic predicts: the penalised return, or the return and all labels."""
-        return 1 + self.regions if self.sees_prices else 1
+        """How many numbers the critic predicts."""
+        return self.channel_unit.shape[-1]
+
+    @property
+    def is_decomposed(self) -> bool:
+        """Whether the critic predicts the return and all labels separately."""
+        return self.channels > 1
 
     def value(
         self, channels: Float[Array, "*batch channel"], price: Float[Array, "*#batch region"]
     ) -> Float[Array, "*batch"]:
         """The channels at their price: return + price . labels."""
-        return at_price(channels, price) if self.sees_prices else channels[..., 0]
+        return at_price(channels, price) if self.is_decomposed else channels[..., 0]
 
 
 class SweepEncoder(PricedEncoder, eqx.Module):
@@ -122,7 +128,8 @@ class SweepEncoder(PricedEncoder, eqx.Module):
     @property
     def blocks(self) -> Blocks | None:
         """Layout of the regional inputs of the critic; None without a channel per region."""
-        return Blocks(OBSERVED_SCALARS, 4) if self.sees_prices else None
+        is_by_region = self.sees_prices and self.is_decomposed
+        return Blocks(OBSERVED_SCALARS, 4) if is_by_region else None
 
     def actor(
         self, observation: Float[Array, " feature"], price: Float[Array, " region"]

@@ -20,6 +20,8 @@ class Pricing(eqx.Module):
 
     atoms: Atoms
     kappa: Float[Array, " atom"]
+    excess: Float[Array, " atom"]
+    """a . density - b of the policy without noise, with the bounds drawn in."""
     penalty: Penalty
     wobble: float | Float[Array, ""]
     """Each world has its own kappa, up to a factor e^wobble from the present one."""
@@ -63,7 +65,7 @@ class Pricing(eqx.Module):
         expectation is added to the reward channel.
         """
         punished = reward - self.penalty.charge(self.atoms, kappa, labels, uniform)
-        if not encoder.sees_prices:
+        if not encoder.is_decomposed:
             return punished[None]
         rest = punished - self.price(kappa) @ labels
         return jnp.concatenate([rest[None], labels])
@@ -87,6 +89,8 @@ class Learner(NamedTuple):
 
     `kappas` are those of the worlds of the rollout, `progress` goes from 0 to 1.
     """
+    multipliers: Callable[[LearnerState], Float[Array, " atom"]] | None = None
+    """(state) -> the kappa of a learner that moves its multipliers itself, if it does."""
 
 
 class TrainedPolicy(eqx.Module):

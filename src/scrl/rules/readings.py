@@ -1,7 +1,8 @@
-"""Readings of the rules, as methods receive them: all, one disjunct of each, one cost, nothing.
+"""Readings of the rules, as methods receive them.
 
 SCRL takes the rules as they are. Other methods cannot: a plain learner receives no rules, DCRL
-receives one disjunct of every rule, RCPO and CAL a single cost.
+one disjunct of every rule, Lagrangian methods all atoms at once, and RCPO, CAL, CPO and PCPO one
+cost for all inequalities, and two for every equality.
 """
 
 from __future__ import annotations
@@ -19,16 +20,20 @@ _DISJUNCT = re.compile(r"disjunct-([1-9][0-9]{0,5})")
 
 
 def reading_of(rule_set: RuleSet, reading: str) -> AtomTable:
-    """The atoms of a reading: `all`, `nothing`, `cost`, or `disjunct-1`, `disjunct-2`, ..."""
+    """The atoms of a reading: `all`, `nothing`, `every-atom`, `cost`, `disjunct-1`, ..."""
     if reading == "all":
         return AtomTable.of(rule_set)
     if reading == "nothing":
         return AtomTable.from_clauses((), rule_set)
+    if reading == "every-atom":
+        return AtomTable.from_clauses(_every_atom(rule_set.clauses), rule_set)
     if reading == "cost":
-        return AtomTable.from_clauses(_as_one_cost(rule_set.clauses), rule_set)
+        return AtomTable.from_clauses(_as_costs(rule_set.clauses), rule_set)
     if (found := _DISJUNCT.fullmatch(reading)) is not None:
         return AtomTable.from_clauses(_disjunct_of_each(rule_set, int(found[1])), rule_set)
-    raise RuleError(f"unknown reading '{reading}': known are all, nothing, cost, disjunct-K")
+    raise RuleError(
+        f"unknown reading '{reading}': known are all, nothing, every-atom, cost, disjunct-K"
+    )
 
 
 def disjuncts(rule: Positive) -> tuple[Positive, ...]:
@@ -75,24 +80,36 @@ def _disjunct_of_each(rule_set: RuleSet, number: int) -> tuple[Clause, ...]:
     return tuple(found)
 
 
-def _as_one_cost(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
-    """One atom for all clauses: sum over the clauses of the mean of their atoms.
+def _every_atom(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
+    """Every atom as a clause of its own: as if each `or` were an `and`."""
+    rules = {atom: clause.rule for clause in reversed(clauses) for atom in reversed(clause.atoms)}
+    return tuple(Clause((atom,), rule) for atom, rule in reversed(rules.items()))
 
-    It is linear, in units of density; for a rule set of a single atom it is that atom. It does not
-    tell which disjunct holds, and it leaves out equalities, whose two halves would cancel.
+
+def _as_costs(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
+    """One cost for all inequalities, and two for every equality, one for each side.
+
+    The cost of the inequalities is the sum over the clauses of the mean of their atoms. It is
+    linear, in units of density; for a rule set of a single atom it is that atom. It does not tell
+    which disjunct holds. The two halves of an equality would cancel in it.
     """
+    sides = {atom.coefficients for clause in clauses for atom in clause.atoms}
     coefficients: dict[str, Fraction] = {}
     bound = Fraction(0)
-    sides = {atom.coefficients for clause in clauses for atom in clause.atoms}
     for clause in clauses:
         share = Fraction(1, len(clause.atoms))
         for atom in clause.atoms:
-            if tuple((region, -value) for region, value in atom.coefficients) in sides:
+            if _opposite(atom) in sides:
                 continue
             bound += share * atom.bound
             for region, coefficient in atom.coefficients:
                 coefficients[region] = coefficients.get(region, Fraction(0)) + share * coefficient
     left = tuple(sorted((name, value) for name, value in coefficients.items() if value))
-    if not left:
-        return ()
-    return (Clause((Atom(left, bound, Origin(None, None, "one cost for all rules")),), 0),)
+    origin = Origin(None, None, "one cost for all inequalities")
+    cost = (Clause((Atom(left, bound, origin),), 0),) if left else ()
+    halves = [each for each in _every_atom(clauses) if _opposite(each.atoms[0]) in sides]
+    return (*cost, *halves)
+
+
+def _opposite(atom: Atom) -> tuple[tuple[str, Fraction], ...]:
+    return tuple((region, -value) for region, value in atom.coefficients)

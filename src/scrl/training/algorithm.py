@@ -21,7 +21,7 @@ from scrl.density import standard_error
 from scrl.learners import Encoder, Pricing, TrainedPolicy
 from scrl.penalty import Atoms, Penalty
 from scrl.rollout import Episode, Rollout
-from scrl.training.config import LearningPlan
+from scrl.training.config import LearningPlan, LoopConfig
 from scrl.violation import (
     automatic_kappa_rate,
     clause_violation,
@@ -106,6 +106,10 @@ class LoopState(NamedTuple):
     learner: Any
     encoder: Encoder
     kappa: Float[Array, "*seeds atom"]
+    integral: Float[Array, "*seeds atom"]
+    """The integral term of kappa: all of it unless `proportional` or `derivative` is set."""
+    excess: Float[Array, "*seeds atom"]
+    """a . density - b of the last measurement, with the bounds drawn in."""
     worlds: Any
     """The states of the worlds that steps are collected in, if episodes span several rounds."""
     best: Best
@@ -167,7 +171,9 @@ def begin(task: Task, encoder: Encoder, worlds: Any, *, keys: Key[Array, " 3"]) 
     policy = TrainedPolicy(learner.actor(state), encoder, jnp.zeros(task.regions))
     never = jnp.full((), jnp.inf, float)
     nothing = Best(policy, kappa, never, never, -never, jnp.zeros((), int))
-    return LoopState(state, encoder, kappa, worlds, nothing, jnp.zeros((), int), keys[1], keys[2])
+    return LoopState(
+        state, encoder, kappa, kappa, kappa, worlds, nothing, jnp.zeros((), int), keys[1], keys[2]
+    )
 
 
 def iterate(task: Task, driver: Driver, state: LoopState) -> tuple[LoopState, Metrics]:
@@ -270,12 +276,21 @@ def move_kappa(
     inside = eqx.tree_at(lambda atoms: atoms.bounds, task.reading, task.reading.bounds - inset)
     rate = kappa_rate(task, state.encoder, _typical_steps(task, state.encoder, seen))
     rate *= _kappa_rate_share(task, state, is_learning=is_learning)
-    kappa = task.penalty.update(inside, state.kappa, seen.density, rate)
+    excess = signed_violation(inside.coefficients, inside.bounds, seen.density)
+    integral = task.penalty.update(inside, state.integral, seen.density, rate)
+    kappa = jnp.maximum(integral + rate * _quick_terms(loop, excess, state.excess), 0.0)
     metrics = Metrics(
         seen.return_, seen.density, seen.violation, seen.steps, state.kappa,
         jnp.zeros(()), best.return_, best.violation, measured.env_steps,
     )  # fmt: skip
-    return state._replace(kappa=kappa, best=best), metrics
+    return state._replace(kappa=kappa, integral=integral, excess=excess, best=best), metrics
+
+
+def _quick_terms(
+    loop: LoopConfig, excess: Float[Array, " atom"], before: Float[Array, " atom"]
+) -> Float[Array, " atom"]:
+    """The proportional and the derivative term of a PID controller, as shares of beta."""
+    return loop.proportional * excess + loop.derivative * jnp.maximum(excess - before, 0.0)
 
 
 def kappa_rate(task: Task, encoder: Encoder, steps: Float[Array, ""]) -> Float[Array, " atom"]:
@@ -341,9 +356,12 @@ def _improve(
 ) -> tuple[LoopState, Metrics]:
     """Charge the steps of a rollout and learn from them; ends the round."""
     progress = state.iteration / task.plan.loop.iterations
-    learned, loss = task.plan.build(state.encoder).update(
+    learner = task.plan.build(state.encoder)
+    learned, loss = learner.update(
         state.learner, rollout, kappas, _pricing(task, state), progress, key=keys.update
     )
+    if learner.multipliers is not None:
+        state = state._replace(kappa=learner.multipliers(learned))
     state = state._replace(
         learner=learned,
         encoder=state.encoder.updated(rollout.observation),
@@ -371,7 +389,7 @@ def _remeasured(task: Task, state: LoopState, measured: Measured) -> LoopState:
 
 def _pricing(task: Task, state: LoopState) -> Pricing:
     return Pricing(
-        task.reading, state.kappa, task.penalty, task.plan.loop.wobble, task.rate,
+        task.reading, state.kappa, state.excess, task.penalty, task.plan.loop.wobble, task.rate,
         ends_with_horizon(task),
     )  # fmt: skip
 

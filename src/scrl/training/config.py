@@ -36,6 +36,14 @@ class KappaConfig:
     last_kappa_rate: float = setting(
         0.3, "Beta at the end of learning, as a share of that at its start.", low=0.0, high=1.0
     )
+    proportional: float = setting(
+        0.0, "Proportional term of kappa, as a multiple of beta (PID-Lagrangian).",
+        low=0.0, high=1e6,
+    )  # fmt: skip
+    derivative: float = setting(
+        0.0, "Derivative term of kappa, as a multiple of beta (PID-Lagrangian).",
+        low=0.0, high=1e6,
+    )  # fmt: skip
     inset: float = setting(
         0.5, "How far inside each bound kappa aims, in steps of service.", low=0.0, high=1e6
     )
@@ -74,6 +82,9 @@ class LoopConfig(KappaConfig):
     rollout_steps: int = setting(1024, "Steps in each world and round.", low=1, high=1_000_000)
     sees_prices: bool = setting(
         True, "Whether the policy sees what steps earn under the present kappa."
+    )
+    is_decomposed: bool = setting(
+        True, "Whether the critic predicts the return and what each region receives separately."
     )
     wobble: float = setting(
         0.15, "Worlds are driven under kappas up to e^wobble times the present one.",
@@ -153,6 +164,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = types.MappingProxyType(
             "sharpness": 1.0,
             "is_netted": False,
             "sees_prices": False,
+            "is_decomposed": False,
             "wobble": 0.0,
             "inset": 0.0,
             "settle": 0,
@@ -227,6 +239,8 @@ class TrainingConfig:
         method, learner, penalty = (document.get(key) for key in ("method", "learner", "penalty"))
         reading = document.get("reading", document.get("told"))  # the name in older folders
         settings = {RENAMED.get(k, k): value for k, value in document.get("settings", {}).items()}
+        if "sees_prices" in settings:  # in older folders one setting stood for both
+            settings.setdefault("is_decomposed", settings["sees_prices"])
         return configure(
             method, learner=learner, penalty=penalty, reading=reading, settings=settings
         )
@@ -246,16 +260,18 @@ def configure(  # noqa: PLR0913 (one for each thing that a user may want to say)
 ) -> TrainingConfig:
     """A method with some of its parts and settings changed; unknown names raise.
 
-    What is named directly wins over the preset, the preset over the method's own choice. `steps`
+    What is named directly wins over the preset, and the preset over the method's settings; a
+    method that is built on one learner keeps it. `steps`
     is the whole budget of environment steps for each seed: learning, measuring and settling. How
     many rounds that allows hangs on about how long an episode is (`episode_steps`), and on whether
     chance plays a part.
     """
     method = method or "scrl"
     chosen = _method(method)
-    given = {**chosen.settings, **PRESETS[_known(preset or "default", PRESETS, "preset")]}
-    preferred = given.pop("learner", chosen.learner)
-    learner = _known(learner or preferred, LEARNERS, "learner")
+    of_preset = dict(PRESETS[_known(preset or "default", PRESETS, "preset")])
+    usual = of_preset.pop("learner", "ppo")
+    learner = _known(learner or chosen.learner or usual, LEARNERS, "learner")
+    given = {**chosen.settings, **of_preset}
     penalty = _known(penalty or chosen.penalty, PENALTIES, "penalty")
     reading = reading or _reading(chosen, penalty)
     config = LEARNERS[learner].config

@@ -110,10 +110,10 @@ def sweep_encoder(task: SweepTask, first: Episode) -> SweepEncoder:
     """An encoder with units read off one episode at the initial throttle."""
     return_, steps = jnp.abs(first.return_[0]), first.steps[0].astype(float)
     served = jnp.maximum(first.service[0], 1.0)
-    sees_prices = task.plan.loop.sees_prices
-    sizes = jnp.concatenate([return_[None], *([served] if sees_prices else [])])
+    loop = task.plan.loop
+    sizes = jnp.concatenate([return_[None], *([served] if loop.is_decomposed else [])])
     atoms = len(task.reading.bounds)
-    return SweepEncoder(return_ / steps, sizes, task.regions, sees_prices, atoms)
+    return SweepEncoder(return_ / steps, sizes, task.regions, loop.sees_prices, atoms)
 
 
 def begin_sweep(task: SweepTask, *, key: PRNGKeyArray) -> tuple[LoopState, Int[Array, ""]]:
@@ -233,8 +233,7 @@ class DeviceRounds:
             def wide(kappa: Any) -> Any:
                 return jnp.pad(kappa, ((0, 0), (0, most - kappa.shape[1])))
 
-            best = part.best._replace(kappa=wide(part.best.kappa))
-            return jax.tree.leaves(part._replace(kappa=wide(part.kappa), best=best))
+            return jax.tree.leaves(_by_atom(part, wide))
 
         stacked = [jnp.stack(leaves, axis=1) for leaves in zip(*map(padded, states), strict=True)]
         return self._place(jax.tree.unflatten(jax.tree.structure(states[0]), stacked))
@@ -245,12 +244,7 @@ class DeviceRounds:
 
     def _own(self, tree: Any, run: int) -> Any:
         own = jax.tree.map(lambda leaf: leaf[: len(self.seeds), run], tree)
-        if isinstance(own, LoopState | Metrics):
-            own = own._replace(kappa=own.kappa[:, : self.atoms[run]])
-        if isinstance(own, LoopState):
-            kappa = own.best.kappa[:, : self.atoms[run]]
-            own = own._replace(best=own.best._replace(kappa=kappa))
-        return own
+        return _by_atom(own, lambda values: values[:, : self.atoms[run]])
 
     def _place(self, state: Any) -> Any:
         """Arrays with a row per seed and task, filled up, on the devices of their seeds."""
@@ -263,6 +257,14 @@ class DeviceRounds:
 
         sharding = NamedSharding(self.mesh, BY_SEED_AND_TASK)
         return jax.device_put(jax.tree.map(filled, state), sharding)
+
+
+def _by_atom(tree: Any, change: Callable[[Any], Any]) -> Any:
+    """A state or metrics with all that has one number for each atom changed."""
+    if isinstance(tree, LoopState):
+        best = tree.best._replace(kappa=change(tree.best.kappa))
+        tree = tree._replace(integral=change(tree.integral), excess=change(tree.excess), best=best)
+    return tree._replace(kappa=change(tree.kappa)) if hasattr(tree, "kappa") else tree
 
 
 def mesh_for(seeds: int, tasks: int = 1) -> Mesh:

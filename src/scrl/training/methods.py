@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 class Method(NamedTuple):
     """A learner and a penalty, what they are told of the rules, and settings of their own."""
 
-    learner: str
+    learner: str | None
+    """None: that of the preset, else PPO."""
     penalty: str
     sentence: str
     reading: str = "all"
@@ -20,25 +21,36 @@ class Method(NamedTuple):
     """What differs from the learner's and the loop's defaults."""
 
 
-_BLIND: Mapping[str, Any] = MappingProxyType({"sees_prices": False, "wobble": 0.0})
-"""One critic on the punished reward, as these methods have it."""
+_ONE_CRITIC = {"is_decomposed": False, "wobble": 0.0, "settle": 0}
+"""Kappa is not moved by the loop: there is nothing to prepare for and nothing to settle."""
 
 METHODS: dict[str, Method] = {
-    "scrl": Method("ppo", "scrl", "situational rules by drawn penalties (the paper's method)"),
-    "scrl-min": Method("ppo", "scrl-min", "the paper's ablation: the smallest penalty"),
-    "ppo-lagrangian": Method("ppo", "lagrangian", "a multiplier for every atom, all charged"),
-    "sac-lagrangian": Method("sac", "lagrangian", "the same with soft actor-critic"),
-    "ddpg": Method("ddpg", "none", "no rules at all", "nothing", _BLIND),
+    "scrl": Method(None, "scrl", "situational rules by drawn penalties (the paper's method)"),
+    "scrl-min": Method(None, "scrl-min", "the paper's ablation: the smallest penalty"),
+    "ppo-lagrangian": Method(
+        "ppo", "lagrangian", "a multiplier for every atom, all charged", "every-atom"
+    ),
+    "pid-lagrangian": Method(
+        "ppo", "lagrangian", "the same with a PID controller for the multipliers", "every-atom",
+        MappingProxyType({"proportional": 2.0, "derivative": 2.0}),
+    ),
+    "sac-lagrangian": Method(
+        "sac", "lagrangian", "the same with soft actor-critic", "every-atom"
+    ),
+    "ddpg": Method(
+        "ddpg", "none", "no rules at all", "nothing",
+        MappingProxyType({**_ONE_CRITIC, "sees_prices": False}),
+    ),
     "rcpo": Method(
-        "ppo", "lagrangian", "one cost for all rules, with one multiplier", "cost",
-        MappingProxyType({**_BLIND, "actor_share": 0.5}),
+        "ppo", "lagrangian", "one cost for all inequalities, and two for each equality", "cost",
+        MappingProxyType({"actor_share": 0.5}),
     ),
     "cal": Method(
-        "cal", "none", "one cost for all rules, in cost critics and an augmented Lagrangian",
-        "cost", _BLIND,
+        "cal", "own", "the same costs, in cost critics and an augmented Lagrangian", "cost",
+        MappingProxyType(_ONE_CRITIC),
     ),
-    "dcrl-1": Method("ppo", "lagrangian", "the first disjunct of every rule", "disjunct-1"),
-    "dcrl-2": Method("ppo", "lagrangian", "the second one; and so on", "disjunct-2"),
+    "dcrl-1": Method(None, "lagrangian", "the first disjunct of every rule", "disjunct-1"),
+    "dcrl-2": Method(None, "lagrangian", "the second one; and so on", "disjunct-2"),
 }  # fmt: skip
 
 _DCRL = re.compile(r"dcrl-([1-9][0-9]{0,5})")
