@@ -82,8 +82,11 @@ def _disjunct_of_each(rule_set: RuleSet, number: int) -> tuple[Clause, ...]:
 
 def _every_atom(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
     """Every atom as a clause of its own: as if each `or` were an `and`."""
-    rules = {atom: clause.rule for clause in reversed(clauses) for atom in reversed(clause.atoms)}
-    return tuple(Clause((atom,), rule) for atom, rule in reversed(rules.items()))
+    rules: dict[Atom, int] = {}
+    for clause in clauses:
+        for atom in clause.atoms:
+            rules.setdefault(atom, clause.rule)
+    return tuple(Clause((atom,), rule) for atom, rule in rules.items())
 
 
 def _as_costs(clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
