@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from scrl.bench import TABLES, BenchProgress, cells_of, run_bench
+from scrl.bench import TABLES, BenchProgress, Terms, cells_of, run_bench
 from scrl.errors import ScrlError
 from scrl.runs.folder import RunFolder
+from scrl.training.result import read_result
 
 TABLE = TABLES["table4"]
 CELLS = cells_of(TABLE, problems=["agri-priority"])
@@ -83,17 +85,32 @@ def test_runs_with_other_seeds_or_settings_are_not_taken_for_these(
         bench(whole[0], **options)
 
 
-@pytest.mark.parametrize(
-    ("table", "is_windy", "learner"), [("wind", True, "ppo"), ("preset", False, "ddpg")]
-)
-def test_a_variant_changes_every_run_of_its_table(
-    tmp_path: Path, table: str, is_windy: bool, learner: str
-) -> None:
-    cells = cells_of(TABLES[table], problems=["agri-joint"])
-    run_bench(TABLES[table], cells, tmp_path, seeds=1, settings=FEW)
-    folder = RunFolder.open(tmp_path / cells[0].folder)
-    assert folder.problem().world_spec.is_random is is_windy
-    assert folder.record.settings["learner"] == learner
+def test_wind_a_preset_and_a_budget_hold_for_every_run(tmp_path: Path) -> None:
+    terms = Terms(preset="paper", wind=0.1, steps=20)
+    cells = cells_of(TABLE, problems=["agri-priority"], methods=["scrl", "ddpg"], terms=terms)
+    small = {key: FEW[key] for key in ("worlds", "rollout_steps", "width", "depth")}
+    small |= {"settle": 0, "memory": 64, "batch": 8, "updates": 1, "episodes": 1}
+    result = run_bench(TABLE, cells, tmp_path, seeds=1, settings=small)
+    for cell, row in zip(cells, result.rows, strict=True):
+        folder = RunFolder.open(tmp_path / cell.folder)
+        assert folder.problem().world_spec.is_random
+        assert folder.record.settings["learner"] == "ddpg"
+        assert folder.record.settings["settings"]["budget"] == row.budget == 20
+    assert [row.told for row in result.rows] == ["the rules", "nothing"]
+
+
+def test_the_best_branch_is_the_best_of_its_runs_for_every_seed(tmp_path: Path) -> None:
+    cells = cells_of(TABLES["table1"], problems=["agri-situational"], methods=["best-branch"])
+    result = run_bench(TABLES["table1"], cells, tmp_path, seeds=2, settings=FEW)
+    runs = [RunFolder.open(tmp_path / run.folder) for run in cells[0].runs()]
+    assert [run.record.method for run in runs] == ["dcrl-1", "dcrl-2"]
+    found = [read_result(run, run.problem()) for run in runs]
+    least = [
+        min(each.evaluation.cons_vio for each in same)
+        for same in zip(*(each.seeds for each in found if each is not None), strict=True)
+    ]
+    assert result.rows[0].violation.mean == pytest.approx(np.mean(least) / 10.0)
+    assert result.rows[0].cell == cells[0]
 
 
 def test_cells_of_one_shape_run_side_by_side_and_give_a_row_each(tmp_path: Path) -> None:

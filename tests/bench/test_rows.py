@@ -13,7 +13,7 @@ from scrl.bench import TABLES, Cell, Row
 from scrl.bench.bench import QUICK_NOTE
 from scrl.bench.rows import as_csv, latex, markdown, rows_of
 from scrl.evaluation import Evaluation
-from scrl.problems import load
+from scrl.problems import Problem, load
 from scrl.runs.result import SeedResult
 from scrl.training.result import TrainingResult
 from scrl.violation import cons_vio
@@ -35,6 +35,10 @@ def run(method: str, returns: list[float], densities: list[list[float]]) -> Trai
     return TrainingResult("agri-joint", method, -26.24, tuple(seeds), 1.0, Path("run"), 0)
 
 
+def problem_of(cell: Cell) -> Problem:
+    return load(cell.problem)
+
+
 KEPT = [300.0, 300.0, 600.0, 300.0, 0.0]
 """S1 + S4 = S3, and each has its 300."""
 SHORT = [250.0, 300.0, 600.0, 300.0, 0.0]
@@ -47,7 +51,9 @@ def rows() -> dict[str, Row]:
         "dcrl-1": run("dcrl-1", [-28.0, -28.1, -28.2], [KEPT] * 3),
         "ddpg": run("ddpg", [-21.0, -21.0, -21.0], [SHORT] * 3),
     }
-    found = rows_of([(Cell("agri-joint", name), each) for name, each in results.items()], load)
+    found = rows_of(
+        [(Cell("agri-joint", name), each) for name, each in results.items()], problem_of
+    )
     return {row.cell.method: row for row in found}
 
 
@@ -72,8 +78,8 @@ def test_the_best_return_counts_only_among_those_that_violate_least() -> None:
 
 def test_nothing_is_best_where_chance_decides() -> None:
     cells = [(Cell("agri-joint", name), run(name, [-27.0, -27.4], [KEPT] * 2)) for name in "ab"]
-    assert not any(row.is_best_return for row in rows_of(cells, load))
-    alone = rows_of(cells[:1], load)[0]
+    assert not any(row.is_best_return for row in rows_of(cells, problem_of))
+    alone = rows_of(cells[:1], problem_of)[0]
     assert not alone.is_best_return
     assert not alone.is_least_violation
 
@@ -82,16 +88,17 @@ def test_markdown_and_latex_hold_the_same_cells() -> None:
     found = list(rows().values())
     lines = markdown(TABLES["table1"], found).splitlines()
     assert len({line.count("|") for line in lines}) == 1
-    assert lines[2].startswith(
-        "| agri-joint | scrl | 3 of 3 | 0.00 ± 0.00 | 0.00 to 0.00 | **-2.71"
-    )
+    assert lines[2].startswith("| agri-joint | scrl | the rules | 3,700,000 | 3 of 3 | 0.00 ± 0.00")
+    assert "| 0.00 to 0.00 | **-2.71 ± 0.01** |" in lines[2]
     assert "| 4.31 ± 2.38 | -24.53 ± 5.07 |" in lines[2]
     text = latex(TABLES["table1"], found)
-    assert text.startswith(r"\begin{tabular}{llrrrrrrrrr}")
+    assert text.startswith(r"\begin{tabular}{llrrrrrrrrrrrrrr}")
     assert r"\textbf{-2.71 $\pm$ 0.01}" in text
     assert "%" not in text.replace(r"\%", "")
     swept = replace(found[0], cell=replace(found[0].cell, swept=(("is_netted", True),)))
-    assert r"agri-joint & scrl is\_netted=True & 3 of 3" in latex(TABLES["table1"], [swept])
+    assert r"agri-joint & scrl is\_netted=True & the rules & 3,700,000 & 3 of 3" in latex(
+        TABLES["table1"], [swept]
+    )
     split = markdown(TABLES["table2"], found).splitlines()
     assert "| 4.40 ± 0.00 | 5.00 ± 0.00 |" in split[4]
     assert "| 6.9 / 22.9 |" in split[4]

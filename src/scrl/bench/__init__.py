@@ -4,7 +4,7 @@ from scrl.bench.bench import BenchResult, run_bench
 from scrl.bench.engines import ENGINES, Workers
 from scrl.bench.progress import BenchProgress
 from scrl.bench.rows import Row
-from scrl.bench.tables import TABLES, Cell, Table, cells_of, find_table
+from scrl.bench.tables import TABLES, Cell, Table, Terms, cells_of, find_table
 
 __all__ = [
     "ENGINES",
@@ -14,6 +14,7 @@ __all__ = [
     "Cell",
     "Row",
     "Table",
+    "Terms",
     "Workers",
     "cells_of",
     "find_table",

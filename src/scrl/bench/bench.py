@@ -16,13 +16,14 @@ from scrl.bench.engines import Workers, find_engine
 from scrl.bench.packing import Job
 from scrl.bench.progress import BenchProgressBar, BenchWatcher, ProgressCounter
 from scrl.bench.rows import Row, as_csv, latex, markdown, rows_of
-from scrl.bench.tables import VARIANTS, Cell, Table
+from scrl.bench.tables import Cell, Table
 from scrl.errors import ScrlError
 from scrl.files import replacing
 from scrl.problems import Problem, load
 from scrl.runs.folder import RunFolder
 from scrl.terminal import Auto, watching
 from scrl.training.config import TrainingConfig, configure
+from scrl.training.maps import configure_map
 from scrl.training.result import TrainingResult, read_result
 
 QUICK: Mapping[str, Any] = MappingProxyType(
@@ -66,21 +67,23 @@ def run_bench(  # noqa: PLR0913 (one for each thing that a user may want to say)
     or a notebook, and None shows nothing.
     """
     train_jobs = find_engine(engine)
-    problems = {name: _problem(name, table.variant) for name in {cell.problem for cell in cells}}
+    runs = list(dict.fromkeys(run for cell in cells for run in cell.runs()))
+    problems = {run: _problem(run) for run in runs}
     with watching(watch, BenchProgressBar) as screen:
-        teller = ProgressCounter(len(cells), screen)
+        teller = ProgressCounter(len(runs), screen)
         jobs = []
-        for cell in cells:
-            config = _configure(cell, settings, is_quick=is_quick)
-            job = Job(cell, problems[cell.problem], config, tuple(range(seeds)), out / cell.folder)
+        for run in runs:
+            config = _configure(run, problems[run], settings or {}, is_quick=is_quick)
+            job = Job(run, problems[run], config, tuple(range(seeds)), out / run.folder)
             if (finished := _finished(job)) is None:
                 jobs.append(job)
             else:
-                teller.read(cell, finished)
+                teller.read(run, finished)
         if jobs:
             train_jobs(jobs, teller, workers or Workers(), at_once=at_once)
-    found = teller.found
-    rows = tuple(rows_of([(cell, found[cell]) for cell in cells], problems.__getitem__))
+    results = [(cell, best_of([teller.found[run] for run in cell.runs()])) for cell in cells]
+    is_budgeted = not is_quick and "iterations" not in (settings or {})
+    rows = tuple(rows_of(results, lambda cell: problems[cell.runs()[0]], is_budgeted=is_budgeted))
     note = QUICK_NOTE if is_quick else None
     for ending, text in [("md", markdown(table, rows, note)), ("csv", as_csv(rows, note)),
                          ("tex", latex(table, rows, note))]:  # fmt: skip
@@ -103,19 +106,42 @@ def _finished(job: Job) -> TrainingResult | None:
     return read_result(folder, job.problem)
 
 
-def _problem(name: str, variant: str) -> Problem:
-    problem, gusts = load(name), VARIANTS[variant].gusts
-    if gusts is None:
+def best_of(results: Sequence[TrainingResult]) -> TrainingResult:
+    """The best of several runs for every seed: the rules first, then the return."""
+    if len(results) == 1:
+        return results[0]
+    chosen = [
+        replace(results[0], seeds=same_seed).best
+        for same_seed in zip(*(result.seeds for result in results), strict=True)
+    ]
+    return replace(
+        results[0],
+        seeds=tuple(chosen),
+        env_steps=sum(result.env_steps for result in results),
+        wall_s=sum(result.wall_s for result in results),
+    )
+
+
+def _problem(run: Cell) -> Problem:
+    problem, strength = load(run.problem), run.terms.wind
+    if strength is None:
         return problem
-    wind = replace(problem.world_spec.wind, strength=gusts)
+    wind = replace(problem.world_spec.wind, strength=strength)
     return replace(problem, world_spec=replace(problem.world_spec, wind=wind))
 
 
-def _configure(cell: Cell, settings: Mapping[str, Any] | None, *, is_quick: bool) -> TrainingConfig:
-    """The settings of a cell: quick settings, overridden by the given and the swept ones."""
-    preset = VARIANTS[cell.variant].preset
-    known = configure(cell.method, preset=preset).to_json()["settings"]
+def _configure(
+    run: Cell, problem: Problem, settings: Mapping[str, Any], *, is_quick: bool
+) -> TrainingConfig:
+    """The settings of a run; those that are given and those of its variant win over quick ones.
+
+    All runs have the same budget, unless the number of rounds is given.
+    """
+    names = {"method": run.method, "preset": run.terms.preset}
+    changes = dict(run.changes)
+    names |= {key: changes.pop(key) for key in ("learner", "penalty", "preset") if key in changes}
+    known = configure(**names).to_json()["settings"]
     quick = {key: value for key, value in QUICK.items() if key in known} if is_quick else {}
-    return configure(
-        cell.method, preset=preset, settings=quick | dict(settings or {}) | dict(cell.swept)
-    )
+    given = quick | changes | dict(settings) | dict(run.swept)
+    steps = None if "iterations" in given else run.budget
+    return configure_map(problem, steps=steps, settings=given, **names)

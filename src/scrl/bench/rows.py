@@ -10,9 +10,18 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from scrl.bench.tables import PAPER_SCALE, PUBLISHED, PUBLISHED_SPLIT, Cell, Published, Table
+from scrl.bench.tables import (
+    BEST_BRANCH,
+    PAPER_SCALE,
+    PUBLISHED,
+    PUBLISHED_SPLIT,
+    Cell,
+    Published,
+    Table,
+)
 from scrl.problems import Problem
 from scrl.statistics import Mean, is_lower, mean_of
+from scrl.training.methods import find_method
 from scrl.training.result import TrainingResult
 from scrl.violation import signed_violation
 
@@ -29,6 +38,14 @@ class Row:
     steps: Mean
     split: tuple[Mean, Mean]
     """Violations of equity and of adequacy: of the equalities' atoms, and of all others."""
+    told: str
+    """What the method is told of the rules."""
+    budget: int | None
+    """Environment steps of each seed, at most; none if rounds were counted instead."""
+    last_satisfied: int | None
+    """Seeds whose last policy, not the best one, keeps every rule; none if it is not known."""
+    last_violation: Mean | None
+    last_return: Mean | None
     bound: float | None
     """The proven bound of the return, in the same scale."""
     published: Published | None
@@ -40,12 +57,15 @@ class Row:
 
 
 def rows_of(
-    results: Sequence[tuple[Cell, TrainingResult]], problem_of: Callable[[str], Problem]
+    results: Sequence[tuple[Cell, TrainingResult]],
+    problem_of: Callable[[Cell], Problem],
+    *,
+    is_budgeted: bool = True,
 ) -> list[Row]:
     """One row for each run, compared with the other runs of its problem."""
-    by_cell = {cell: _Figures.of(result, problem_of(cell.problem)) for cell, result in results}
+    by_cell = {cell: _Figures.of(result, problem_of(cell)) for cell, result in results}
     return [
-        _row(cell, result, by_cell[cell], _rivals(cell, by_cell))
+        _row(cell, result, by_cell[cell], _rivals(cell, by_cell), is_budgeted=is_budgeted)
         for cell, result in results
     ]  # fmt: skip
 
@@ -85,12 +105,16 @@ def _rivals(cell: Cell, by_cell: dict[Cell, _Figures]) -> list[_Figures]:
     ]
 
 
-def _row(cell: Cell, result: TrainingResult, own: _Figures, rivals: list[_Figures]) -> Row:
+def _row(
+    cell: Cell, result: TrainingResult, own: _Figures, rivals: list[_Figures], *, is_budgeted: bool
+) -> Row:
     is_least = bool(rivals) and all(is_lower(own.violation, each.violation) for each in rivals)
     everybody = [own, *rivals]
     good = [each for each in rivals if not _violates_more(each, everybody)]
     is_good = not _violates_more(own, everybody)
     is_best = is_good and bool(good) and all(is_lower(-own.return_, -each.return_) for each in good)
+    known = [each.last for each in result.seeds if each.last is not None]
+    last = known if len(known) == len(result.seeds) else None
     return Row(
         cell=cell,
         seeds=len(result.seeds),
@@ -99,12 +123,31 @@ def _row(cell: Cell, result: TrainingResult, own: _Figures, rivals: list[_Figure
         return_=mean_of(own.return_),
         steps=mean_of(own.steps),
         split=(mean_of(own.equity), mean_of(own.adequacy)),
+        told=_told(cell.method),
+        budget=cell.budget if is_budgeted else None,
+        last_satisfied=None if last is None else sum(each.is_satisfied for each in last),
+        last_violation=None if last is None else _mean_of([each.cons_vio for each in last]),
+        last_return=None if last is None else _mean_of([each.return_ for each in last]),
         bound=None if result.bound is None else result.bound / PAPER_SCALE,
         published=PUBLISHED.get((cell.problem, cell.method)),
         published_split=PUBLISHED_SPLIT.get((cell.problem, cell.method)),
         is_least_violation=is_least,
         is_best_return=is_best,
     )
+
+
+def _told(method: str) -> str:
+    """What a method is told of the rules, in words."""
+    if method == BEST_BRANCH:
+        return "each disjunct in turn"
+    known = find_method(method)
+    reading = "all" if known is None else known.reading
+    words = {"all": "the rules", "every-atom": "every atom", "cost": "costs"}
+    return words.get(reading, reading.replace("-", " "))
+
+
+def _mean_of(values: Sequence[float]) -> Mean:
+    return mean_of(np.array(values) / PAPER_SCALE)
 
 
 def _violates_more(one: _Figures, everybody: list[_Figures]) -> bool:
@@ -146,32 +189,33 @@ def as_csv(rows: Sequence[Row], note: str | None = None) -> str:
     """All numbers, unrounded, as CSV; the note is a column."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    means = ("violation", "return", "steps", "equity", "adequacy")
-    columns = [f"{name}_{part}" for name in means for part in Mean._fields]
+    columns = [f"{name}_{part}" for name in _MEANS for part in Mean._fields]
     writer.writerow(
-        ["problem", "method", "seeds", "satisfied", *columns, "bound",
-         "published_violation", "published_return", *(["note"] if note else [])]
+        ["problem", "method", "told", "budget", "seeds", "satisfied", "last_satisfied", *columns,
+         "bound", "published_violation", "published_return", *(["note"] if note else [])]
     )  # fmt: skip
     for row in rows:
-        figures = [value for mean in _means(row) for value in mean]
+        figures = [value for mean in _means(row) for value in mean or [None] * len(Mean._fields)]
         published = [row.published.violation, row.published.return_] if row.published else ["", ""]
         writer.writerow(
-            [row.cell.problem, row.cell.label, row.seeds, row.satisfied, *figures,
-             "" if row.bound is None else row.bound, *published,
-             *([note] if note else [])]
+            [row.cell.problem, row.cell.label, row.told, row.budget, row.seeds, row.satisfied,
+             row.last_satisfied, *figures, row.bound, *published, *([note] if note else [])]
         )  # fmt: skip
     return out.getvalue()
 
 
-def _means(row: Row) -> tuple[Mean, ...]:
-    return (row.violation, row.return_, row.steps, *row.split)
+_MEANS = ("violation", "return", "steps", "equity", "adequacy", "last_violation", "last_return")
+
+
+def _means(row: Row) -> tuple[Mean | None, ...]:
+    return (row.violation, row.return_, row.steps, *row.split, row.last_violation, row.last_return)
 
 
 def _header(table: Table) -> list[str]:
     violation = ["equity", "adequacy"] if table.is_split else ["Cons.Vio", "95 %"]
     return [
-        "problem", "method", "satisfied", *violation, "return", "95 %", "bound", "steps",
-        "paper: vio", "paper: return",
+        "problem", "method", "told", "budget", "satisfied", *violation, "return", "95 %", "bound",
+        "steps", "last: satisfied", "last: vio", "last: return", "paper: vio", "paper: return",
     ]  # fmt: skip
 
 
@@ -189,12 +233,16 @@ def _cells(table: Table, row: Row, *, bold: Bold) -> list[str]:
     return [
         row.cell.problem,
         row.cell.label,
+        row.told,
+        "" if row.budget is None else f"{row.budget:,}",
         f"{row.satisfied} of {row.seeds}",
         *violation,
         bold(return_) if row.is_best_return else return_,
         _interval(row.return_),
         "" if row.bound is None else f"{row.bound:.2f}",
         f"{row.steps.mean:,.0f}",
+        "" if row.last_satisfied is None else f"{row.last_satisfied} of {row.seeds}",
+        *("" if mean is None else _mean(mean) for mean in (row.last_violation, row.last_return)),
         *published,
     ]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -90,22 +91,56 @@ PUBLISHED_SPLIT: dict[tuple[str, str], tuple[float, float]] = {
 
 EVERY_DISJUNCT = "dcrl"
 """Stands for dcrl-1, dcrl-2, ... up to the number of disjuncts that a problem has."""
+BEST_BRANCH = "best-branch"
+"""The best of dcrl-1, dcrl-2, ..., which share one budget: a row for several runs."""
+BUDGET = 3_700_000
+"""Environment steps of each seed, for every method, unless a table is asked for with others."""
+ALL_OFF: Mapping[str, Any] = MappingProxyType(
+    {
+        "sees_prices": False, "is_decomposed": False, "wobble": 0.0, "settle": 0, "inset": 0.0,
+        "last_kappa_rate": 1.0, "sharpness": 1.0, "is_netted": False,
+    }
+)  # fmt: skip
+ABLATION: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "scrl": {},
+        "prices not seen": {"sees_prices": False, "wobble": 0.0},
+        "no wobble": {"wobble": 0.0},
+        "one critic": {"is_decomposed": False},
+        "no settling": {"settle": 0},
+        "no inset": {"inset": 0.0},
+        "constant beta": {"last_kappa_rate": 1.0},
+        "the paper's draw": {"sharpness": 1.0},
+        "expected charge": {"penalty": "scrl-expected"},
+        "no netting": {"is_netted": False},
+        "discount 0.99": {"discount": 0.99},
+        "ddpg": {"learner": "ddpg"},
+        "all off": ALL_OFF,
+        "the paper's settings": {"preset": "paper"},
+    }
+)
+"""SCRL without one of its parts at a time, without any, and as the paper describes it."""
 
 
 @dataclass(frozen=True)
-class Variant:
-    """Changes that apply to every run of a table."""
+class Terms:
+    """What all runs of a table have in common."""
 
-    gusts: float | None = None
-    """Strength of the wind; None leaves that of the problem."""
     preset: str | None = None
+    wind: float | None = None
+    """Strength of the gusts; None leaves those of the problem."""
+    steps: int | None = None
+    """Budget of each seed in environment steps; None: `BUDGET`."""
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of the folders of runs on these terms."""
+        named = {"preset": self.preset, "wind": self.wind, "steps": self.steps}
+        return "".join(f"{name}-{value}-" for name, value in named.items() if value is not None)
 
 
-VARIANTS: dict[str, Variant] = {
-    "": Variant(),
-    "wind": Variant(gusts=0.1),
-    "paper": Variant(preset="paper"),
-}
+EQUAL = Terms()
+"""Default settings, the problem's own wind, and the same budget for all."""
 
 
 @dataclass(frozen=True)
@@ -118,23 +153,20 @@ class Table:
     methods: tuple[str, ...]
     is_split: bool = False
     """Whether violations of equity and of adequacy are separate columns."""
-    variant: str = ""
-    """The name of a variant in `VARIANTS`."""
+    variants: tuple[tuple[str, Mapping[str, Any]], ...] = (("", MappingProxyType({})),)
+    """Rows of each method: names, and the settings that they change."""
 
 
 _SIX = ("med-situational", "med-priority", "med-joint",
         "agri-situational", "agri-priority", "agri-joint")  # fmt: skip
+_RIVALS = ("ddpg", "rcpo", "cal", "cpo", "pcpo", "pid-lagrangian", EVERY_DISJUNCT, BEST_BRANCH,
+           "scrl")  # fmt: skip
 
 
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
-        Table(
-            "table1",
-            "All methods on the six tasks",
-            _SIX,
-            ("ddpg", "rcpo", "cal", EVERY_DISJUNCT, "scrl"),
-        ),
+        Table("table1", "All methods on the six tasks", _SIX, _RIVALS),
         Table(
             "table2",
             "Equity against adequacy",
@@ -142,12 +174,7 @@ TABLES: dict[str, Table] = {
             ("ddpg", "scrl"),
             is_split=True,
         ),
-        Table(
-            "table3",
-            "A rule with four disjuncts",
-            ("agri-multi",),
-            ("ddpg", "rcpo", "cal", EVERY_DISJUNCT, "scrl"),
-        ),
+        Table("table3", "A rule with four disjuncts", ("agri-multi",), _RIVALS),
         Table(
             "table4",
             "The draw against the smallest penalty",
@@ -158,45 +185,58 @@ TABLES: dict[str, Table] = {
             "all",
             "Every method on every task",
             (*_SIX, "agri-multi"),
-            ("ddpg", "rcpo", "cal", "ppo-lagrangian", "sac-lagrangian", EVERY_DISJUNCT,
-             "scrl-min", "scrl"),
+            (*_RIVALS[:-1], "ppo-lagrangian", "sac-lagrangian", "scrl-min", "scrl"),
         ),
         Table(
-            "wind",
-            "SCRL in gusts of 10 %",
-            ("agri-situational", "agri-priority", "agri-joint"),
-            ("scrl",),
-            variant="wind",
-        ),
-        Table(
-            "preset",
-            "SCRL with the paper's own settings",
+            "ablation",
+            "SCRL without one of its parts",
             (*_SIX, "agri-multi"),
             ("scrl",),
-            variant="paper",
+            variants=tuple(ABLATION.items()),
         ),
     )
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One run: all seeds of a method on a problem."""
+    """One row: all seeds of a method on a problem."""
 
     problem: str
     method: str
-    variant: str = ""
+    terms: Terms = EQUAL
+    name: str = ""
+    """The name of a variant of the method."""
+    changes: tuple[tuple[str, Any], ...] = ()
+    """The settings of that variant: names and values."""
     swept: tuple[tuple[str, Any], ...] = ()
     """The swept settings of this cell: names and values."""
 
     @property
     def label(self) -> str:
-        """The method and the swept settings, as text."""
-        return " ".join([self.method, *(f"{key}={value}" for key, value in self.swept)])
+        """The method, or the name of its variant, and the swept settings, as text."""
+        swept = (f"{key}={value}" for key, value in self.swept)
+        return " ".join([self.name or self.method, *swept])
 
     @property
     def folder(self) -> str:
-        return "-".join(filter(None, (self.variant, self.problem, self.label.replace(" ", "-"))))
+        words = re.sub(r"[^\w.=-]+", "-", self.label.replace("'", ""))
+        return f"{self.terms.prefix}{self.problem}-{words}"
+
+    @property
+    def budget(self) -> int:
+        """Environment steps of each seed."""
+        return self.terms.steps or BUDGET
+
+    def runs(self) -> tuple[Cell, ...]:
+        """The cells that are trained for this one: itself, or one for each branch."""
+        if self.method != BEST_BRANCH:
+            return (self,)
+        count = _disjuncts(self.problem)
+        terms = self.terms if count == 1 else replace(self.terms, steps=self.budget // count)
+        return tuple(
+            replace(self, method=f"dcrl-{number}", terms=terms) for number in range(1, count + 1)
+        )
 
 
 def find_table(name: str) -> Table:
@@ -211,10 +251,11 @@ def cells_of(
     methods: Sequence[str] | None = None,
     problems: Sequence[str] | None = None,
     sweep: Mapping[str, Sequence[Any]] = MappingProxyType({}),
+    terms: Terms = EQUAL,
 ) -> list[Cell]:
     """The cells of a table, or of the requested part of it.
 
-    `sweep` names settings and their values: every method gets a run for each combination.
+    `sweep` names settings and their values: every method gets a row for each combination.
     """
     for name in problems or ():
         if name not in table.problems:
@@ -222,13 +263,21 @@ def cells_of(
                 f"{table.name} has no task '{name}'{did_you_mean(name, table.problems)}"
             )
     for name in methods or ():
-        if name != EVERY_DISJUNCT and find_method(name) is None:
+        if name not in (EVERY_DISJUNCT, BEST_BRANCH) and find_method(name) is None:
             raise ScrlError(f"unknown method '{name}'{did_you_mean(name, list(METHODS))}")
     return [
-        Cell(problem, method, table.variant, tuple(zip(sweep, values, strict=True)))
+        Cell(
+            problem,
+            method,
+            terms,
+            name,
+            tuple(changes.items()),
+            tuple(zip(sweep, values, strict=True)),
+        )
         for problem in table.problems
         if not problems or problem in problems
         for method in _spelled_out(methods or table.methods, problem)
+        for name, changes in table.variants
         for values in product(*sweep.values())
     ]
 
@@ -237,8 +286,12 @@ def _spelled_out(methods: Sequence[str], problem: str) -> list[str]:
     found: dict[str, None] = {}
     for method in methods:
         if method == EVERY_DISJUNCT:
-            most = max(len(disjuncts(rule)) for rule in load(problem).rules.positive)
-            found.update((f"dcrl-{number}", None) for number in range(1, most + 1))
+            found.update((f"dcrl-{k}", None) for k in range(1, _disjuncts(problem) + 1))
         else:
             found[method] = None
     return list(found)
+
+
+def _disjuncts(problem: str) -> int:
+    """The largest number of disjuncts that a rule of the problem has."""
+    return max(len(disjuncts(rule)) for rule in load(problem).rules.positive)

@@ -19,15 +19,23 @@ DEFAULT_OUT = Path("runs/bench")
 
 
 def bench(
-    name: Annotated[
-        str, typer.Argument(help="table1 to table4 of the paper; or all, wind, preset.")
-    ],
+    name: Annotated[str, typer.Argument(help="table1 to table4 of the paper; or all, ablation.")],
     seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Seeds of every method.")] = 10,
     methods: Annotated[
         str | None, typer.Option(help="Only these methods, with commas between them.")
     ] = None,
     tasks: Annotated[
         str | None, typer.Option(help="Only these tasks, with commas between them.")
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Settings of all methods: default, or paper.")
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(min=1, help="Environment steps of each seed and method (default: 3,700,000)."),
+    ] = None,
+    wind: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="Strength of gusts in all tasks.")
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A setting, key=value; may be repeated.")
@@ -65,14 +73,15 @@ def bench(
 
     The same command resumes an interrupted bench.
     """
-    from scrl.bench import Workers, cells_of, find_table, run_bench
+    from scrl.bench import Terms, Workers, cells_of, find_table, run_bench
     from scrl.bench.progress import BenchProgressBar
     from scrl.training.config import parse_settings, parse_sweep
 
     chosen = find_table(name)
     cells = cells_of(
-        chosen, methods=_names(methods), problems=_names(tasks), sweep=parse_sweep(sweep or [])
-    )
+        chosen, methods=_names(methods), problems=_names(tasks), sweep=parse_sweep(sweep or []),
+        terms=Terms(preset, wind, steps),
+    )  # fmt: skip
     folder = out or (DEFAULT_OUT.with_name("bench-quick") if quick else DEFAULT_OUT)
     with ending_well("the same command again"), BenchProgressBar(messages()) as watching:
         result = run_bench(
@@ -115,7 +124,12 @@ def document(result: BenchResult) -> dict[str, Any]:
             {
                 "problem": row.cell.problem,
                 "method": row.cell.method,
+                "variant": row.cell.name,
+                "preset": row.cell.terms.preset,
+                "wind": row.cell.terms.wind,
                 "swept": dict(row.cell.swept),
+                "told": row.told,
+                "budget": row.budget,
                 "seeds": row.seeds,
                 "satisfied": row.satisfied,
                 "cons_vio": row.violation._asdict(),
@@ -124,6 +138,9 @@ def document(result: BenchResult) -> dict[str, Any]:
                 "equity": row.split[0]._asdict(),
                 "adequacy": row.split[1]._asdict(),
                 "bound": row.bound,
+                "last_satisfied": row.last_satisfied,
+                "last_cons_vio": row.last_violation._asdict() if row.last_violation else None,
+                "last_return": row.last_return._asdict() if row.last_return else None,
                 "published": row.published._asdict() if row.published else None,
             }
             for row in result.rows
@@ -134,7 +151,7 @@ def document(result: BenchResult) -> dict[str, Any]:
 def print_table(result: BenchResult) -> None:
     """Print the rows with the paper's numbers beside them."""
     shown = table(
-        "task", "method", ">satisfied", ">Cons.Vio", ">return", ">bound", ">steps",
+        "task", "method", ">satisfied", ">Cons.Vio", ">return", ">bound", ">steps", ">last: kept",
         ">paper: vio", ">return", title=f"{result.table.title} (amounts divided by ten)",
     )  # fmt: skip
     for row in result.rows:
@@ -147,6 +164,7 @@ def print_table(result: BenchResult) -> None:
             f"{row.return_.mean:.2f} ± {row.return_.std:.2f}",
             "" if row.bound is None else f"{row.bound:.2f}",
             f"{row.steps.mean:,.0f}",
+            "" if row.last_satisfied is None else str(row.last_satisfied),
             "" if paper is None else f"{paper.violation:g}",
             "" if paper is None else f"{paper.return_:g}",
         )

@@ -40,6 +40,7 @@ from scrl.training.algorithm import (
     begin,
     explore,
     iterate,
+    present_policy,
     remeasure_best,
     settle,
 )
@@ -86,6 +87,9 @@ class EnvironmentRounds:
 
     def remeasure(self, state: LoopState) -> tuple[LoopState, Int[Array, " seed"]]:
         return remeasure_best(self.task, self.driver, state)
+
+    def present(self, state: LoopState) -> TrainedPolicy:
+        return for_seeds(present_policy, self.task, state)
 
     def split(self, tree: Any) -> list[Any]:
         return [tree]

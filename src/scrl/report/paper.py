@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from scrl.bench import BenchResult, Row
+from scrl.bench import BenchResult, Cell, Row
 from scrl.opening import open_run
 from scrl.policies import fixed_policy
 from scrl.problems import load
@@ -16,8 +16,8 @@ from scrl.report.allocation import allocation_figure
 from scrl.report.figures import draw_map
 from scrl.worlds.sweep.regions import colour_of
 
-HEATED = ("situational", "joint")
-"""Tasks whose heat maps are in the paper."""
+HEATED = ("situational", "priority", "joint")
+"""Tasks with heat maps: those of the paper, and the priority tasks."""
 
 
 def paper_figures(result: BenchResult) -> Iterator[tuple[str, Figure]]:
@@ -27,7 +27,7 @@ def paper_figures(result: BenchResult) -> Iterator[tuple[str, Figure]]:
         named = next(name for name in problems if name.startswith(world))
         yield f"map-{world}", _map_figure(named)
     for row in result.rows:
-        is_drawn = row.cell.method == "scrl" and not row.cell.swept
+        is_drawn = row.cell == Cell(row.cell.problem, "scrl")
         if is_drawn and row.cell.problem.endswith(HEATED):
             problem = load(row.cell.problem)
             learned = open_run(result.out / row.cell.folder).policy()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from scrl.evaluation import Evaluation
 from scrl.problems.problem import MOST_SHOWN, html_table
@@ -26,9 +26,18 @@ RESULT: dict[str, Any] = {
     "problem": str, "method": str, "bound?": _NUMBER | None, "env_steps?": Range(int, 0),
     "wall_s": Range(_NUMBER, 0.0),
     "seeds": [{**_EVALUATION, "seed": Range(int, 0, 2**32), "gap": _NUMBER | None,
+               "last?": {"return": _NUMBER, "cons_vio": Range(_NUMBER, 0.0), "satisfied": bool},
                "warnings?": [str]}],
 }  # fmt: skip
 """What a result holds in result.json."""
+
+
+class LastPolicy(NamedTuple):
+    """What the policy of the last round does, beside the one that was chosen."""
+
+    return_: float
+    cons_vio: float
+    is_satisfied: bool
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,8 @@ class SeedResult:
     return is a sample mean."""
     warnings: tuple[str, ...] = ()
     """Why its return may be worse than need be."""
+    last: LastPolicy | None = None
+    """None where it was not evaluated."""
 
     @property
     def is_satisfied(self) -> bool:
@@ -122,6 +133,7 @@ class RunResult:
                     "gap_to_best": self.gap_to_best(each),
                     "run": str(self.run),
                     "warnings": list(each.warnings),
+                    **_of_last(each.last),
                 }
                 for each in self.seeds
             ],
@@ -145,6 +157,7 @@ class RunResult:
                     Evaluation.from_json(each),
                     each["gap"] if "bound" in document else None,  # else it is to the fluid
                     tuple(each.get("warnings", ())),
+                    _last_from(each.get("last")),
                 )
                 for each in document["seeds"]
             ),
@@ -199,3 +212,16 @@ class RunResult:
             lines.append(f"  seed {each.seed}: return {found.return_:.2f}, {found.summary}")
         lines += [f"  warning: {text}" for text in self.warnings]
         return "\n".join([*lines, f"  run folder: {self.run}"])
+
+
+def _of_last(last: LastPolicy | None) -> dict[str, Any]:
+    if last is None:
+        return {}
+    keys = ("return", "cons_vio", "satisfied")
+    return {"last": dict(zip(keys, last, strict=True))}
+
+
+def _last_from(document: Mapping[str, Any] | None) -> LastPolicy | None:
+    if document is None:
+        return None
+    return LastPolicy(document["return"], document["cons_vio"], document["satisfied"])

@@ -169,6 +169,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = types.MappingProxyType(
             "inset": 0.0,
             "settle": 0,
             "worlds": 1,
+            "updates": 256,
             "last_kappa_rate": 1.0,
             "discount": 0.99,
             "is_squashed": True,

@@ -37,6 +37,7 @@ from scrl.training.algorithm import (
     begin,
     explore,
     iterate,
+    present_policy,
     remeasure_best,
     settle,
 )
@@ -146,6 +147,10 @@ class Rounds(Protocol):
         """Measure the best policies again before settling; and the steps this took."""
         ...
 
+    def present(self, state: LoopState) -> TrainedPolicy:
+        """The policies of all seeds without noise, under their present kappas."""
+        ...
+
     def split(self, tree: Any) -> list[Any]:
         """A state, metrics or counts of all runs -> those of each run."""
         ...
@@ -207,6 +212,9 @@ class DeviceRounds:
 
     def remeasure(self, state: LoopState) -> tuple[LoopState, Int[Array, "seed task"]]:
         return remeasure_round(self.mesh, self.tasks, state)
+
+    def present(self, state: LoopState) -> TrainedPolicy:
+        return present_policies(self.mesh, self.tasks, state)
 
     def compile_ahead(self) -> None:
         """Compile all of this into the cache on disk, where the calls themselves will find it.
@@ -316,6 +324,12 @@ def remeasure_round(
 ) -> tuple[LoopState, Int[Array, "seed task"]]:
     """The best policy of every seed and task, measured again."""
     return _on_all(mesh, _of_one(remeasure_best))(tasks, state)
+
+
+@partial(jax.jit, static_argnums=0)
+def present_policies(mesh: Mesh, tasks: SweepTask, state: LoopState) -> TrainedPolicy:
+    """The policy of every seed and task without noise, under its present kappa."""
+    return _on_all(mesh, present_policy)(tasks, state)
 
 
 def _of_one(function: Callable[..., Any]) -> Callable[..., Any]:

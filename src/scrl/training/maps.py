@@ -69,6 +69,7 @@ def training_run(
         folder,
         report=partial(report, problem, config.method),
         bound=partial(bound_of, problem),
+        reports_last=True,
     )
 
 

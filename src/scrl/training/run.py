@@ -20,7 +20,7 @@ from scrl.learners import TrainedPolicy
 from scrl.problems import BaseProblem
 from scrl.reference.answer import gap_to
 from scrl.runs.folder import RunFolder
-from scrl.runs.result import SeedResult
+from scrl.runs.result import LastPolicy, SeedResult
 from scrl.training.algorithm import LoopState, Metrics
 from scrl.training.config import TrainingConfig
 from scrl.training.devices import Rounds
@@ -43,9 +43,10 @@ class TrainingRun:
         *,
         report: Report,
         bound: Callable[[], float | None] = lambda: None,
+        reports_last: bool = False,
     ) -> None:
         self.problem, self.config, self.folder = problem, config, folder
-        self.report, self.bound = report, bound
+        self.report, self.bound, self.reports_last = report, bound, reports_last
         self.seeds = folder.record.seeds
         self.done = 0
         """Rounds done."""
@@ -127,12 +128,12 @@ class TrainingRun:
         checkpoint = self._checkpoint(state)
         self.folder.save_checkpoint(checkpoint, iteration=self.done, wall_s=self.wall_s)
 
-    def finish(self, policies: TrainedPolicy) -> TrainingResult:
-        """Evaluate the chosen policies of all seeds and write the result."""
+    def finish(self, policies: TrainedPolicy, last: TrainedPolicy) -> TrainingResult:
+        """Evaluate the chosen and the last policies of all seeds and write the result."""
         self.folder.save_policy(policies)
         bound = self.bound()
         results = [
-            self._seed_result(seed_policy(policies, index), seed, bound)
+            self._seed_result(seed_policy(policies, index), seed_policy(last, index), seed, bound)
             for index, seed in enumerate(self.seeds)
         ]
         result = TrainingResult(
@@ -182,12 +183,21 @@ class TrainingRun:
             **{f"kappa/{atom}": float(value) for atom, value in enumerate(metrics.kappa[index])},
         }
 
-    def _seed_result(self, policy: TrainedPolicy, seed: int, bound: float | None) -> SeedResult:
+    def _seed_result(
+        self, policy: TrainedPolicy, last: TrainedPolicy, seed: int, bound: float | None
+    ) -> SeedResult:
         found = self.report(policy, seed)
         gap = None
         if found.is_satisfied and not self.problem.is_random:
             gap = gap_to(bound, found.return_)
-        return SeedResult(seed, found, gap, overpriced(self.problem.rules, found, policy.price))
+        warnings = overpriced(self.problem.rules, found, policy.price)
+        return SeedResult(seed, found, gap, warnings, self._last(last, seed))
+
+    def _last(self, policy: TrainedPolicy, seed: int) -> LastPolicy | None:
+        if not self.reports_last:
+            return None
+        found = self.report(policy, seed)
+        return LastPolicy(found.return_, found.cons_vio, found.is_satisfied)
 
 
 class Training:
@@ -253,8 +263,9 @@ class Training:
 
     def finish(self) -> list[TrainingResult]:
         """Evaluate and write the results of all runs."""
-        parts = zip(self.runs, self.rounds.split(self._now), strict=True)
-        return [run.finish(state.best.policy) for run, state in parts]
+        last = self.rounds.split(self.rounds.present(self._now))
+        parts = zip(self.runs, self.rounds.split(self._now), last, strict=True)
+        return [run.finish(state.best.policy, policy) for run, state, policy in parts]
 
     @property
     def _now(self) -> LoopState:
