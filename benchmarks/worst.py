@@ -1,0 +1,91 @@
+"""The worst answers known of earlier versions, asked again, beside the best drive of `solve`.
+
+`python -m benchmarks.worst [--time-limit 60] [--out FILE]` asks and solves rule sets on map-6 of
+`benchmarks.asking`, one of which was once answered with -98.2 where -33.8 can be driven, on a path
+of 24,025 cells with regions of one cell, and for neighbours with opposite rules. It prints a table
+and ends with an error if an answer breaks a rule, or returns over 5 % less than the best drive.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.asking import world_of
+from benchmarks.machine import described
+from benchmarks.measured import write_rows
+from scrl.planning import planner
+from scrl.planning.solve import solve
+from scrl.problems import Problem, ProblemOptions
+from scrl.worlds.sweep.regions import from_masks
+from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
+
+MOST = 0.05
+SIDE = 155
+SERVICES: tuple[Service, ...] = ("landing", "poured")
+
+
+def one_cell_each(side: int, cells: dict[str, tuple[int, int]], service: Service) -> Problem:
+    """A square with regions of one cell, by their row and column, and one of all other cells."""
+    masks = np.zeros((len(cells) + 1, side, side), bool)
+    for mask, place in zip(masks, cells.values(), strict=False):
+        mask[place] = True
+    masks[-1] = ~masks.any(axis=0)
+    route = SweepRoute(service=service, horizon_steps=50_000)
+    spec = SweepSpec(from_masks(masks, [*cells, "Land"]), route=route)
+    return Problem.create(spec, (), ProblemOptions(name=f"{side} x {side}, {service}"))
+
+
+def cases() -> Iterator[tuple[Problem, list[str]]]:
+    """Worlds and rules."""
+    yield world_of(7), [
+        "R2 + R5 + R4 >= 463 or R2 + R1 + R6 >= 1055", "if R3 > 29 then R5 + R7 >= 454",
+        "R4 == R6 + R7 within 17", "R1 <= 387", "R4 + R1 >= 513",
+    ]  # fmt: skip
+    yield world_of(7), [
+        "R6 >= 154 or R6 + R4 >= 379 or R2 + R6 + R5 >= 567", "if R7 > 181 then R7 <= 221",
+        "R6 == R7 + R1 within 48",
+    ]  # fmt: skip
+    for service in SERVICES:
+        middle = SIDE // 2
+        yield one_cell_each(SIDE, {"District": (middle, 40)}, service), ["District >= 9"]
+        neighbours = {"A": (middle, 40), "B": (middle, 41)}
+        yield one_cell_each(SIDE, neighbours, service), ["A >= 60", "B <= 3"]
+        yield one_cell_each(50, {"A": (25, 20), "B": (25, 21)}, service), ["A >= 60", "B <= 3"]
+        yield one_cell_each(50, {"A": (25, 20), "B": (25, 19)}, service), ["A >= 60", "B <= 3"]
+
+
+def main() -> None:
+    """Ask, solve and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--time-limit", type=float, default=60.0)
+    parser.add_argument("--out", type=Path)
+    chosen = parser.parse_args()
+    asking, rows = planner(), []
+    print("| world | rules | `ask` | return | s | `solve` | best drive | below it | bound |")
+    print("|---" * 9 + "|")
+    for world, rules in cases():
+        answer = asking.ask(world, rules)
+        solved = solve(world.with_rules(rules), time_limit_s=chosen.time_limit)
+        found, best = answer.evaluation.return_, solved.return_
+        gap = None if best is None else (max(best, found) - found) / abs(max(best, found))
+        rows.append(
+            {"world": world.name, "rules": rules, "status": answer.status, "return": found,
+             "seconds": answer.wall_s, "solved": solved.status, "best": best, "gap_to_best": gap,
+             "bound": solved.bound}
+        )  # fmt: skip
+        write_rows(chosen.out, rows)
+        shown = ["-" if each is None else f"{each:.3f}" for each in (best, solved.bound)]
+        print(f"| {world.name} | `{'; '.join(rules)}` | {answer.status} | {found:.3f} "
+              f"| {answer.wall_s:.1f} | {solved.status} | {shown[0]} "
+              f"| {'-' if gap is None else f'{gap:.2%}'} | {shown[1]} |", flush=True)  # fmt: skip
+    print(f"\n{described()}")
+    if any(row["status"] != "satisfied" or (row["gap_to_best"] or 0.0) > MOST for row in rows):
+        raise SystemExit("an answer breaks a rule or is far from the best drive")
+
+
+if __name__ == "__main__":
+    main()
