@@ -1,7 +1,7 @@
 """Rule sets near the edge of what is possible: nothing false may be said of them.
 
-`python -m benchmarks.edge [--sets 1000] [--maps 20] [--solved 2] [--seed 190] [--jobs 1]
-[--out FILE]` takes the worlds of `benchmarks.asking` with both kinds of service. For random rules
+`python -m benchmarks.edge [--sets 1000] [--first 0] [--maps 20] [--solved 2] [--seed 190]
+[--jobs 1] [--out FILE]` takes the worlds of `benchmarks.asking` with both kinds of service. For random rules
 it searches by driving for the least amount of some regions (or the least difference of two sums)
 while the rules hold. That drive is a witness: with the amount that it gave, loosened by up to 2 %,
 as one more rule, the rules can be kept (side `inside`). Tightened by up to 2 % nobody knows
@@ -58,7 +58,6 @@ class Settings:
     """What is measured."""
 
     sets: int
-    maps: int
     solved: int
     seed: int
 
@@ -188,7 +187,7 @@ def measure(task: tuple[int, Service, int], *, settings: Settings) -> list[Edge]
     while len(found) < count:
         least = drives.draw()
         for side, sign in zip(SIDES, (1.0, -1.0), strict=True):
-            shift = sign * drives.rng.uniform(0.0, NEAR) * least.size
+            shift = sign * (CLOSE + drives.rng.uniform(0.0, NEAR) * least.size)
             rules = [*least.rules, f"{least.expression} <= {least.value + shift:.4f}"]
             problem = world.with_rules(rules)
             if side == "inside" and replayed(problem, drives.throttles[least.drive]) > 0.0:
@@ -241,14 +240,15 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--sets", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0, help="world")
     parser.add_argument("--maps", type=int, default=20)
     parser.add_argument("--solved", type=int, default=2)
     parser.add_argument("--seed", type=int, default=190)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
-    settings = Settings(chosen.sets, chosen.maps, chosen.solved, chosen.seed)
-    numbers = range(2 + settings.maps)
+    settings = Settings(chosen.sets, chosen.solved, chosen.seed)
+    numbers = range(chosen.first, 2 + chosen.maps)
     worlds: list[tuple[int, Service]] = [*product(numbers, SERVICES)]
     tasks: list[tuple[int, Service, int]] = [
         (number, service, settings.sets // len(worlds) + (index < settings.sets % len(worlds)))

@@ -10,6 +10,9 @@ from typing import Any
 
 from benchmarks.machine import described
 
+MEASURED = described()
+"""As it is when a benchmark begins."""
+
 
 def write_rows(path: Path | None, rows: Iterable[Mapping[str, Any]]) -> None:
     """Replace the file by these rows; without a path, nothing is written."""
@@ -18,7 +21,7 @@ def write_rows(path: Path | None, rows: Iterable[Mapping[str, Any]]) -> None:
     module = Path(sys.argv[0]).stem
     head = {"command": " ".join([f"python -m benchmarks.{module}", *sys.argv[1:]])}
     lines = ",\n".join(json.dumps(_rounded(row)) for row in rows)
-    text = json.dumps({**head, "measured": described()})[:-1]
+    text = json.dumps({**head, "measured": MEASURED})[:-1]
     path.write_text(f'{text}, "rows": [\n{lines}\n]}}\n', encoding="utf-8")
 
 
