@@ -1,10 +1,10 @@
 """Rule sets near the edge of what is possible: nothing false may be said of them.
 
-`python -m benchmarks.edge [--sets 1000] [--first 0] [--maps 20] [--solved 2] [--seed 190]
-[--jobs 1] [--out FILE]` takes the worlds of `benchmarks.asking` with both kinds of service. For random rules
-it searches by driving for the least amount of some regions (or the least difference of two sums)
-while the rules hold. That drive is a witness: with the amount that it gave, loosened by up to 2 %,
-as one more rule, the rules can be kept (side `inside`). Tightened by up to 2 % nobody knows
+`python -m benchmarks.edge [--sets 1000] [--first 0] [--maps 20] [--solved 2] [--seed 190] [--jobs
+1] [--out FILE]` takes the worlds of `benchmarks.asking` with both kinds of service. For random
+rules it searches by driving for the least amount of some regions (or the least difference of two
+sums) while the rules hold. That drive is a witness: with the amount that it gave, loosened by up to
+2 %, as one more rule, the rules can be kept (side `inside`). Tightened by up to 2 % nobody knows
 (`outside`). Each set is asked, and the first of each world are solved too. Plans called satisfied
 are replayed in the Gymnasium environment. False are: `impossible`, if any drive of that world keeps
 the rules, and `satisfied`, if the replayed plan breaks one; then it ends with an error.
