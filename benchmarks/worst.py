@@ -1,9 +1,9 @@
 """The worst answers known of earlier versions, asked again, beside the best drive of `solve`.
 
-`python -m benchmarks.worst [--time-limit 60] [--out FILE]` asks and solves rule sets on map-6 of
-`benchmarks.asking`, one of which was once answered with -98.2 where -33.8 can be driven, on a path
+`python -m benchmarks.worst [--time-limit 60] [--cases N ...] [--out FILE]` asks and solves rule
+sets on map-6 of `benchmarks.asking`, one of which was once answered with -98.2 where -33.8 can be driven, on a path
 of 24,025 cells with regions of one cell, and for neighbours with opposite rules. It prints a table
-and ends with an error if an answer breaks a rule, or returns over 5 % less than the best drive.
+and ends with an error if there is a drive and the answer breaks a rule or returns over 5 % less.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from scrl.worlds.sweep.regions import from_masks
 from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
 
 MOST = 0.05
-SIDE = 155
 SERVICES: tuple[Service, ...] = ("landing", "poured")
 
 
@@ -50,24 +49,27 @@ def cases() -> Iterator[tuple[Problem, list[str]]]:
         "R6 == R7 + R1 within 48",
     ]  # fmt: skip
     for service in SERVICES:
-        middle = SIDE // 2
-        yield one_cell_each(SIDE, {"District": (middle, 40)}, service), ["District >= 9"]
-        neighbours = {"A": (middle, 40), "B": (middle, 41)}
-        yield one_cell_each(SIDE, neighbours, service), ["A >= 60", "B <= 3"]
-        yield one_cell_each(50, {"A": (25, 20), "B": (25, 21)}, service), ["A >= 60", "B <= 3"]
+        yield one_cell_each(155, {"District": (77, 40)}, service), ["District >= 9"]
+        # Odd rows are swept to the left: B lies behind A first, then before it, where a vehicle
+        # that has to stop in A cannot be quick in B, unless it leaps over it.
+        yield one_cell_each(155, {"A": (77, 40), "B": (77, 39)}, service), ["A >= 60", "B <= 3"]
         yield one_cell_each(50, {"A": (25, 20), "B": (25, 19)}, service), ["A >= 60", "B <= 3"]
+        yield one_cell_each(50, {"A": (25, 20), "B": (25, 21)}, service), ["A >= 60", "B <= 3"]
 
 
 def main() -> None:
     """Ask, solve and print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--time-limit", type=float, default=60.0)
+    parser.add_argument("--cases", type=int, nargs="*", default=range(10))
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
     asking, rows = planner(), []
     print("| world | rules | `ask` | return | s | `solve` | best drive | below it | bound |")
     print("|---" * 9 + "|")
-    for world, rules in cases():
+    for number, (world, rules) in enumerate(cases()):
+        if number not in chosen.cases:
+            continue
         answer = asking.ask(world, rules)
         solved = solve(world.with_rules(rules), time_limit_s=chosen.time_limit)
         found, best = answer.evaluation.return_, solved.return_
@@ -83,7 +85,8 @@ def main() -> None:
               f"| {answer.wall_s:.1f} | {solved.status} | {shown[0]} "
               f"| {'-' if gap is None else f'{gap:.2%}'} | {shown[1]} |", flush=True)  # fmt: skip
     print(f"\n{described()}")
-    if any(row["status"] != "satisfied" or (row["gap_to_best"] or 0.0) > MOST for row in rows):
+    known = [row for row in rows if row["best"] is not None]
+    if any(row["status"] != "satisfied" or row["gap_to_best"] > MOST for row in known):
         raise SystemExit("an answer breaks a rule or is far from the best drive")
 
 
