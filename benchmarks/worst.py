@@ -1,9 +1,10 @@
 """The worst answers known of earlier versions, asked again, beside the best drive of `solve`.
 
 `python -m benchmarks.worst [--time-limit 60] [--cases N ...] [--out FILE]` asks and solves rule
-sets on map-6 of `benchmarks.asking`, one of which was once answered with -98.2 where -33.8 can be driven, on a path
-of 24,025 cells with regions of one cell, and for neighbours with opposite rules. It prints a table
-and ends with an error if there is a drive and the answer breaks a rule or returns over 5 % less.
+sets on map-6 of `benchmarks.asking`, one of which was once answered with -98.2 where -33.8 can be
+driven, on a path of 24,025 cells with regions of one cell, and for neighbours with opposite rules.
+It prints a table and ends with an error if there is a drive and the answer breaks a rule or returns
+over 5 % less.
 """
 
 from __future__ import annotations
