@@ -3,8 +3,8 @@
 `python -m benchmarks.worst [--time-limit 60] [--cases N ...] [--out FILE]` asks and solves rule
 sets on map-6 of `benchmarks.asking`, one of which was once answered with -98.2 where -33.8 can be
 driven, on a path of 24,025 cells with regions of one cell, and for neighbours with opposite rules.
-It prints a table and ends with an error if there is a drive and the answer breaks a rule or returns
-over 5 % less.
+It prints a table and ends with an error if an answer breaks rules that can be kept, or returns over
+5 % less than the best drive.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,23 +40,36 @@ def one_cell_each(side: int, cells: dict[str, tuple[int, int]], service: Service
     return Problem.create(spec, (), ProblemOptions(name=f"{side} x {side}, {service}"))
 
 
-def cases() -> Iterator[tuple[Problem, list[str]]]:
-    """Worlds and rules."""
-    yield world_of(7), [
+class Case(NamedTuple):
+    """A world and rules; whether they are known to be possible there."""
+
+    name: str
+    world: Problem
+    rules: list[str]
+    is_possible: bool = True
+
+
+def cases() -> Iterator[Case]:
+    """Odd rows are swept to the left, so that B at the right of A comes before it."""
+    yield Case("map-6, once -98.2", world_of(7), [
         "R2 + R5 + R4 >= 463 or R2 + R1 + R6 >= 1055", "if R3 > 29 then R5 + R7 >= 454",
         "R4 == R6 + R7 within 17", "R1 <= 387", "R4 + R1 >= 513",
-    ]  # fmt: skip
-    yield world_of(7), [
+    ])  # fmt: skip
+    yield Case("map-6", world_of(7), [
         "R6 >= 154 or R6 + R4 >= 379 or R2 + R6 + R5 >= 567", "if R7 > 181 then R7 <= 221",
         "R6 == R7 + R1 within 48",
-    ]  # fmt: skip
+    ])  # fmt: skip
+    opposite = ["A >= 60", "B <= 3"]
     for service in SERVICES:
-        yield one_cell_each(155, {"District": (77, 40)}, service), ["District >= 9"]
-        # Odd rows are swept to the left: B lies behind A first, then before it, where a vehicle
-        # that has to stop in A cannot be quick in B, unless it leaps over it.
-        yield one_cell_each(155, {"A": (77, 40), "B": (77, 39)}, service), ["A >= 60", "B <= 3"]
-        yield one_cell_each(50, {"A": (25, 20), "B": (25, 19)}, service), ["A >= 60", "B <= 3"]
-        yield one_cell_each(50, {"A": (25, 20), "B": (25, 21)}, service), ["A >= 60", "B <= 3"]
+        world = one_cell_each(155, {"District": (77, 40)}, service)
+        yield Case("one of 24,025 cells", world, ["District >= 9"])
+        world = one_cell_each(155, {"A": (77, 40), "B": (77, 39)}, service)
+        yield Case("24,025 cells, B behind A", world, opposite)
+        world = one_cell_each(50, {"A": (25, 20), "B": (25, 19)}, service)
+        yield Case("B behind A", world, opposite)
+        # A vehicle that is to stop in A is slow in B already.
+        world = one_cell_each(50, {"A": (25, 20), "B": (25, 21)}, service)
+        yield Case("B before A", world, opposite, is_possible=False)
 
 
 def main() -> None:
@@ -66,9 +80,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
     asking, rows = planner(), []
-    print("| world | rules | `ask` | return | s | `solve` | best drive | below it | bound |")
+    print("| case | rules | `ask` | return | s | `solve` | best drive | below it | bound |")
     print("|---" * 9 + "|")
-    for number, (world, rules) in enumerate(cases()):
+    for number, (name, world, rules, is_possible) in enumerate(cases()):
         if number not in chosen.cases:
             continue
         answer = asking.ask(world, rules)
@@ -76,18 +90,18 @@ def main() -> None:
         found, best = answer.evaluation.return_, solved.return_
         gap = None if best is None else (max(best, found) - found) / abs(max(best, found))
         rows.append(
-            {"world": world.name, "rules": rules, "status": answer.status, "return": found,
+            {"case": name, "world": world.name, "possible": is_possible, "rules": rules, "status": answer.status, "return": found,
              "seconds": answer.wall_s, "solved": solved.status, "best": best, "gap_to_best": gap,
              "bound": solved.bound}
         )  # fmt: skip
         write_rows(chosen.out, rows)
         shown = ["-" if each is None else f"{each:.3f}" for each in (best, solved.bound)]
-        print(f"| {world.name} | `{'; '.join(rules)}` | {answer.status} | {found:.3f} "
+        print(f"| {name}, {world.world_spec.route.service} | `{'; '.join(rules)}` | {answer.status} | {found:.3f} "
               f"| {answer.wall_s:.1f} | {solved.status} | {shown[0]} "
               f"| {'-' if gap is None else f'{gap:.2%}'} | {shown[1]} |", flush=True)  # fmt: skip
     print(f"\n{described()}")
-    known = [row for row in rows if row["best"] is not None]
-    if any(row["status"] != "satisfied" or row["gap_to_best"] > MOST for row in known):
+    known = [row for row in rows if row["possible"]]
+    if any(row["status"] != "satisfied" or (row["gap_to_best"] or 0.0) > MOST for row in known):
         raise SystemExit("an answer breaks a rule or is far from the best drive")
 
 
