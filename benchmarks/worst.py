@@ -90,15 +90,15 @@ def main() -> None:
         found, best = answer.evaluation.return_, solved.return_
         gap = None if best is None else (max(best, found) - found) / abs(max(best, found))
         rows.append(
-            {"case": name, "world": world.name, "possible": is_possible, "rules": rules, "status": answer.status, "return": found,
-             "seconds": answer.wall_s, "solved": solved.status, "best": best, "gap_to_best": gap,
-             "bound": solved.bound}
+            {"case": name, "world": world.name, "possible": is_possible, "rules": rules,
+             "status": answer.status, "return": found, "seconds": answer.wall_s,
+             "solved": solved.status, "best": best, "gap_to_best": gap, "bound": solved.bound}
         )  # fmt: skip
         write_rows(chosen.out, rows)
         shown = ["-" if each is None else f"{each:.3f}" for each in (best, solved.bound)]
-        print(f"| {name}, {world.world_spec.route.service} | `{'; '.join(rules)}` | {answer.status} | {found:.3f} "
-              f"| {answer.wall_s:.1f} | {solved.status} | {shown[0]} "
-              f"| {'-' if gap is None else f'{gap:.2%}'} | {shown[1]} |", flush=True)  # fmt: skip
+        print(f"| {name}, {world.world_spec.route.service} | `{'; '.join(rules)}` "
+              f"| {answer.status} | {found:.3f} | {answer.wall_s:.1f} | {solved.status} "
+              f"| {shown[0]} | {'-' if gap is None else f'{gap:.2%}'} | {shown[1]} |", flush=True)  # fmt: skip
     print(f"\n{described()}")
     known = [row for row in rows if row["possible"]]
     if any(row["status"] != "satisfied" or (row["gap_to_best"] or 0.0) > MOST for row in known):
