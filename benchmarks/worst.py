@@ -98,7 +98,8 @@ def main() -> None:
         shown = ["-" if each is None else f"{each:.3f}" for each in (best, solved.bound)]
         print(f"| {name}, {world.world_spec.route.service} | `{'; '.join(rules)}` "
               f"| {answer.status} | {found:.3f} | {answer.wall_s:.1f} | {solved.status} "
-              f"| {shown[0]} | {'-' if gap is None else f'{gap:.2%}'} | {shown[1]} |", flush=True)  # fmt: skip
+              f"| {shown[0]} | {'-' if gap is None else f'{gap:.2%}'} | {shown[1]} |",
+              flush=True)  # fmt: skip
     print(f"\n{described()}")
     known = [row for row in rows if row["possible"]]
     if any(row["status"] != "satisfied" or (row["gap_to_best"] or 0.0) > MOST for row in known):
