@@ -24,6 +24,7 @@ from benchmarks.machine import matmul_gflops
 from scrl.planning import planner
 from scrl.planning.solve import solve
 from scrl.problems import Problem, ProblemOptions, find_world
+from scrl.rules.show import show_name
 from scrl.worlds.sweep.regions import from_masks
 from scrl.worlds.sweep.spec import Service, SweepSpec
 
@@ -55,7 +56,7 @@ def random_map(seed: int) -> Problem:
 def random_rules(world: Problem, rng: np.random.Generator) -> list[str]:
     """1 to 5 rules, each with up to 4 disjuncts, with bounds around what full speed gives."""
     spec = world.world_spec
-    names = spec.regions.names
+    names = tuple(map(show_name, spec.regions.names))
     full = dict(
         zip(names, spec.regions.sizes / spec.vehicle.max_speed * spec.vehicle.rate, strict=True)
     )

@@ -1,11 +1,13 @@
 """No drive above the proven bound, and how near the best drives come to it.
 
-`python -m benchmarks.true_bound [--drives 5000] [--maps 20] [--sets 2] [--search 120] [--seed 0]`
-drives Agri, Med and random maps in every way there is (constant, random, stop and go, by the cell,
-the lattice's, the price policy's, and locally improved ones), in the world's own float32
-arithmetic, and compares return + prices . amounts - per_step steps with the bound at many prices.
-Then the bounds of problems: the built-in ones, against the plans of `solve`, `ask` and a search,
-and random rule sets, against those of `ask`. It ends with an error if anything is above its bound.
+`python -m benchmarks.true_bound [--service landing] [--drives 5000] [--maps 20] [--sets 2]
+[--search 120] [--seed 0] [--out FILE]` drives Agri, Med and random maps in every way there is
+(constant, random, stop and go, by the cell, the lattice's, the price policy's, and locally improved
+ones), with the world's own float32 places and speeds, and compares return + prices . amounts -
+per_step steps with the bound at many prices: of the dynamic program for landing service, of the
+fluid for poured service. Then the bounds of problems: the built-in ones (landing), against the
+plans of `solve`, `ask` and a search, and random rule sets, against those of `ask`. It ends with an
+error if anything is above its bound.
 """
 
 from __future__ import annotations
@@ -16,20 +18,27 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import jax
 import numpy as np
 
 import scrl
 from benchmarks.asking import rule_sets, world_of
+from benchmarks.machine import described
+from benchmarks.measured import write_rows
 from scrl.planning.drives import PriceDriver
 from scrl.planning.planner import planner
 from scrl.problems import Problem, builtin_names, load
+from scrl.reference.answer import Question
+from scrl.reference.fluid import FluidSweep
 from scrl.reference.lattice import SpeedLattice, drive
+from scrl.reference.solve import bounded, fluid_reference
 from scrl.reference.true_bound import Leaf, prove
 from scrl.violation import cons_vio
 from scrl.worlds.sweep import dynamics
 from scrl.worlds.sweep.bound import landing_bound
+from scrl.worlds.sweep.dynamics import Place
 from scrl.worlds.sweep.spec import SweepSpec, service_table
 
 PRICES = 32
@@ -73,12 +82,12 @@ class Drove:
 
 def drive_all(spec: SweepSpec, count: int, choose: Choose) -> Drove:
     """Drives side by side, by the functions of the world, in float32; sums are float64."""
-    vehicle, service = spec.vehicle, spec.service
-    cells, kinds = len(service.kind_of_cell) - 1, service.kinds.astype(float)
+    vehicle, service, served = spec.vehicle, spec.service, spec.service.of_regions
+    cells = len(service.kind_of_cell) - 1
     cell, steps = np.zeros(count, int), np.zeros(count, int)
     offset, speed = np.zeros(count, np.float32), np.zeros(count, np.float32)
-    returns, visits = np.zeros(count), np.zeros((count, len(kinds)))
-    every, throttles = np.arange(count), []
+    returns, shares = np.zeros(count), np.zeros((len(spec.regions.names), count))
+    throttles = []
     for step in range(min(MOST_STEPS, spec.route.horizon_steps)):
         is_running = cell < cells
         if not is_running.any():
@@ -87,14 +96,21 @@ def drive_all(spec: SweepSpec, count: int, choose: Choose) -> Drove:
         throttle = np.broadcast_to(choose(Moment(step, kind, speed)), count).astype(np.float32)
         throttles.append(throttle)
         speed = dynamics.next_speed(vehicle, speed, throttle, np).astype(np.float32)
-        whole, new_offset = dynamics.advance(offset, speed, np)
-        offset = np.where(is_running, new_offset, offset).astype(np.float32)
-        cell = np.where(is_running, np.minimum(cell + whole.astype(int), cells), cell)
+        before = Place(cell, offset)
+        whole, offset = dynamics.advance(offset, speed, np)
+        cell = np.minimum(cell + whole.astype(int), cells)
         returns += is_running * dynamics.step_reward(vehicle, speed.astype(float))
-        visits[every, service.kind_of_cell[cell]] += is_running
+        shares += is_running * dynamics.share_of_step(
+            served,
+            before,
+            Place(cell, offset),
+            speed,
+            is_poured=spec.is_poured,
+            look=lambda table, index: table[index].T,
+        )
         steps += is_running
     done = cell >= cells
-    amounts = vehicle.rate * visits @ kinds
+    amounts = vehicle.rate * shares.T
     return Drove(returns[done], amounts[done], steps[done], np.array(throttles).T[done])
 
 
@@ -148,6 +164,17 @@ def improved(
             best = driven.throttles[worth(driven).argmax()]
 
 
+def bounds_at(spec: SweepSpec, prices: np.ndarray, per_step: np.ndarray) -> np.ndarray:
+    """What no drive exceeds at each vector of prices."""
+    if not spec.is_poured:
+        return landing_bound(spec).at(prices, per_step).values
+    fluid, found = FluidSweep.of(spec), []
+    for worth in prices @ fluid.amount - np.outer(per_step, fluid.weight):
+        times = fluid.best_times(-worth / fluid.weight)
+        found.append(fluid.return_of(times) + worth @ times)
+    return np.array(found)
+
+
 def measure(world: Problem, count: int, seed: int) -> list[dict]:
     """One row for each way to drive a world: drives, how many are above, and how near the best."""
     spec, rng = world.world_spec, np.random.default_rng(seed)
@@ -159,7 +186,7 @@ def measure(world: Problem, count: int, seed: int) -> list[dict]:
     prices = a_step / spec.vehicle.rate
     per_step = spec.vehicle.effort * rng.choice([0.0, 0.0, 0.1, 0.5], PRICES)
     started = time.perf_counter()
-    bounds = landing_bound(spec).at(prices, per_step).values
+    bounds = bounds_at(spec, prices, per_step)
     took = time.perf_counter() - started
     rows: dict[str, list[np.ndarray]] = {}
 
@@ -256,15 +283,16 @@ def random_rules(world: Problem, sets: int, seed: int) -> str:
     """Whether the plans of `ask` stay below the bounds of random rule sets."""
     gaps, seconds, impossible, asking = [], [], 0, planner()
     for rules in rule_sets(world, sets, seed):
-        problem = world.with_rules(rules)
-        found, answer = prove(problem, time_limit_s=5.0), asking.ask(world, rules)
-        seconds.append(found.wall_s)
+        problem, started = world.with_rules(rules), time.perf_counter()
+        found = bounded(Question.of(problem), fluid_reference(problem), time_limit_s=5.0)
+        seconds.append(time.perf_counter() - started)
+        answer = asking.ask(world, rules)
         impossible += found.is_impossible
         if not answer.is_satisfied:
             continue
-        if found.value is None or answer.evaluation.return_ > found.value:
-            raise SystemExit(f"{world.name}: a plan above its bound {found.value}: {rules}")
-        gaps.append((found.value - answer.evaluation.return_) / abs(found.value))
+        if found.bound is None or answer.evaluation.return_ > found.bound:
+            raise SystemExit(f"{world.name}: a plan above its bound {found.bound}: {rules}")
+        gaps.append((found.bound - answer.evaluation.return_) / abs(found.bound))
     mean = f"{np.mean(gaps):.2%}" if gaps else "-"
     return (
         f"| {world.name} | {len(gaps)} of {sets} | {mean} | {impossible} | {np.mean(seconds):.1f} |"
@@ -274,16 +302,19 @@ def random_rules(world: Problem, sets: int, seed: int) -> str:
 def main() -> None:
     """Drive, compare and print."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("--service", choices=("landing", "poured"), default="landing")
     parser.add_argument("--drives", type=int, default=5000)
     parser.add_argument("--maps", type=int, default=20)
     parser.add_argument("--sets", type=int, default=2)
     parser.add_argument("--search", type=float, default=120.0, help="seconds for each problem")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
-    worlds = [world_of(number) for number in range(2 + chosen.maps)]
+    worlds = [world_of(number, chosen.service) for number in range(2 + chosen.maps)]
     rows = []
     for number, world in enumerate(worlds):
         rows += measure(world, chosen.drives, chosen.seed + number)
+        write_rows(chosen.out, rows)
     print("| way to drive | drives | above the bound | nearest to it |\n|---|---|---|---|")
     for way in dict.fromkeys(row["way"] for row in rows):
         some = [row for row in rows if row["way"] == way]
@@ -293,8 +324,9 @@ def main() -> None:
     total, above = (sum(row[name] for row in rows) for name in ("drives", "above"))
     took = np.median([row["bounds_s"] for row in rows])
     print(f"\n{total:,} drives on {len(worlds)} worlds, {above} above the bound at any of {PRICES} "
-          f"prices; all bounds of a world in {took:.2f} s.\n", flush=True)  # fmt: skip
-    for line in built_in(chosen.search, chosen.seed):
+          f"prices; all bounds of a world in {took:.2f} s.\n{described()}\n",
+          flush=True)  # fmt: skip
+    for line in built_in(chosen.search, chosen.seed) if chosen.service == "landing" else ():
         print(line, flush=True)
     print("\n| world | plans kept | mean gap | impossible | s |\n|---|---|---|---|---|")
     for number, world in enumerate(worlds if chosen.sets else []):

@@ -115,6 +115,13 @@ def test_impossible_rules_get_the_conflict_and_the_least_violating_plan(asking: 
     assert least - 1e-3 <= answer.evaluation.cons_vio <= least + 10.0
 
 
+def test_where_nothing_is_proven_the_least_violating_plan_is_shown(asking: Planner) -> None:
+    """A drive gives 335.25, and the fluid 351 at least; 335.2 is not proven to be too little."""
+    answer = asking.ask("agri", "S2 <= 335.2")
+    assert answer.status == "unknown"
+    assert answer.evaluation.cons_vio <= 3.0
+
+
 @pytest.mark.parametrize("bound", ["1e5", "1e9", "1e15", "1e20"])
 def test_a_loosened_bound_does_not_depend_on_how_far_off_it_was(
     two_halves: Problem, bound: str

@@ -312,10 +312,13 @@ class _Judge:
         return fluid is None or judged[1].return_ >= fluid - FAR * abs(fluid)
 
     def rank(self, judged: Judged, branch: PricedBranch | None) -> tuple[bool, float, int, float]:
-        """Sort key: plans that keep the rules first, then by violation, then by return."""
+        """Sort key: plans that keep the rules first, then by violation, then by return.
+
+        Where it is proven that no plan keeps them, the violation is that of the loosened ones.
+        """
         evaluation = judged[1]
         missed = evaluation.cons_vio
-        if branch is not None and branch.loosened is not None and not self.holds(judged):
+        if self.is_impossible and branch is not None and branch.loosened is not None:
             missed = _missed(judged, branch)
         order = -evaluation.episodes_satisfied, -evaluation.return_
         return not self.holds(judged), missed, *order

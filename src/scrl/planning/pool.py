@@ -16,7 +16,7 @@ from scrl.planning.lattice_policy import HIGHEST_PRICE
 from scrl.problems import Problem
 from scrl.reference.columns import ColumnGeneration, Mixture
 from scrl.reference.priced import PricedBranch
-from scrl.violation import clause_violation, largest_step, signed_violation
+from scrl.violation import clause_violation, cons_vio, largest_step, signed_violation
 from scrl.worlds.contract import Column, Response
 
 
@@ -208,6 +208,15 @@ class Pool:
         least = 0.2 * self.effort / np.maximum(self.step, 1e-300)
         merit = generation.returns - over @ (2.0 * np.maximum(self.branch.multipliers, least))
         return np.argsort(-merit)[:NEAREST]
+
+    def least_violating(self) -> int:
+        """The single plan that breaks the rules least, by the branch alone where that is judged or
+        where chance plays a part."""
+        if not self.settings.by_rules or self.problem.is_random:
+            return int(self.nearly_kept()[0])
+        amounts = np.array([each.amounts for each in self.generation.columns])
+        violation = cons_vio(self.problem.atoms, amounts)
+        return int(np.lexsort((-self.generation.returns, violation))[0])
 
     def kept(self) -> Int[np.ndarray, " plan"]:
         """The plans that keep every rule, the best return first."""

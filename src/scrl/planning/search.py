@@ -85,7 +85,7 @@ class PlanSearch:
         if self.settings.may_mix:
             yield from (self._mixed(mixed) for mixed in (mixture, self.pool.mix(inset=0.0)))
         elif not len(kept):
-            yield self._alone(int(self.pool.nearly_kept()[0]))
+            yield self._alone(self.pool.least_violating())
 
     def mixture(self) -> Found | None:
         """The best mixture so far that keeps the branch; none where there is none."""
