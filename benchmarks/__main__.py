@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks.machine import described
 from benchmarks.marks import write
+from benchmarks.results import COMMANDS
 
 DOCS = Path(__file__).parents[1] / "docs"
 ON_A_CPU: dict[str, str] = {
@@ -26,8 +27,6 @@ ON_A_CPU: dict[str, str] = {
 """Modules that print Markdown, and the pages with a place for it."""
 ON_A_GPU: dict[str, str] = {"seeds_speed": "measurements.md"}
 """The same, only when asked for by name."""
-TABLES = ("all", "wind", "preset")
-"""Ten seeds of every method and problem: most of a day on two cores; minutes on a large GPU."""
 
 
 def main() -> None:
@@ -43,8 +42,9 @@ def main() -> None:
         write(DOCS / pages[name], {name: told})
     if asked:
         return
-    for table in TABLES:
-        subprocess.run([sys.executable, "-m", "scrl", "bench", table], check=True)
+    # Ten seeds of every method and problem: days on two cores, an hour on a large GPU.
+    for arguments in COMMANDS.values():
+        subprocess.run([sys.executable, "-m", "scrl", "bench", *arguments.split()], check=True)
     subprocess.run([sys.executable, "-m", "benchmarks.results"], check=True)
 
 

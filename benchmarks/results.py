@@ -1,9 +1,9 @@
 """Runs of `scrl bench` -> the results in the manual.
 
-`python -m benchmarks.results [FOLDER]` reads the run folders that `scrl bench all`, `wind` and
-`preset` have written (in runs/bench, unless another folder is named). What each seed did goes into
-docs/results/seeds.csv; commit, command, machine and settings into docs/results/runs.csv; the tables
-into docs/results.md and docs/tables.md, between their marks, and as CSV and LaTeX beside them.
+`python -m benchmarks.results [FOLDER]` reads the run folders of the commands in `COMMANDS` (in
+runs/bench, unless another folder is named). What each seed did goes into docs/results/seeds.csv;
+commit, command, machine and settings into docs/results/runs.csv; the tables into docs/results.md
+and docs/tables.md, between their marks, and as CSV and LaTeX beside them.
 """
 
 from __future__ import annotations
@@ -16,15 +16,21 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.marks import write
-from scrl.bench import TABLES, Cell, Row, cells_of, run_bench
+from scrl.bench import TABLES, Cell, Row, Terms, cells_of, run_bench
 from scrl.bench.rows import as_csv, latex, markdown
-from scrl.bench.tables import PAPER_SCALE, PUBLISHED
+from scrl.bench.tables import EQUAL, PAPER_SCALE, PUBLISHED
 from scrl.runs.folder import RunFolder
 from scrl.training.result import TrainingResult, read_result
 
 DOCS = Path(__file__).parents[1] / "docs"
-OURS = ("all", "wind", "preset")
-"""The tables whose runs make up all others."""
+WINDY = ("agri-situational", "agri-priority", "agri-joint")
+COMMANDS: dict[str, str] = {
+    "default": "all",
+    "paper": "all --preset paper",
+    "wind": f"all --methods scrl --tasks {','.join(WINDY)} --wind 0.1",
+    "ablation": "ablation",
+}
+"""What `scrl bench` is called with for the runs that make up all tables."""
 PAPERS = ("table1", "table2", "table3", "table4")
 MORE = ("ppo-lagrangian", "sac-lagrangian", "scrl-min", "scrl")
 """Methods that the paper's main table does not hold, beside ours."""
@@ -39,34 +45,49 @@ def main() -> None:
     _write_csv(DOCS / "results" / "seeds.csv", _seeds(found))
     _write_csv(DOCS / "results" / "runs.csv", _runs(found))
     write(DOCS / "results.md", {
-        "default": summary(found, "all"),
-        "wind": summary(found, "wind"),
-        "paper": summary(found, "preset"),
+        **{name: summary(found, name) for name in ("default", "wind", "paper")},
         "beside": beside(found),
     })  # fmt: skip
-    tables = {name: _table(name, folder) for name in PAPERS}
-    write(DOCS / "tables.md", {**tables, "more": _more(folder), "sources": sources(found)})
+    tables = {name: _table(name, folder) for name in (*PAPERS, "ablation")}
+    in_the_papers_settings = {
+        f"{name}-paper": _table(name, folder, Terms(preset="paper")) for name in PAPERS
+    }
+    write(DOCS / "tables.md", {
+        **tables, **in_the_papers_settings, "more": _more(folder), "sources": sources(found),
+    })  # fmt: skip
 
 
 def read(folder: Path) -> Found:
     """Every run of our tables; one that is missing or not finished is an error."""
     found: Found = {}
-    for name in OURS:
-        for cell in cells_of(TABLES[name]):
+    for name, command in COMMANDS.items():
+        for cell in _runs_of(name):
             run = RunFolder.open(folder / cell.folder)
             result = read_result(run, run.problem())
             if result is None:
-                raise SystemExit(f"{run.path}: not finished; run `scrl bench {name}`")
+                raise SystemExit(f"{run.path}: not finished; run `scrl bench {command}`")
             found[cell] = (run, result)
     return found
+
+
+def _runs_of(name: str, methods: Sequence[str] | None = None) -> list[Cell]:
+    """The runs of one of the commands."""
+    if name == "wind":
+        cells = cells_of(TABLES["all"], methods=["scrl"], problems=WINDY, terms=Terms(wind=0.1))
+    elif name == "ablation":
+        cells = cells_of(TABLES["ablation"], methods=methods)
+    else:
+        preset = "paper" if name == "paper" else None
+        cells = cells_of(TABLES["all"], methods=methods, terms=Terms(preset=preset))
+    return [run for cell in cells for run in cell.runs()]
 
 
 def _seeds(found: Found) -> list[dict[str, Any]]:
     return [
         {
-            "variant": cell.variant,
+            "terms": cell.terms.prefix.rstrip("-"),
             "problem": cell.problem,
-            "method": cell.method,
+            "method": cell.label,
             "seed": each.seed,
             "return": f"{each.evaluation.return_:.4f}",
             "gap": "" if each.gap is None else f"{each.gap:.5f}",
@@ -85,9 +106,9 @@ def _seeds(found: Found) -> list[dict[str, Any]]:
 def _runs(found: Found) -> list[dict[str, Any]]:
     return [
         {
-            "variant": cell.variant,
+            "terms": cell.terms.prefix.rstrip("-"),
             "problem": cell.problem,
-            "method": cell.method,
+            "method": cell.label,
             "commit": run.record.commit,
             "command": run.record.command,
             "device": run.record.device,
@@ -108,14 +129,17 @@ def _write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
         writer.writerows(rows)
 
 
-def summary(found: Found, table: str) -> str:
+def summary(found: Found, name: str) -> str:
     """SCRL on the problems of a table: how many seeds keep the rules, and how near the best."""
     head = "| problem | satisfied | mean gap | worst gap | return | bound | Cons.Vio |"
     head += " steps | single episodes |"
     rows = [head, "|---" * 9 + "|"]
-    own = {cell: found[cell] for cell in cells_of(TABLES[table], methods=["scrl"])}
+    own = {cell: found[cell] for cell in _runs_of(name, ["scrl"])}
     rows += [_summary_row(cell, result) for cell, (_, result) in own.items()]
-    return "\n".join(rows) + f"\n\nTen seeds each (0 to 9), `scrl bench {table}`; {sources(own)}"
+    return (
+        "\n".join(rows)
+        + f"\n\nTen seeds each (0 to 9), `scrl bench {COMMANDS[name]}`; {sources(own)}"
+    )
 
 
 def _summary_row(cell: Cell, result: TrainingResult) -> str:
@@ -139,9 +163,12 @@ def beside(found: Found) -> str:
     """The published figures of SCRL, our run of the paper's settings, and the default ones."""
     rows = ["| problem | SCRL as published: vio / return | preset paper: vio / return (satisfied) |"
             " default: vio / return (satisfied) |", "|---|---|---|---|"]  # fmt: skip
-    for name in TABLES["preset"].problems:
+    for name in TABLES["all"].problems:
         printed = PUBLISHED[name, "scrl"]
-        ours = [_scaled(found[Cell(name, "scrl", variant)][1]) for variant in ("paper", "")]
+        ours = [
+            _scaled(found[Cell(name, "scrl", Terms(preset=preset))][1])
+            for preset in ("paper", None)
+        ]
         cells = [name, f"{printed.violation:g} / {printed.return_:g}", *ours]
         rows.append("| " + " | ".join(cells) + " |")
     return "\n".join(rows)
@@ -154,13 +181,14 @@ def _scaled(result: TrainingResult) -> str:
     return f"{violation:.2f} / {return_:.2f} ({result.satisfied} of {len(judged)})"
 
 
-def _table(name: str, folder: Path) -> str:
+def _table(name: str, folder: Path, terms: Terms = EQUAL) -> str:
     """A table of the paper, and its files beside the page."""
-    rows = run_bench(TABLES[name], cells_of(TABLES[name]), folder).rows
-    results = DOCS / "results"
+    table = TABLES[name]
+    rows = run_bench(table, cells_of(table, terms=terms), folder).rows
+    results, name = DOCS / "results", f"{terms.prefix}{name}"
     (results / f"{name}.csv").write_text(as_csv(rows), encoding="utf-8")
-    (results / f"{name}.tex").write_text(latex(TABLES[name], rows), encoding="utf-8")
-    return markdown(TABLES[name], rows).strip()
+    (results / f"{name}.tex").write_text(latex(table, rows), encoding="utf-8")
+    return markdown(table, rows).strip()
 
 
 def _more(folder: Path) -> str:
