@@ -18,7 +18,7 @@ def on_device(values: ArrayLike, kind: type[float] | type[int] | None = None) ->
 
     `jnp.asarray` compiles a copy for every shape, some 10 ms each in a new process.
     """
-    return jax.device_put(np.asarray(values, kind))
+    return jax.device_put(np.asarray(values, kind), may_alias=False)
 
 
 def rows_from(table: Shaped[Array, "row ..."], start: Int[Array, ""], count: int) -> Array:
