@@ -1,10 +1,14 @@
 """How good answers without training are: random rule sets on Agri, Med and random maps.
 
-`python -m benchmarks.asking [--sets 200] [--solved 50] [--maps 20] [--service landing] [--wind 0.1]
-[--seed 1000] [--jobs 1] [--policy DIR]` draws rule sets of 1 to 5 rules with up to 4 disjuncts
-each, and discards none. It asks for a plan for each of them, solves the first ones too, each within
-`--solve-limit` seconds, and prints a table. A set is lost if a plan for it is known and the answer
-breaks a rule. Several jobs share the sets, and the cores.
+`python -m benchmarks.asking --out FILE [--sets 200] [--solved 50] [--maps 20] [--service landing]
+[--wind 0.1] [--seed 1000] [--jobs 1] [--policy DIR]` draws rule sets of 1 to 5 rules with up to 4
+disjuncts each, and discards none. It asks for a plan for each of them, solves the first ones too,
+each within `--solve-limit` seconds, and prints a table. A set is lost if a plan for it is known and
+the answer breaks a rule.
+
+Each job keeps to one world until that is done, so that it compiles once, and appends every answer
+to FILE at once. The same command goes on with what is missing there, and `--table` prints what is
+there.
 """
 
 from __future__ import annotations
@@ -14,7 +18,6 @@ import dataclasses
 import json
 import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -111,6 +114,7 @@ class Asked:
     """The answer to one rule set."""
 
     world: int
+    set: int
     rules: list[str]
     status: str
     return_: float
@@ -130,35 +134,40 @@ class Asked:
         best = max(self.driven, self.return_)
         return (best - self.return_) / abs(best)
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether a plan is known, and the answer breaks a rule."""
+        return self.driven is not None and self.status != "satisfied"
 
-def ask_some(task: tuple[int, int], *, settings: Settings, share: int) -> list[Asked]:
-    """Every `share`-th rule set of one world."""
-    number, first = task
+
+def ask_some(number: int, *, settings: Settings, out: Path, done: frozenset[int]) -> None:
+    """The rule sets of one world that are not done yet; each answer is written at once."""
     world = world_of(number, settings.service, settings.wind)
     asking = planner(settings.policy)
     drawn = rule_sets(world, settings.sets, settings.seed + number)
-    asking.ask(world, drawn[0])  # compiles
-    found = []
-    for index in range(first, settings.sets, share):
+    missing = [index for index in range(settings.sets) if index not in done]
+    if missing:
+        asking.ask(world, drawn[missing[0]])  # compiles
+    for index in missing:
         answer = asking.ask(world, drawn[index])
         driven = None
         if index < settings.solved and not world.is_random:
             solved = solve(world.with_rules(drawn[index]), time_limit_s=settings.solve_limit)
             driven = solved.return_
-        found.append(
-            Asked(
-                number,
-                drawn[index],
-                answer.status,
-                answer.evaluation.return_,
-                answer.evaluation.cons_vio,
-                answer.gap,
-                answer.gap_to_fluid,
-                answer.wall_s,
-                driven,
-            )
-        )
-    return found
+        asked = Asked(
+            number, index, drawn[index], answer.status, answer.evaluation.return_,
+            answer.evaluation.cons_vio, answer.gap, answer.gap_to_fluid, answer.wall_s, driven,
+        )  # fmt: skip
+        with out.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(dataclasses.asdict(asked)) + "\n")
+
+
+def read(out: Path) -> list[Asked]:
+    """The answers in a file; a last line that was cut off is not one."""
+    if not out.exists():
+        return []
+    whole = out.read_text(encoding="utf-8").rpartition("\n")[0]
+    return [Asked(**json.loads(line)) for line in whole.splitlines()]
 
 
 def world_of(number: int, service: Service = "landing", wind: float = 0.0) -> Problem:
@@ -178,10 +187,10 @@ def world_of(number: int, service: Service = "landing", wind: float = 0.0) -> Pr
 def row_of(name: str, asked: list[Asked]) -> str:
     """One line of the table."""
     status = [each.status for each in asked]
-    lost = sum(each.driven is not None and each.status != "satisfied" for each in asked)
+    lost = sum(each.is_lost for each in asked)
     seconds = [each.seconds for each in asked]
     cells = [
-        name, len(asked), *(status.count(each) for each in ("satisfied", "unknown", "impossible")),
+        name, len(asked), *(status.count(each) for each in ("satisfied", "impossible", "unknown")),
         lost, *_shares([each.gap_to_best for each in asked]),
         *_shares([each.gap for each in asked]), *_shares([each.gap_to_fluid for each in asked]),
         f"{np.median(seconds):.2f}", f"{np.quantile(seconds, 0.95):.2f}", f"{max(seconds):.2f}",
@@ -198,15 +207,30 @@ def _shares(gaps: list[float | None]) -> list[str]:
 
 
 HEAD = (
-    "world", "sets", "satisfied", "unknown", "impossible", "lost", "to best: mean", "99 %", "worst",
+    "world", "sets", "satisfied", "impossible", "unknown", "lost", "to best: mean", "99 %", "worst",
     "to bound: mean", "99 %", "worst", "to fluid: mean", "99 %", "worst", "median, s", "95 %, s",
     "longest, s",
 )  # fmt: skip
 
 
+def print_table(everything: list[Asked]) -> None:
+    """One row for each world, and one for all."""
+    print("| " + " | ".join(HEAD) + " |")
+    print("|---" * len(HEAD) + "|")
+    for number in sorted({each.world for each in everything}):
+        print(row_of(world_of(number).name, [each for each in everything if each.world == number]))
+    if everything:
+        print(row_of("all", everything))
+    for each in everything:
+        if each.is_lost or (each.gap_to_best or 0.0) > WORTH_A_LOOK:
+            print(f"look: {each}", file=sys.stderr)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser()
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--table", action="store_true", help="measure nothing more")
     parser.add_argument("--sets", type=int, default=200)
     parser.add_argument("--solved", type=int, default=50)
     parser.add_argument("--maps", type=int, default=20)
@@ -216,35 +240,26 @@ def main() -> None:
     parser.add_argument("--solve-limit", type=float, default=20.0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--policy")
-    parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
     settings = Settings(
         chosen.sets, chosen.solved, chosen.service, chosen.wind, chosen.seed, chosen.solve_limit,
         chosen.policy,
     )  # fmt: skip
-    share = max(1, chosen.jobs // 4)
-    tasks = [(number, first) for first in range(share) for number in range(2 + chosen.maps)]
-    one = partial(ask_some, settings=settings, share=share)
-    found: dict[int, list[Asked]] = {number: [] for number in range(2 + chosen.maps)}
-    with ProcessPoolExecutor(chosen.jobs, mp_context=get_context("spawn")) as pool:
-        for each in as_completed([pool.submit(one, task) for task in tasks]):
-            for asked in each.result():
-                found[asked.world].append(asked)
-            print(".", end="", file=sys.stderr, flush=True)
-    print("| " + " | ".join(HEAD) + " |")
-    print("|---" * len(HEAD) + "|")
-    for number, asked in found.items():
-        print(row_of(world_of(number).name, asked))
-    everything = [each for asked in found.values() for each in asked]
-    print(row_of("all", everything))
+    if not chosen.table:
+        before = read(chosen.out)
+        with ProcessPoolExecutor(chosen.jobs, mp_context=get_context("spawn")) as pool:
+            running = [
+                pool.submit(
+                    ask_some, number, settings=settings, out=chosen.out,
+                    done=frozenset(each.set for each in before if each.world == number),
+                )
+                for number in range(2 + chosen.maps)
+            ]  # fmt: skip
+            for each in as_completed(running):
+                each.result()
+                print(".", end="", file=sys.stderr, flush=True)
+    print_table(read(chosen.out))
     print(f"\nMatrix product {matmul_gflops():,.0f} GFLOP/s.")
-    for each in everything:
-        is_lost = each.driven is not None and each.status != "satisfied"
-        if is_lost or (each.gap_to_best or 0.0) > WORTH_A_LOOK:
-            print(f"look: {each}", file=sys.stderr)
-    if chosen.out:
-        rows = [dataclasses.asdict(each) for each in everything]
-        chosen.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
 WORTH_A_LOOK = 0.04

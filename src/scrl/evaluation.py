@@ -17,7 +17,7 @@ from scrl.errors import PolicyError
 from scrl.policies import Action, PlacedPolicy, Policy, fixed_policy
 from scrl.problems import BaseProblem, Problem
 from scrl.problems.problem import MOST_SHOWN, html_table
-from scrl.rollout import run_episodes
+from scrl.rollout import run_episodes, unused_keys
 from scrl.rules import AtomTable, RuleSet
 from scrl.violation import cons_vio, rule_margins
 
@@ -257,11 +257,13 @@ def evaluate_mixture(
     name: str,
 ) -> Evaluation:
     """Evaluate a mixture, which draws one policy by its weight for each episode, in expectation."""
-    keys = jax.random.split(jax.random.key(seed), checked_episodes(episodes))
-    ran = [
+    episodes = checked_episodes(episodes)
+    is_random = problem.world_spec.is_random
+    keys = jax.random.split(jax.random.key(seed), episodes) if is_random else unused_keys(episodes)
+    ran = jax.device_get([
         run_episodes(problem.world, policy, keys=keys, discount=problem.discount)
         for policy in policies
-    ]
+    ])  # fmt: skip
     rate = problem.world_spec.vehicle.rate
     amounts = [rate * np.asarray(each.service, float) for each in ran]
 

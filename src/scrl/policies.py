@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from scrl.errors import PolicyError, did_you_mean
 from scrl.problems import Problem
+from scrl.worlds.sweep.lookup import on_device
 from scrl.worlds.sweep.world import SweepState, SweepWorld
 
 
@@ -55,6 +56,15 @@ class Constant(eqx.Module):
         return self.throttle
 
 
+LEAST_LENGTH = 8192
+"""Shorter schedules are filled up to so many steps, so that they all run the same code."""
+
+
+def padded_length(steps: int) -> int:
+    """The length of schedules with so many steps: one of few, each of which is compiled."""
+    return max(2 ** (steps - 1).bit_length(), LEAST_LENGTH)
+
+
 class Schedule(eqx.Module):
     """An open-loop throttle for every step; the last one is repeated."""
 
@@ -62,10 +72,9 @@ class Schedule(eqx.Module):
 
     @classmethod
     def of(cls, throttles: Float[np.ndarray, " step"]) -> Schedule:
-        """A schedule padded to a power of two, so that few lengths are compiled."""
-        length = 2 ** (len(throttles) - 1).bit_length()
-        padded = np.pad(throttles, (0, length - len(throttles)), mode="edge")
-        return cls(jnp.asarray(padded, jnp.float32))
+        """A schedule that is filled up, so that few lengths are compiled."""
+        padded = np.pad(throttles, (0, padded_length(len(throttles)) - len(throttles)), mode="edge")
+        return cls(on_device(padded, float))
 
     @property
     def is_random(self) -> bool:

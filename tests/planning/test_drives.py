@@ -49,6 +49,27 @@ def test_chunks_change_no_bit(driver: PriceDriver, monkeypatch: pytest.MonkeyPat
         assert np.array_equal(one, other)
 
 
+def test_maps_of_one_size_run_the_same_code() -> None:
+    """With two regions or three, and with any number of borders on the path."""
+    compiled = drives._drive_on
+    assert isinstance(compiled, CompiledFunction)
+
+    def drive_on(labels: list[int]) -> Driven:
+        spec = SweepSpec(from_labels(np.array([labels])))
+        driver = PriceDriver(store.shipped().ahead, spec, SweepWorld.from_spec(spec))
+        prices = np.full((1, PARTS, max(labels)), 0.05)
+        lattice = driver.lattice(prices[0, 0])
+        return driver.drive(prices, most_steps=np.inf, keys=KEYS[:1], lattice=lattice)
+
+    drive_on([1] * 60 + [2] * 64)
+    before = compiled._cache_size()
+    many = drive_on([1, 2, 3, 3] * 31)
+    assert compiled._cache_size() == before
+    assert many.amounts.shape == (1, 1, 3)
+    assert many.amounts_of_part.shape == (1, PARTS, 3)
+    assert many.amounts_of_part.sum(axis=1) == pytest.approx(many.amounts[:, 0], rel=1e-5)
+
+
 def test_throttles_take_the_room_of_the_steps_that_were_driven(driver: PriceDriver) -> None:
     """And not that of the longest episode that is allowed."""
     driven = drive(driver)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 
 import numpy as np
 import pytest
@@ -10,7 +11,10 @@ import pytest
 import scrl
 from scrl.errors import ScrlError
 from scrl.planning import Planner, planner
+from scrl.planning.drives import PriceDriver
+from scrl.planning.planner import BOUND_TIME_S
 from scrl.problems import Problem, ProblemOptions, builtin_names, find_world, load
+from scrl.reference import Reference
 from scrl.reference.priced import price_rules
 from scrl.worlds.sweep.regions import from_labels, from_masks
 from scrl.worlds.sweep.spec import SweepSpec
@@ -81,6 +85,43 @@ def test_numbers_of_any_size_are_answered(
     asking: Planner, two_halves: Problem, rule: str, status: str
 ) -> None:
     assert asking.ask(two_halves, rule).status == status
+
+
+@pytest.mark.parametrize("bound", [8600, 9500])
+def test_rules_near_the_horizon_are_kept(asking: Planner, bound: int) -> None:
+    """9,618 is the most that S1 can receive within the horizon; at prices that lead there, most
+    drives do not come to the end of the path in time."""
+    answer = asking.ask("agri", f"S1 >= {bound}")
+    assert answer.status == "satisfied"
+    assert answer.gap_to_fluid is not None
+    assert answer.gap_to_fluid <= 0.02
+
+
+def test_impossible_rules_are_answered_by_the_fluids_times(
+    asking: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A drive by the fluid's times for the least loosening is near enough: nothing is searched."""
+    monkeypatch.setattr(PriceDriver, "drive", None)
+    answer = asking.ask("agri", "S1 >= 1e20")
+    assert answer.status == "impossible"
+    assert answer.evaluation.density["S1"] >= 9_600
+
+
+def test_a_plan_is_looked_for_before_a_long_proof(
+    asking: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fluid cannot keep S2 <= 340, and a drive does."""
+    limits: list[float] = []
+
+    def bounded(*_: object, time_limit_s: float, **__: object) -> Reference:
+        limits.append(time_limit_s)
+        return actual(*_, time_limit_s=time_limit_s, **__)
+
+    module = importlib.import_module("scrl.planning.planner")
+    actual = module.bounded
+    monkeypatch.setattr(module, "bounded", bounded)
+    assert asking.ask("agri", "S2 <= 340").status == "satisfied"
+    assert limits == [BOUND_TIME_S]
 
 
 def test_rules_that_no_loosening_helps_are_named(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jaxtyping import Float
 
-from scrl.planning.timetable import averaged
+from scrl.planning.timetable import averaged, with_times
 from scrl.policies import Schedule
 from scrl.problems import Problem
 from scrl.route import Route, drive
@@ -108,3 +108,12 @@ def test_the_averaged_drive_costs_at_most_the_mean() -> None:
         for each in [drive(problem, Schedule.of(found)), *driven]
     ]
     assert costs[0] < weights @ costs[1:]
+
+
+def test_a_drive_spends_the_asked_time_in_each_cell() -> None:
+    """10 cells at 0.5 steps, 10 at 4, 10 at 0.5: the edges at 0, 5, 45 and 50 steps."""
+    vehicle = Vehicle()
+    throttles = with_times(vehicle, np.repeat([0.5, 4.0, 0.5], 10))
+    passed = passed_at(vehicle, throttles.tolist())
+    # From rest the first cells take longer, and braking and speeding up take a step or two.
+    assert passed[[10, 20, 30]] == pytest.approx([5.0, 45.0, 50.0], abs=2.0)

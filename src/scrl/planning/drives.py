@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -10,15 +12,24 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from scrl.planning.features import Outlook, part_of, window_for
 from scrl.planning.lattice_policy import LatticePolicy, PlacesOnLattice, lattice_for
 from scrl.planning.policy import AheadOfFluid, PricePolicy
-from scrl.policies import PlacedPolicy, Schedule
+from scrl.policies import PlacedPolicy, Schedule, padded_length
 from scrl.reference.lattice import SpeedLattice
-from scrl.rollout import Episode, RunningEpisode, begin_episode, forget_compiled, one_step
+from scrl.rollout import (
+    Episode,
+    RunningEpisode,
+    begin_episode,
+    forget_compiled,
+    one_step,
+    unused_keys,
+)
 from scrl.threads import IsStopped, in_threads
+from scrl.worlds.sweep.dynamics import Served
+from scrl.worlds.sweep.lookup import on_device
 from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.world import SweepWorld
 
@@ -26,6 +37,8 @@ PARTS = 64
 """Parts of the path that may have prices of their own, and whose sums are kept apart."""
 AT_ONCE = 4
 """Plans in one call. Calls run in threads of their own, which is what fills the cores."""
+REGIONS_AT_ONCE, LEAST_ROWS = 4, 512
+"""Regions are filled up to a multiple, and rows of other tables to a power of two from here on."""
 MOST_SHAPES = 8
 """Sizes of worlds whose compiled code is kept at a time."""
 CHUNK_STEPS = 50_000
@@ -69,8 +82,9 @@ class PriceDriver:
     """Drives one world by any prices."""
 
     def __init__(self, ahead: AheadOfFluid, spec: SweepSpec, world: SweepWorld) -> None:
-        _drop_other_shapes(world)
         self.ahead, self.spec, self.world = ahead, spec, world
+        self.filled_world = _with_filled_tables(world)
+        _drop_other_shapes(self.filled_world)
         self.watch: Callable[[float], None] | None = None
         """Told now and then how much of the path the slowest of some plans has behind it."""
         self.window = window_for(spec.vehicle.max_speed, spec.vehicle.inertia)
@@ -120,15 +134,14 @@ class PriceDriver:
     def follow(self, throttles: Sequence[Float[np.ndarray, " step"]]) -> Driven:
         """Drives with given throttles, in a world without chance."""
         some = [throttles[first : first + AT_ONCE] for first in range(0, len(throttles), AT_ONCE)]
-        longest = 2 ** (max(map(len, throttles)) - 1).bit_length()
+        longest = padded_length(max(map(len, throttles)))
 
         def follow_some(
             throttles: Sequence[Float[np.ndarray, " step"]], is_stopped: IsStopped
         ) -> Kept:
             padded = [np.pad(each, (0, longest - len(each)), mode="edge") for each in throttles]
-            policies = _Policies(_scheduled, None, (jnp.asarray(_filled(np.array(padded)), float),))
-            keys = jax.random.split(jax.random.key(0), 1)
-            run = _Run(self.spec.route.horizon_steps, keys, 1.0, is_stopped)
+            policies = _Policies(_scheduled, None, (on_device(_filled(np.array(padded)), float),))
+            run = _Run(self.spec.route.horizon_steps, unused_keys(1), 1.0, is_stopped)
             return self._drive_some(policies, len(throttles), run)
 
         return self._driven(in_threads(follow_some, some), 1)
@@ -138,11 +151,12 @@ class PriceDriver:
             lambda *leaves: np.concatenate(leaves), *(each[:2] for each in ran)
         )
         rate, of_part = self.spec.vehicle.rate, of_part.astype(float) / episodes
+        regions = self.world.regions
         return Driven(
             sums.return_.astype(float),
-            rate * sums.service.astype(float),
+            rate * sums.service[..., :regions].astype(float),
             of_part[..., 0],
-            rate * of_part[..., 1:],
+            rate * of_part[..., 1 : 1 + regions],
             sums.steps.astype(float),
             sums.is_terminated.all(axis=1),
             [throttles for _, _, some in ran for throttles in some],
@@ -151,17 +165,17 @@ class PriceDriver:
     def _drive_some(self, policies: _Policies, plans: int, run: _Run) -> Kept:
         """Some plans in one call: the same number each time, so that it is compiled once."""
         chunk = max(CHUNK_STEPS // (AT_ONCE * len(run.keys)), 1)
-        now = _begin_all(self.world, run.keys, capacity=chunk)
+        now = _begin_all(self.filled_world, run.keys, capacity=chunk)
         pieces = []
         for first in range(0, run.until, chunk):
             now = _drive_on(
-                policies, self.world, now, jnp.asarray(min(chunk, run.until - first)),
-                jnp.asarray(run.discount, float),
+                policies, self.filled_world, now,
+                on_device(min(chunk, run.until - first)), on_device(run.discount, float),
             )  # fmt: skip
             pieces.append(np.asarray(now.throttles))
             if self.watch is not None:
-                self.watch(float(now.running.state.cell.min()) / self.world.length)
-            if run.is_stopped() or bool(now.running.sums.is_terminated.all()):
+                self.watch(float(np.asarray(now.running.state.cell).min()) / self.world.length)
+            if run.is_stopped() or bool(np.asarray(now.running.sums.is_terminated).all()):
                 break
         sums, of_part = jax.tree.map(
             lambda leaf: np.asarray(leaf)[:plans], (now.running.sums, now.sums_of_part)
@@ -176,12 +190,46 @@ class PriceDriver:
         self, prices: Float[np.ndarray, "plan part region"], lattice: SpeedLattice | None
     ) -> _Policies:
         effort = self.spec.vehicle.effort
-        scaled = jnp.asarray(prices / effort, jnp.float32)
-        outlooks = _outlooks(self.world, scaled, window=self.window)
+        beyond = self.filled_world.regions - self.world.regions
+        scaled = np.pad(prices / effort, ((0, 0), (0, 0), (0, beyond))).astype(np.float32)
+        outlooks = _outlooks(self.filled_world, scaled, window=self.window)
         if lattice is None:
             return _Policies(PricePolicy, self.ahead, (outlooks,))
         places = PlacesOnLattice.of(lattice)
-        return _Policies(LatticePolicy, places, (outlooks, lattice.values(prices) / effort))
+        return _Policies(LatticePolicy, places, (outlooks, lattice.values(prices, unit=effort)))
+
+
+def _with_filled_tables(world: SweepWorld) -> SweepWorld:
+    """The world with tables of few sizes: maps of one size run the same code.
+
+    Rows that are added are never looked up, and regions that are added receive nothing.
+    """
+    regions = REGIONS_AT_ONCE * math.ceil(world.regions / REGIONS_AT_ONCE)
+    of_regions, of_none = world.served
+    return replace(
+        world,
+        served=(_filled_served(of_regions, regions), _filled_served(of_none, 1)),
+        left=on_device(_filled_up(world.left, len(world.left), regions)),
+    )
+
+
+def _filled_served(served: Served, columns: int) -> Served:
+    kinds, runs = (_few(len(each)) for each in (served.kinds, served.first_cell))
+    return served._replace(
+        kinds=on_device(_filled_up(served.kinds, kinds, columns)),
+        first_cell=on_device(_filled_up(served.first_cell, runs)),
+        sums=on_device(_filled_up(served.sums, runs, columns)),
+    )
+
+
+def _few(rows: int) -> int:
+    """As many or more, one of few numbers."""
+    return max(2 ** (rows - 1).bit_length(), LEAST_ROWS)
+
+
+def _filled_up(table: Shaped[Array, "row ..."], *shape: int) -> Shaped[np.ndarray, "filled ..."]:
+    """The table with zeros added up to this shape."""
+    return np.pad(table, [(0, size - has) for size, has in zip(shape, table.shape, strict=True)])
 
 
 def _filled(rows: np.ndarray) -> np.ndarray:

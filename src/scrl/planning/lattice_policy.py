@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 
 from scrl.planning.features import Outlook
 from scrl.reference.lattice import SpeedLattice
-from scrl.worlds.sweep.lookup import rows_from
+from scrl.worlds.sweep.lookup import on_device, rows_from
 from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.world import SweepState, SweepWorld, dynamics
 
@@ -46,9 +46,9 @@ class PlacesOnLattice(eqx.Module):
         place = np.arange(len(lattice.spec.path.cells) + 1) / lattice.unit
         row = np.floor(place)
         return cls(
-            jnp.asarray(row, int),
-            jnp.asarray(place - row, float),
-            jnp.asarray(lattice.unit, float),
+            on_device(row, int),
+            on_device(place - row, float),
+            on_device(lattice.unit, float),
             math.ceil((1.0 - lattice.spec.vehicle.inertia) * lattice.levels) + 1,
         )
 

@@ -40,7 +40,11 @@ BY_CHANCE = (
 MOST_BRANCHES = 6
 """Branches that are tried before the search gives up."""
 FAR = 0.03
-"""While no plan is within this share of the fluid estimate, the search goes on."""
+"""While no plan is within this share of the fluid estimate or of the proven bound, the search goes
+on."""
+ABOVE_FLUID = 0.05
+"""A branch whose fluid estimate is this share below a plan is not driven: where service is counted
+at the landing, drives may return more than the fluid."""
 NEAR = 0.02
 """For rules that the fluid cannot keep, the search goes on above this missed share of the loosened
 ones."""
@@ -100,20 +104,19 @@ class Planner:
                 f"{problem.name}: the reference found no way to keep the rules in time; "
                 "write rules with fewer alternatives"
             )
-        if priced.reference.conflict:
-            say("looking for a proof that no policy keeps the rules")
-            reference = bound_of(problem, priced.reference, PROOF_TIME_S)
-            priced = replace(priced, reference=reference)
+        say("proving a bound")
+        # One value for each branch is enough: so the same question has the same answer.
+        reference = bound_of(problem, priced.reference, BOUND_TIME_S, enough=np.inf)
+        priced = replace(priced, reference=reference)
         options = SearchOptions(
             confidence, seed, may_mix=mix, deadline=started + time_limit_s, say=say
         )
         searched = search_plans(problem, priced, driver, options)
         priced, (found, evaluation) = searched.priced, searched.best
         reference = priced.reference
-        if not reference.conflict or evaluation.is_satisfied:
-            say("proving a bound")
-            # One value for each branch is enough: so the same question has the same answer.
-            reference = bound_of(problem, reference, BOUND_TIME_S, enough=np.inf)
+        if reference.conflict and not (evaluation.is_satisfied or reference.is_impossible):
+            say("looking for a proof that no policy keeps the rules")
+            reference = bound_of(problem, reference, PROOF_TIME_S)
         if problem.world_spec.is_random:
             evaluation = evaluate_mixture(
                 problem, _policies(found, driver), found.weights,
@@ -204,17 +207,22 @@ def search_plans(
 ) -> Searched:
     """Search the best branch, and others while no plan is near the fluid estimate."""
     reference = priced.reference
-    judge = _Judge(problem, driver, options, reference.fluid, reference.is_impossible)
+    judge = _Judge(problem, driver, options, reference.is_impossible)
+    # The next branch returns no more than the best one, nor does any plan more than the bound.
+    estimates = [each for each in (reference.fluid, reference.bound) if each is not None]
+    at_most = min(estimates, default=-np.inf)
     tried: list[Searched] = []
     avoided: frozenset[int] = frozenset()
     now: Priced | None = priced
     while now is not None and now.branch is not None and len(tried) < MOST_BRANCHES:
         best, mixture, broken = judge.search(now.branch)
         tried.append(Searched(now, best, mixture))
-        if judge.is_near(best, now.branch) or time.monotonic() > options.deadline:
+        if judge.is_near(best, now.branch, at_most) or time.monotonic() > options.deadline:
             break
         options.say(f"trying another branch ({len(tried)} so far)")
         avoided, now = _other_branch(problem, now, avoided, broken)
+        if now is not None and judge.is_beaten(now.branch, [each.best for each in tried]):
+            break
     return min(tried, key=lambda each: judge.rank(each.best, each.priced.branch))
 
 
@@ -247,7 +255,6 @@ class _Judge:
     problem: Problem
     driver: PriceDriver
     options: SearchOptions
-    fluid: float | None
     is_impossible: bool
 
     def search(
@@ -303,13 +310,20 @@ class _Judge:
     def holds(self, judged: Judged) -> bool:
         return holds(judged[1], self.options.confidence)
 
-    def is_near(self, judged: Judged, branch: PricedBranch) -> bool:
-        """Whether the rules hold at little more than the fluid's cost, or, where the fluid cannot
-        keep them, the loosened ones nearly do."""
+    def is_near(self, judged: Judged, branch: PricedBranch, at_most: float) -> bool:
+        """Whether the rules hold at nearly the return that is to be hoped for, or, where the fluid
+        cannot keep them, the loosened ones nearly do."""
         if not self.holds(judged):
             return branch.loosened is not None and _missed(judged, branch) <= NEAR
-        fluid = self.fluid
-        return fluid is None or judged[1].return_ >= fluid - FAR * abs(fluid)
+        return judged[1].return_ >= at_most - FAR * abs(at_most)
+
+    def is_beaten(self, branch: PricedBranch | None, found: list[Judged]) -> bool:
+        """Whether a plan that keeps the rules returns more than is to be hoped for in a branch."""
+        if branch is None or branch.loosened is not None:
+            return False
+        share = 0.0 if self.problem.world_spec.is_poured else ABOVE_FLUID
+        hoped = branch.return_ + share * abs(branch.return_)
+        return any(self.holds(each) and each[1].return_ >= hoped for each in found)
 
     def rank(self, judged: Judged, branch: PricedBranch | None) -> tuple[bool, float, int, float]:
         """Sort key: plans that keep the rules first, then by violation, then by return.

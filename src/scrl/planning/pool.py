@@ -16,6 +16,7 @@ from scrl.planning.lattice_policy import HIGHEST_PRICE
 from scrl.problems import Problem
 from scrl.reference.columns import ColumnGeneration, Mixture
 from scrl.reference.priced import PricedBranch
+from scrl.rollout import unused_keys
 from scrl.violation import clause_violation, cons_vio, largest_step, signed_violation
 from scrl.worlds.contract import Column, Response
 
@@ -115,7 +116,11 @@ class Pool:
         seed: int,
     ) -> None:
         self.problem, self.branch, self.driver, self.settings = problem, branch, driver, settings
-        self.keys = jax.random.split(jax.random.key(seed), settings.episodes)
+        self.keys = (
+            jax.random.split(jax.random.key(seed), settings.episodes)
+            if problem.world_spec.is_random
+            else unused_keys(settings.episodes)
+        )
         vehicle = problem.world_spec.vehicle
         self.effort, self.rate = vehicle.effort, vehicle.rate
         self.dear = 50.0 * (branch.multipliers.max(initial=0.0) + self.effort / self.rate)

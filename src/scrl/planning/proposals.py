@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from scrl.planning.drives import PARTS
 from scrl.planning.lattice_policy import HIGHEST_PRICE
 from scrl.planning.pool import INSET, Pool
-from scrl.planning.timetable import averaged
+from scrl.planning.timetable import averaged, with_times
 from scrl.reference.columns import Mixture, best_mixture
 from scrl.reference.fluid import BranchDual
 from scrl.reference.linear import NumericalTroubleError
@@ -93,6 +93,10 @@ PATIENCE = 3.0
 """Plans that take so many times as long as the fluid are broken off, at first."""
 
 
+Timetable = tuple[Float[np.ndarray, "part region"], Float[np.ndarray, " step"]]
+"""The prices that a plan comes from, and its throttles."""
+
+
 class Proposals:
     """What to drive first and next for the branch of a pool; prices are in return for one unit."""
 
@@ -151,9 +155,7 @@ class Proposals:
             return np.concatenate([others[:half], capped[: self.count - half]])
         return np.array([others[0], *singles, *others[1:]][: self.count])
 
-    def averaged(
-        self, mixture: Mixture
-    ) -> tuple[Float[np.ndarray, "part region"], Float[np.ndarray, " step"]] | None:
+    def averaged(self, mixture: Mixture) -> Timetable | None:
         """The mixture as one plan with the mean of its timetables; none in a random world.
 
         It gives the same where service is poured, and about the same elsewhere.
@@ -165,6 +167,21 @@ class Proposals:
         drives = [self.pool.plans[plan].throttles for plan in mixture.used]
         throttles = averaged(spec.vehicle, len(spec.path.cells), drives, weights)
         return self._between(mixture), throttles
+
+    def by_fluid_times(self, room: Float[np.ndarray, " atom"]) -> Timetable | None:
+        """A plan with the fluid's time in each cell, so much inside each bound.
+
+        None where the fluid has no such times within the horizon.
+        """
+        branch, horizon = self.branch, float(self.fluid.horizon_steps)
+        rows = np.concatenate([self.fluid.weight[None], self.rows])
+        dual = BranchDual(self.fluid, rows, np.append(horizon, branch.bounds - room))
+        found = dual.maximise(np.append(0.0, branch.multipliers / self.pool.effort))
+        if not dual.is_close(found):
+            return None
+        times = found.times[self.fluid.group_of_cell]
+        prices = self._prices(self.pool.effort * found.multipliers[None, 1:])[0]
+        return prices, with_times(self.pool.problem.world_spec.vehicle, times)
 
     def _prices(
         self, multipliers: Float[np.ndarray, "plan atom"]

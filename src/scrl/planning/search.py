@@ -10,7 +10,7 @@ that keeps every rule is the answer; where there is none, and mixtures are allow
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from scrl.errors import ScrlError
 from scrl.planning.drives import PriceDriver
 from scrl.planning.pool import DrivenPlan, Pool, SearchSettings
-from scrl.planning.proposals import Proposals
+from scrl.planning.proposals import Proposals, Timetable
 from scrl.planning.timetable import with_shorter_stops
 from scrl.problems import Problem
 from scrl.reference.columns import Mixture
@@ -34,6 +34,8 @@ FAR = 0.02
 """A single plan this share of the return from the best mixture is tried with shorter stops."""
 MOST_ANSWERS = 8
 """Single plans that are offered."""
+HARD = 8
+"""From this round on, plans that were set aside help where no mixture keeps the branch."""
 MOST_BROKEN_ROUNDS = 16
 """Where no mixture keeps the branch after so many rounds, it is given up."""
 
@@ -70,6 +72,9 @@ class PlanSearch:
         self.pool = Pool(problem, branch, driver, settings, seed=seed)
         self.proposals = Proposals(self.pool, seed=seed)
         self.pool.most_steps = self.proposals.patience()
+        self.spare: list[Column[DrivenPlan]] = []
+        self.plans, self.is_stuck = 0, False
+        """Plans so far, and whether none of the last round came to the end of the path in time."""
         self.starts = self.proposals.first() if before is None else before.pool.best()
 
     def run(self) -> Iterator[Found]:
@@ -110,14 +115,38 @@ class PlanSearch:
     def _drive(self) -> Mixture:
         """Column generation with further proposals; a single plan decides when it is enough."""
         generation = self.pool.generation
-        generation.columns += self._driven(self.starts)
+        generation.columns += self._by_fluid_times()
+        if self._is_settled():
+            return generation.mix()
+        # They have no prices that lead to them, so they are mixed with others only if need be.
+        self.spare, generation.columns = generation.columns, self._driven(self.starts)
+        if not generation.columns:
+            generation.columns = self._spare()
         if not generation.columns:
             raise NoPlanError(
                 "no plan came to the end of the path in time; raise horizon_steps in [world]"
             )
-        return generation.run(
+        mixture = generation.run(
             self._propose, rounds=self.settings.rounds, tolerance=-np.inf, is_enough=self._is_enough
         )
+        if not len(self.pool.kept()):
+            generation.columns += self._spare()
+        return mixture
+
+    def _spare(self) -> list[Column[DrivenPlan]]:
+        """The plans that were set aside, once."""
+        spare, self.spare = self.spare, []
+        return spare
+
+    def _is_settled(self) -> bool:
+        """Whether a first plan is good enough: one that nearly keeps impossible rules, or one near
+        the fluid, which is a bound where service is poured."""
+        pool, kept = self.pool, self.pool.kept()[:1]
+        if not len(kept) or not self.settings.by_rules:
+            return bool(len(kept))
+        fluid, returns = pool.branch.return_, pool.generation.returns[kept]
+        is_near = returns[0] >= fluid - self.settings.good_enough * abs(fluid)
+        return pool.problem.world_spec.is_poured and bool(is_near)
 
     def _driven(self, prices: Float[np.ndarray, "plan part region"]) -> list[Column[DrivenPlan]]:
         """The plans for these prices that came to the end of the path."""
@@ -125,23 +154,41 @@ class PlanSearch:
         return [each.column for each in found if each.column is not None]
 
     def _propose(self, mixture: Mixture, round_: int) -> list[list[Column[DrivenPlan]]]:
-        del round_
-        pool = self.pool
-        if pool.was_broken_off and pool.is_broken(mixture).any():
+        pool, is_broken = self.pool, self.pool.is_broken(mixture).any()
+        if pool.was_broken_off and is_broken:
             pool.most_steps = float("inf")  # perhaps some cells can only be served at a crawl
-        return [[*self._averaged(), *self._driven(self.proposals.next(mixture))]]
+        is_hard = is_broken and (self.is_stuck or round_ >= HARD)
+        spare = self._spare() if is_hard else []
+        return [[*spare, *self._averaged(), *self._driven(self.proposals.next(mixture))]]
 
     def _averaged(self) -> list[Column[DrivenPlan]]:
-        """The mixture as one plan by the mean of its timetables, where there is such a plan.
+        """The mixture as one plan by the mean of its timetables, where there is such a plan."""
+        pool = self.pool
 
-        Inertia may keep it from giving quite the same, so bounds are moved by what it missed.
+        def proposed(room: Float[np.ndarray, " atom"]) -> Timetable | None:
+            mixture = pool.mix(inset=room / np.maximum(pool.step, 1e-300))
+            return None if pool.is_broken(mixture).any() else self.proposals.averaged(mixture)
+
+        return self._corrected(proposed)
+
+    def _by_fluid_times(self) -> list[Column[DrivenPlan]]:
+        """Plans that spend the fluid's time in each cell; none in a random world."""
+        if self.pool.problem.world_spec.is_random:
+            return []
+        return self._corrected(self.proposals.by_fluid_times)
+
+    def _corrected(
+        self, proposed: Callable[[Float[np.ndarray, " atom"]], Timetable | None]
+    ) -> list[Column[DrivenPlan]]:
+        """Plans by a timetable, proposed for so much room inside each bound.
+
+        Inertia may keep a drive from doing quite the same, so bounds are moved by what it missed.
         """
         pool, columns = self.pool, []
         room = np.zeros(len(pool.step))
         for _ in range(CORRECTIONS):
-            mixture = pool.mix(inset=room / np.maximum(pool.step, 1e-300))
-            one = self.proposals.averaged(mixture)
-            if one is None or pool.is_broken(mixture).any():
+            one = proposed(room)
+            if one is None:
                 break
             found = pool.follow(one[0][None], [one[1]])[0].column
             if found is None:
@@ -179,6 +226,10 @@ class PlanSearch:
         """Whether a single plan that keeps every rule is nearly as good as the mixture, or none
         is to be hoped for."""
         if time.monotonic() > self.settings.deadline:
+            return True
+        before, self.plans = self.plans, len(self.pool.plans)
+        self.is_stuck = self.plans == before and self.pool.most_steps == float("inf")
+        if self.is_stuck and not self.spare:
             return True
         if round_ >= MOST_BROKEN_ROUNDS and self.pool.is_broken(mixture).any():
             return True

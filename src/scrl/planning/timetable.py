@@ -1,4 +1,4 @@
-"""Several drives as one, and drives with shorter stops.
+"""Several drives as one, drives by the fluid's times, and drives with shorter stops.
 
 A drive passes each place of the path at some time. What a region receives is the time spent in it,
 so a drive whose timetable is the weighted mean of some timetables gives what the drives give on
@@ -30,6 +30,22 @@ def averaged(
     places = [_places(vehicle, throttles) for throttles in drives]
     stops = np.unique(np.concatenate([np.minimum(each, length) for each in places]))
     times = weights @ np.array([np.interp(stops, each, np.arange(len(each))) for each in places])
+    return _by_timetable(vehicle, stops, times)
+
+
+def with_times(
+    vehicle: Vehicle, times_of_cell: Float[np.ndarray, " cell"]
+) -> Float[np.ndarray, " step"]:
+    """The throttles of a drive that spends so many steps in each cell of the path."""
+    edges = np.arange(len(times_of_cell) + 1, dtype=float)
+    return _by_timetable(vehicle, edges, np.concatenate([[0.0], np.cumsum(times_of_cell)]))
+
+
+def _by_timetable(
+    vehicle: Vehicle, stops: Float[np.ndarray, " stop"], times: Float[np.ndarray, " stop"]
+) -> Float[np.ndarray, " step"]:
+    """The throttles of a drive that passes some places at given times, the last one the end."""
+    length = stops[-1]
     wanted = np.interp(np.arange(1, int(np.ceil(times[-1]))), times, stops).tolist()
     # The last step covers the rest of the path in the rest of the time, and goes on past the end.
     begin = wanted[-1] if wanted else 0.0
@@ -46,7 +62,7 @@ def _places(vehicle: Vehicle, throttles: Float[np.ndarray, " step"]) -> Float[np
     return np.array(places)
 
 
-def _followed(vehicle: Vehicle, wanted: Sequence[float], length: int) -> list[float]:
+def _followed(vehicle: Vehicle, wanted: Sequence[float], length: float) -> list[float]:
     """Throttles that come as near to these places as the vehicle can, to the end of the path."""
     place, speed, throttles = 0.0, 0.0, []
     gain = (1.0 - vehicle.inertia) * vehicle.max_speed

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy import sparse
 
 from scrl.errors import ScrlError
@@ -28,6 +28,8 @@ class FluidSweep:
     """The largest time per cell, in steps."""
     effort: float
     horizon_steps: int
+    group_of_cell: Int[np.ndarray, " cell"]
+    """The group of each cell of the path."""
 
     @classmethod
     def of(cls, spec: SweepSpec, named: np.ndarray | None = None) -> FluidSweep:
@@ -55,6 +57,7 @@ class FluidSweep:
             slowest=1.0 / (vehicle.max_speed * vehicle.crawl) + from_rest / weight,
             effort=vehicle.effort,
             horizon_steps=spec.route.horizon_steps,
+            group_of_cell=group_of_kind[kind_of_cell],
         )
         if fluid.weight.sum() * fluid.fastest > fluid.horizon_steps:
             raise ScrlError(

@@ -22,11 +22,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from scrl.worlds.sweep import dynamics
+from scrl.worlds.sweep.lookup import on_device
 from scrl.worlds.sweep.spec import SweepSpec
 
 SPEED_LEVELS = 48
 ROWS_BEYOND = 8
 """Rows of V past the longest step beyond the end of the path, so that whole blocks can be read."""
+LARGEST_BLOCK = 16
+"""Positions are filled up to a multiple of this: lattices with the same levels have one shape."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ class SpeedLattice:
     spec: SweepSpec
     levels: int = SPEED_LEVELS
     slowest: int = 1
-    """The smallest speed that is tried, in multiples of the unit; at least 1."""
+    """The smallest speed that is tried, in multiples of the unit; a power of 2, at most the largest
+    block."""
 
     @property
     def unit(self) -> float:
@@ -46,7 +50,12 @@ class SpeedLattice:
     @property
     def positions(self) -> int:
         """Lattice points on the path, filled up to whole blocks."""
-        return self.slowest * math.ceil(len(self.spec.path.cells) / self.unit / self.slowest)
+        return LARGEST_BLOCK * math.ceil(self.on_path / LARGEST_BLOCK)
+
+    @property
+    def on_path(self) -> int:
+        """Lattice points on the path."""
+        return math.ceil(len(self.spec.path.cells) / self.unit - 0.5 - 1e-9)
 
     @cached_property
     def speeds(self) -> Float[np.ndarray, " level"]:
@@ -72,19 +81,24 @@ class SpeedLattice:
         return low, np.maximum(high, low)
 
     def values(
-        self, prices: Float[np.ndarray, "plan part region"]
+        self, prices: Float[np.ndarray, "plan part region"], *, unit: float = 1.0
     ) -> Float[Array, "plan position level"]:
-        """V for prices (return per step in a region) on equal parts of the path, side by side."""
+        """V for prices (return per step in a region) on equal parts of the path, side by side.
+
+        V is in multiples of `unit`.
+        """
         kinds = self.spec.service.kinds.astype(float)
-        gains = (prices @ kinds.T)[:, self._part(prices.shape[1]), self.kind_of_position]
-        rewards = dynamics.step_reward(self.spec.vehicle, self.speeds)
+        gains = (prices @ kinds.T / unit)[:, self._part(prices.shape[1]), self.kind_of_position]
+        rewards = dynamics.step_reward(self.spec.vehicle, self.speeds) / unit
         low, high = self.reach
         return _sweep(
-            _sums(gains) if self.spec.is_poured else jnp.asarray(gains, jnp.float32),
-            jnp.asarray(rewards, jnp.float32),
-            jnp.asarray(low),
-            jnp.asarray(high),
+            _sums(gains) if self.spec.is_poured else on_device(gains, float),
+            on_device(rewards, float),
+            on_device(low),
+            on_device(high),
+            on_device(self.on_path),
             block=self.slowest,
+            doublings=int((high - low + 1).max()).bit_length(),
         )
 
     def _part(self, parts: int) -> Int[np.ndarray, " position_and_beyond"]:
@@ -109,17 +123,19 @@ def _sums(gains: Float[np.ndarray, "plan position_and_beyond"]) -> _PriceSums:
     whole = np.round(gains / unit).astype(np.int64)
     # A position lies in the middle of its length.
     sums = (np.cumsum(whole, axis=1) - whole // 2).astype(np.int32)
-    return _PriceSums(jnp.asarray(sums), jnp.asarray(unit, jnp.float32))
+    return _PriceSums(on_device(sums), on_device(unit, float))
 
 
-@partial(jax.jit, static_argnames="block")
+@partial(jax.jit, static_argnames=("block", "doublings"))
 def _sweep(
     gains: Float[Array, "plan position_and_beyond"] | _PriceSums,
     rewards: Float[Array, " level"],
     low: Int[Array, " level"],
     high: Int[Array, " level"],
+    on_path: Int[Array, ""],
     *,
     block: int,
+    doublings: int,
 ) -> Float[Array, "plan position level"]:
     """Backwards over the path, a block of positions at a time; V past its end is 0."""
     levels = rewards.shape[0] - 1
@@ -127,7 +143,7 @@ def _sweep(
     positions = beyond - levels - 1
     target = jnp.arange(block, levels + 1)
     ahead = jnp.arange(block)[:, None] + target
-    window = _Windows.of(low - block, high - block, len(target))
+    window = _Windows.of(low - block, high - block, len(target), doublings)
 
     def earned(first: Array) -> Float[Array, "plan start target"]:
         if not isinstance(gains, _PriceSums):
@@ -139,6 +155,8 @@ def _sweep(
         first = positions - block * (back + 1)
         best = values[:, first + ahead, target] + earned(first) + rewards[target]
         value = window.maxima(best.reshape(plans * block, -1)).reshape(plans, block, -1)
+        is_there = (first + jnp.arange(block) < on_path)[:, None]
+        value = jnp.where(is_there, value, 0.0)
         return jax.lax.dynamic_update_slice_in_dim(values, value, first, axis=1)
 
     nothing = jnp.zeros((plans, beyond + ROWS_BEYOND, levels + 1), rewards.dtype)
@@ -153,8 +171,13 @@ class _Windows(NamedTuple):
     doublings: int
 
     @classmethod
-    def of(cls, low: Int[Array, " window"], high: Int[Array, " window"], levels: int) -> _Windows:
-        doublings = max(1, levels.bit_length())
+    def of(
+        cls,
+        low: Int[Array, " window"],
+        high: Int[Array, " window"],
+        levels: int,
+        doublings: int,
+    ) -> _Windows:
         power = jnp.floor(jnp.log2(high - low + 1.5)).astype(int)
         row = power * levels
         return cls(row + low, row + high + 1 - 2**power, doublings)

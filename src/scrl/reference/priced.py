@@ -36,6 +36,8 @@ class PricedBranch:
     bounds: Float[np.ndarray, " atom"]
     multipliers: Float[np.ndarray, " atom"]
     """Return for one unit."""
+    return_: float
+    """Of the fluid."""
     fluid: FluidSweep
     loosened: Float[np.ndarray, " atom"] | None = None
     """Bounds that the fluid can keep, where it cannot keep the others."""
@@ -151,7 +153,9 @@ def _branch(
     coefficients = question.atoms.coefficients[used]
     asked = question.atoms.bounds[used]
     loosened = None if np.array_equal(asked, bounds[used]) else bounds[used]
-    return PricedBranch(used, coefficients, asked, best.multipliers[used], question.fluid, loosened)
+    return PricedBranch(
+        used, coefficients, asked, best.multipliers[used], best.return_, question.fluid, loosened
+    )
 
 
 def _loosened_bounds(question: Question) -> Float[np.ndarray, " atom"] | None:

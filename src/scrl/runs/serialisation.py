@@ -77,7 +77,7 @@ def _read_leaf(file: BinaryIO, like: Any) -> Any:
         return jax.random.wrap_key_data(jax.numpy.array(numbers), impl=kind)
     found = _read_array(file, like)
     if isinstance(like, jax.Array | jax.ShapeDtypeStruct):
-        return jax.numpy.array(found)
+        return jax.device_put(found, may_alias=False)
     return found if isinstance(like, np.ndarray) else type(like)(found.item())
 
 

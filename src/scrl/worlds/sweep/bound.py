@@ -52,6 +52,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from scrl.worlds.sweep.lookup import on_device
 from scrl.worlds.sweep.spec import SweepSpec
 
 LEVELS = 48
@@ -157,7 +158,7 @@ class LandingBound:
         first[self.first_levels] = True
         with jax.enable_x64(True):
             tables, steepest = self._tables(gains)
-            swept = _sweep(tables, jnp.asarray(kinds), _Reach.of(*self.reach), jnp.asarray(first))
+            swept = _sweep(tables, on_device(kinds), _Reach.of(*self.reach), on_device(first))
             best, largest, visits, returns = (np.asarray(each) for each in swept)
         # Each of at most 2 |X| steps of a path is summed with at most 8 roundings.
         largest = largest + np.abs(np.asarray(tables.earned)).max(axis=(0, 2))
@@ -189,8 +190,8 @@ class LandingBound:
         stays = np.where(
             (low == 0) & (length > 0), earned[..., :1] + np.abs(half - half[..., :1]), -np.inf
         )
-        by_kind = (jnp.asarray(np.moveaxis(each, 1, 0)) for each in (half, earned, stays))
-        by_level = (jnp.asarray(each) for each in (plain, tangent / (2.0 * self.bins)))
+        by_kind = (on_device(np.moveaxis(each, 1, 0)) for each in (half, earned, stays))
+        by_level = (on_device(each) for each in (plain, tangent / (2.0 * self.bins)))
         return _Tables(*by_kind, *by_level), steepest
 
 
@@ -223,7 +224,7 @@ class _Reach(NamedTuple):
         low = np.maximum(least, 1)
         least = np.where(np.arange(len(least)) == 0, low, least)
         power = np.floor(np.log2(high - low + 1)).astype(int)
-        return cls(*(jnp.asarray(each) for each in (least, low, high, power)))
+        return cls(*(on_device(each) for each in (least, low, high, power)))
 
     def maxima(self, row: Float[Array, "many level"]) -> Float[Array, "many level"]:
         """The largest entry of each window from 1 on."""

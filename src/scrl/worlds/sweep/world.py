@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from scrl.worlds.contract import StepResult
 from scrl.worlds.sweep import dynamics
 from scrl.worlds.sweep.dynamics import Place, Served
+from scrl.worlds.sweep.lookup import on_device
 from scrl.worlds.sweep.observation import cells_ahead, milestones, observation_size, place_of_cells
 from scrl.worlds.sweep.spec import SweepSpec
 
@@ -65,16 +66,19 @@ class SweepWorld(eqx.Module):
         """Build the arrays of the world from its description."""
         vehicle, wind = spec.vehicle, spec.wind
         numbers = VehicleNumbers(
-            *(jnp.asarray(getattr(vehicle, name), float) for name in _VEHICLE_FIELDS),
-            persistence=jnp.asarray(wind.persistence, float),
-            freshness=jnp.asarray(wind.freshness, float),
+            *(on_device(getattr(vehicle, name), float) for name in _VEHICLE_FIELDS),
+            persistence=on_device(wind.persistence, float),
+            freshness=on_device(wind.freshness, float),
         )
         marks, place = milestones(spec), place_of_cells(spec)
         return cls(
-            served=(_on_device(spec.service.of_regions), _on_device(spec.service.of_none)),
-            place=(jnp.asarray(place[:, 0], float), jnp.asarray(place[:, 1], float)),
-            left=jnp.asarray(marks.left),
-            cells_ahead=jnp.asarray(cells_ahead(vehicle)),
+            served=(
+                _served_on_device(spec.service.of_regions),
+                _served_on_device(spec.service.of_none),
+            ),
+            place=(on_device(place[:, 0], float), on_device(place[:, 1], float)),
+            left=on_device(marks.left),
+            cells_ahead=on_device(cells_ahead(vehicle)),
             numbers=numbers,
             stride=marks.stride,
             horizon_steps=spec.route.horizon_steps,
@@ -205,11 +209,11 @@ class SweepWorld(eqx.Module):
 _VEHICLE_FIELDS = ("max_speed", "inertia", "crawl", "rate", "effort", "start_noise")
 
 
-def _on_device(served: Served) -> Served:
-    whole, real = (partial(jnp.asarray, dtype=kind) for kind in (int, float))
+def _served_on_device(served: Served) -> Served:
+    whole, real = (partial(on_device, kind=kind) for kind in (int, float))
     return Served(
         whole(served.kind_of_cell), real(served.kinds), whole(served.run_of_cell),
-        whole(served.first_cell), jnp.asarray(served.sums), real(served.unit),
+        whole(served.first_cell), on_device(served.sums), real(served.unit),
     )  # fmt: skip
 
 
