@@ -59,6 +59,11 @@ def cases() -> Iterator[Case]:
         "R6 >= 154 or R6 + R4 >= 379 or R2 + R6 + R5 >= 567", "if R7 > 181 then R7 <= 221",
         "R6 == R7 + R1 within 48",
     ])  # fmt: skip
+    # At full speed S1 and S5 receive 1,424 together.
+    yield Case("med, near full speed", world_of(1), [
+        "S5 + S1 <= 1428", "S3 + S5 + S1 >= 1847", "if S3 > 67 then S2 >= 164",
+        "if S2 > 73 then S3 + S2 + S5 >= 1683", "S5 == S4 + S2 within 50",
+    ])  # fmt: skip
     opposite = ["A >= 60", "B <= 3"]
     for service in SERVICES:
         world = one_cell_each(155, {"District": (77, 40)}, service)

@@ -30,7 +30,9 @@ from scrl.reference.solve import bounded
 
 JUDGING_EPISODES = 250
 """Episodes for choosing a plan; its report uses other and more episodes."""
-CALM = (SearchSettings(),)
+FIRST_ROUNDS, FINER = 16, 4 / 3
+"""Where no plan on a lattice keeps the rules after so many rounds, one with so many times its
+speeds is tried."""
 BY_CHANCE = (
     SearchSettings(episodes=32, rounds=4, deviations=2.0, good_enough=0.01),
     SearchSettings(episodes=128, plans=6, rounds=4, deviations=2.0, good_enough=0.01),
@@ -264,7 +266,8 @@ class _Judge:
         found: list[Judged] = []
         broken = np.zeros(0, int)
         if not self.is_impossible:
-            best, mixture, broken = self._search(branch, self._attempts())
+            attempts = self._attempts() if branch.loosened is None else self._attempts()[:1]
+            best, mixture, broken = self._search(branch, attempts)
             if self.holds(best) or branch.loosened is None:
                 return best, mixture, broken
             found.append(best)
@@ -276,16 +279,21 @@ class _Judge:
 
     def _attempts(self) -> list[SearchSettings]:
         options = self.options
+        calm = (
+            (SearchSettings(rounds=FIRST_ROUNDS), options.levels),
+            (SearchSettings(), int(FINER * options.levels)),
+        )
+        by_chance = tuple((each, options.levels) for each in BY_CHANCE)
         return [
             replace(
                 settings,
                 confidence=options.confidence,
                 may_mix=options.may_mix,
                 good_enough=options.good_enough or settings.good_enough,
-                levels=options.levels,
+                levels=levels,
                 deadline=options.deadline,
             )
-            for settings in (BY_CHANCE if self.problem.world_spec.is_random else CALM)
+            for settings, levels in (by_chance if self.problem.world_spec.is_random else calm)
         ]
 
     def _search(
