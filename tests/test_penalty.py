@@ -206,6 +206,17 @@ def test_atoms_that_can_be_broken_together_keep_their_own_kappas(rules: tuple[st
     assert atoms.opposite.tolist() == list(range(len(atoms.bounds)))
 
 
+def test_the_expected_charge_is_the_mean_of_the_drawn_ones() -> None:
+    atoms = atoms_of("A <= 1 or B >= 9", "A + B >= 5")
+    kappa, labels = jnp.array([1.0, 3.0, 0.5]), jnp.array([0.3, 0.7])
+    drawn, expected = PENALTIES["scrl"](), PENALTIES["scrl-expected"]()
+    even = (np.arange(4000) + 0.5) / 4000
+    charges = [float(drawn.charge(atoms, kappa, labels, jnp.full(2, u))) for u in even[::100]]
+    found = float(expected.charge(atoms, kappa, labels, jnp.zeros(2)))
+    assert found == pytest.approx(np.mean(charges), rel=0.02)
+    assert found == pytest.approx(-float(drawn.price(atoms, kappa) @ labels), rel=1e-6)
+
+
 def test_netting_does_not_touch_what_an_equality_charges() -> None:
     """In a conjunction only the difference of the two kappas counts, with netting and without."""
     atoms = atoms_of("A == B within 6", "B >= 3")

@@ -10,7 +10,7 @@ import pytest
 
 from scrl.evaluation import Evaluation, RuleResult
 from scrl.rules import RuleSet
-from scrl.runs.result import SeedResult
+from scrl.runs.result import LastPolicy, SeedResult
 from scrl.training.result import TrainingResult, overpriced
 
 BOUND = -10.0
@@ -35,7 +35,8 @@ def seed_result(seed: int, return_: float, violation: float, *, gap: bool = True
         steps=12.5,
     )
     has_gap = gap and is_satisfied
-    return SeedResult(seed, evaluation, (BOUND - return_) / 10.0 if has_gap else None)
+    last = LastPolicy(return_ - 1.0, violation, is_satisfied) if seed % 2 else None
+    return SeedResult(seed, evaluation, (BOUND - return_) / 10.0 if has_gap else None, (), last)
 
 
 def result(*seeds: SeedResult, bound: float | None = BOUND) -> TrainingResult:

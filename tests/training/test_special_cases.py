@@ -81,6 +81,7 @@ def test_what_is_not_told_is_neither_charged_nor_chosen_by(tmp_path: Path) -> No
     rows = RunFolder.open(result.run).metrics()
     assert not any(name.startswith("kappa") for row in rows for name in row)
     for each in result.seeds:
+        assert each.last is not None
         returns = [row["return"] for row in rows if row["seed"] == each.seed]
         assert each.evaluation.return_ == pytest.approx(max(returns), rel=1e-5)
 
