@@ -132,12 +132,15 @@ def _step(
         lambda log_multiplier: -jnp.sum(jnp.exp(log_multiplier) * over),
         state.log_multiplier, multiplier_memory, config.multiplier_rate,
     )  # fmt: skip
-    weight = jnp.maximum(jnp.exp(state.log_multiplier) + config.convexity * over, 0.0)
+    # Each transition has a kappa of its own around the present one, as the policy is to see it.
+    share = jnp.where(pricing.kappa > 0.0, batch.kappa / pricing.kappa, 1.0)
+    multiplier = share * jnp.exp(state.log_multiplier)
+    weight = jnp.maximum(multiplier + config.convexity * over, 0.0)
 
     def surcharge(action: Float[Array, "sample ..."]) -> Float[Array, " sample"]:
         """The cost term of the actor's loss in units of reward; multipliers are step prices."""
         cost = _upper(config, _costs(critics, batch.critic_inputs, action))
-        return encoder.channel_unit[0] * COST_UNIT * cost @ weight
+        return encoder.channel_unit[0] * COST_UNIT * jnp.sum(cost * weight, axis=1)
 
     soft, loss = soft_step(config, encoder, state.soft, batch, rate, surcharge, key=soft_key)
     return CalState(

@@ -87,6 +87,7 @@ class PricedBatch(NamedTuple):
     next_critic_inputs: Float[Array, "*samples critic_input"]
     price: Float[Array, "*samples region"]
     labels: Float[Array, "*samples region"]
+    kappa: Float[Array, "*samples atom"]
 
 
 def priced_batch(
@@ -109,6 +110,7 @@ def priced_batch(
             encoder.critic(step.next_observation, price),
             price,
             step.labels,
+            kappa,
         )
 
     return jax.vmap(one)(drawn, kappas, prices, pricing.uniform((size,), key=charge_key))

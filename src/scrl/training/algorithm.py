@@ -361,7 +361,8 @@ def _improve(
         state.learner, rollout, kappas, _pricing(task, state), progress, key=keys.update
     )
     if learner.multipliers is not None:
-        state = state._replace(kappa=learner.multipliers(learned))
+        multipliers = learner.multipliers(learned)
+        state = state._replace(kappa=multipliers, integral=multipliers)
     state = state._replace(
         learner=learned,
         encoder=state.encoder.updated(rollout.observation),

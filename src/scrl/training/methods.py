@@ -21,9 +21,6 @@ class Method(NamedTuple):
     """What differs from the learner's and the loop's defaults."""
 
 
-_ONE_CRITIC = {"is_decomposed": False, "wobble": 0.0, "settle": 0}
-"""Kappa is not moved by the loop: there is nothing to prepare for and nothing to settle."""
-
 METHODS: dict[str, Method] = {
     "scrl": Method(None, "scrl", "situational rules by drawn penalties (the paper's method)"),
     "scrl-min": Method(None, "scrl-min", "the paper's ablation: the smallest penalty"),
@@ -39,7 +36,9 @@ METHODS: dict[str, Method] = {
     ),
     "ddpg": Method(
         "ddpg", "none", "no rules at all", "nothing",
-        MappingProxyType({**_ONE_CRITIC, "sees_prices": False}),
+        MappingProxyType(
+            {"sees_prices": False, "is_decomposed": False, "wobble": 0.0, "settle": 0}
+        ),
     ),
     "rcpo": Method(
         "ppo", "lagrangian", "one cost for all inequalities, and two for each equality", "cost",
@@ -47,7 +46,7 @@ METHODS: dict[str, Method] = {
     ),
     "cal": Method(
         "cal", "own", "the same costs, in cost critics and an augmented Lagrangian", "cost",
-        MappingProxyType(_ONE_CRITIC),
+        MappingProxyType({"is_decomposed": False, "settle": 0}),
     ),
     "dcrl-1": Method(None, "lagrangian", "the first disjunct of every rule", "disjunct-1"),
     "dcrl-2": Method(None, "lagrangian", "the second one; and so on", "disjunct-2"),
