@@ -173,7 +173,7 @@ def side_by_side(tasks: Sequence[SweepTask]) -> SweepTask:
             strict=True,
         )
     ]  # fmt: skip
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *padded)
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *padded)
 
 
 def _alike(tables: Sequence[Atoms]) -> list[Atoms]:
@@ -228,7 +228,7 @@ class DeviceRounds:
 
     def split(self, tree: Any) -> list[Any]:
         """What each run has of it, with the atoms of its own task, as if it had run alone."""
-        return [self._own(tree, run) for run in range(len(self.atoms))]
+        return split_runs(len(self.seeds), self.atoms, tree)
 
     def join(self, states: Sequence[LoopState]) -> LoopState:
         most = self.tasks.reading.bounds.shape[1]
@@ -246,15 +246,6 @@ class DeviceRounds:
     def _keys(self) -> Key[Array, "seed task"]:
         keys = jnp.stack([jax.random.key(seed) for seed in self.seeds])
         return self._place(jnp.broadcast_to(keys[:, None], (len(self.seeds), len(self.atoms))))
-
-    def _own(self, tree: Any, run: int) -> Any:
-        own = jax.tree.map(lambda leaf: leaf[: len(self.seeds), run], tree)
-        if isinstance(own, LoopState | Metrics):
-            own = own._replace(kappa=own.kappa[:, : self.atoms[run]])
-        if isinstance(own, LoopState):
-            kappa = own.best.kappa[:, : self.atoms[run]]
-            own = own._replace(best=own.best._replace(kappa=kappa))
-        return own
 
     def _place(self, state: Any) -> Any:
         """Arrays with a row per seed and task, filled up, on the devices of their seeds."""
@@ -324,6 +315,22 @@ def remeasure_round(
     return _on_all(mesh, _of_one(remeasure_best, plan))(tasks, state)
 
 
+@partial(jax.jit, static_argnums=(0, 1))
+def split_runs(seeds: int, atoms: tuple[int, ...], tree: Any) -> list[Any]:
+    """What each run has of the rows of all seeds and tasks, in one call for all its arrays."""
+
+    def own(run: int) -> Any:
+        mine = jax.tree.map(lambda leaf: leaf[:seeds, run], tree)
+        if isinstance(mine, LoopState | Metrics):
+            mine = mine._replace(kappa=mine.kappa[:, : atoms[run]])
+        if isinstance(mine, LoopState):
+            kappa = mine.best.kappa[:, : atoms[run]]
+            mine = mine._replace(best=mine.best._replace(kappa=kappa))
+        return mine
+
+    return [own(run) for run in range(len(atoms))]
+
+
 def _of_one(function: Callable[..., Any], plan: LearningPlan) -> Callable[..., Any]:
     """A part of the algorithm as a function of one task and the state of one seed."""
     return lambda task, state: function(plan, task, sweep_driver(plan, task), state)
@@ -354,8 +361,8 @@ def _each(function: Callable[..., Any], rows: tuple[Any, ...], *, is_cpu: bool) 
     A row alone is not stacked: look-ups in a table are quicker than in a stack of one table.
     """
     if len(jax.tree.leaves(rows)[0]) == 1:
-        only = jax.tree.map(lambda leaf: leaf[0], rows)
-        return jax.tree.map(lambda leaf: leaf[None], function(*only))
+        only = jax.tree.map(lambda leaf: jnp.squeeze(leaf, 0), rows)
+        return jax.tree.map(lambda leaf: jnp.expand_dims(leaf, 0), function(*only))
     if is_cpu:
         return jax.lax.map(lambda row: function(*row), rows)
     return jax.vmap(function)(*rows)
