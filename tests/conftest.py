@@ -25,6 +25,9 @@ from scrl.worlds.sweep.spec import SweepSpec  # noqa: E402
 MOST_MAPS = 20_000
 """A third of what Linux allows, and about 3 GB."""
 
+GARBAGE_EVERY = 20_000
+"""New objects between two searches for garbage: tracing makes many, and most of them stay."""
+
 SHARING = ("tests/training", "tests/environments", "tests/report", "tests/export")
 """Folders whose tests share trained runs."""
 
@@ -38,6 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     A shell has what it runs in the background ignore Ctrl-C, and so would commands under test.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.set_threshold(GARBAGE_EVERY)
     assert config.cache is not None
     compile_quickly(config.cache.mkdir("jax"))
 
