@@ -47,8 +47,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest work comes first, so that no worker is left with it at the end."""
-    items.sort(key=lambda item: folder_of(item.nodeid) not in SHARING)
+    """The longest work comes first, so that no worker is left with it at the end.
+
+    In a folder, tests of optimised code come last: they and the others share nothing compiled.
+    """
+    folders = list(dict.fromkeys(folder_of(item.nodeid) for item in items))
+
+    def place(item: pytest.Item) -> tuple[bool, int, bool]:
+        folder = folder_of(item.nodeid)
+        is_optimised = item.get_closest_marker("optimised") is not None
+        return folder not in SHARING, folders.index(folder), is_optimised
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, Shaped
 
 from scrl.learners import LEARNERS, SweepEncoder
 from scrl.penalty import Atoms
@@ -193,9 +193,9 @@ class DeviceRounds:
         self.seeds = tuple(seeds)
         self.atoms = tuple(task.reading.shape[0] for task in tasks)
         self.mesh = mesh_for(len(self.seeds), len(tasks))
-        self._counts = tuple(
-            _multiple(count, self.mesh.shape[axis])
-            for count, axis in ((len(self.seeds), "seed"), (len(tasks), "task"))
+        self._counts = (
+            _multiple(len(self.seeds), self.mesh.shape["seed"]),
+            _multiple(len(tasks), self.mesh.shape["task"]),
         )
         whole = [*tasks, *[tasks[-1]] * (self._counts[1] - len(tasks))]
         self.tasks = jax.device_put(side_by_side(whole), NamedSharding(self.mesh, BY_TASK))
@@ -231,33 +231,17 @@ class DeviceRounds:
         return split_runs(len(self.seeds), self.atoms, tree)
 
     def join(self, states: Sequence[LoopState]) -> LoopState:
-        most = self.tasks.reading.bounds.shape[1]
-
-        def padded(part: LoopState) -> list[Any]:
-            def wide(kappa: Any) -> Any:
-                return jnp.pad(kappa, ((0, 0), (0, most - kappa.shape[1])))
-
-            best = part.best._replace(kappa=wide(part.best.kappa))
-            return jax.tree.leaves(part._replace(kappa=wide(part.kappa), best=best))
-
-        stacked = [jnp.stack(leaves, axis=1) for leaves in zip(*map(padded, states), strict=True)]
-        return self._place(jax.tree.unflatten(jax.tree.structure(states[0]), stacked))
+        atoms = self.tasks.reading.bounds.shape[1]
+        return self._place(join_runs(self._counts, atoms, list(states)))
 
     def _keys(self) -> Key[Array, "seed task"]:
-        keys = jnp.stack([jax.random.key(seed) for seed in self.seeds])
-        return self._place(jnp.broadcast_to(keys[:, None], (len(self.seeds), len(self.atoms))))
+        seeds = [*self.seeds, *[self.seeds[-1]] * (self._counts[0] - len(self.seeds))]
+        keys = jnp.stack([jax.random.key(seed) for seed in seeds])
+        return self._place(jnp.broadcast_to(keys[:, None], self._counts))
 
-    def _place(self, state: Any) -> Any:
-        """Arrays with a row per seed and task, filled up, on the devices of their seeds."""
-
-        def filled(leaf: Any) -> Any:
-            for axis, count in enumerate(self._counts):
-                last = jax.lax.slice_in_dim(leaf, leaf.shape[axis] - 1, leaf.shape[axis], axis=axis)
-                leaf = jnp.concatenate([leaf, *[last] * (count - leaf.shape[axis])], axis=axis)
-            return leaf
-
-        sharding = NamedSharding(self.mesh, BY_SEED_AND_TASK)
-        return jax.device_put(jax.tree.map(filled, state), sharding)
+    def _place(self, rows: Any) -> Any:
+        """Arrays with a row per seed and task, on the devices of their seeds."""
+        return jax.device_put(rows, NamedSharding(self.mesh, BY_SEED_AND_TASK))
 
 
 def mesh_for(seeds: int, tasks: int = 1) -> Mesh:
@@ -329,6 +313,28 @@ def split_runs(seeds: int, atoms: tuple[int, ...], tree: Any) -> list[Any]:
         return mine
 
     return [own(run) for run in range(len(atoms))]
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def join_runs(counts: tuple[int, int], atoms: int, states: list[LoopState]) -> LoopState:
+    """The opposite of `split_runs`, with the last seed and task repeated up to these counts."""
+
+    def padded(part: LoopState) -> LoopState:
+        def wide(kappa: Float[Array, "seed atom"]) -> Float[Array, "seed more"]:
+            return jnp.pad(kappa, ((0, 0), (0, atoms - kappa.shape[1])))
+
+        best = part.best._replace(kappa=wide(part.best.kappa))
+        return part._replace(kappa=wide(part.kappa), best=best)
+
+    def filled(leaf: Shaped[Array, "seed task ..."]) -> Shaped[Array, "seeds tasks ..."]:
+        for axis, count in enumerate(counts):
+            last = jax.lax.slice_in_dim(leaf, leaf.shape[axis] - 1, leaf.shape[axis], axis=axis)
+            leaf = jnp.concatenate([leaf, *[last] * (count - leaf.shape[axis])], axis=axis)
+        return leaf
+
+    return jax.tree.map(
+        lambda *leaves: filled(jnp.stack(leaves, axis=1)), *(padded(part) for part in states)
+    )
 
 
 def _of_one(function: Callable[..., Any], plan: LearningPlan) -> Callable[..., Any]:
