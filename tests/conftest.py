@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from .quick import QUICK, compile_quickly
+from .quick import QUICK, compile_quickly, set_quick
 from .shapes import check_shapes
 
 check_shapes()  # of what is imported from here on
@@ -80,11 +80,14 @@ def folder_of(nodeid: str) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tests marked as `optimised` compute for longer than optimising their code takes."""
+    """Tests marked as `optimised` compute for longer than optimising their code takes.
+
+    The processes they start compile as they do.
+    """
     is_quick = item.get_closest_marker("optimised") is None
     if is_quick != jax.config.read(QUICK):
         jax.clear_caches()
-        jax.config.update(QUICK, is_quick)
+        set_quick(is_quick)
 
 
 @pytest.fixture(scope="module", autouse=True)
