@@ -80,13 +80,13 @@ def test_eval_ends_with_0_when_every_rule_holds(tmp_path: Path) -> None:
     np.save(tmp_path / "map.npy", np.array([[1, 1, 1, 1]]))
     path = tmp_path / "easy.toml"
     path.write_text('[world]\nmap = "map.npy"\n[rules]\nleast = "S1 >= 2"\n')
-    done = run("eval", str(path), "--policy", "constant:1")
+    done = call("eval", str(path), "--policy", "constant:1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "every rule holds" in done.stdout
 
 
-def test_check_shows_what_was_understood() -> None:
-    document = json.loads(run("check", "agri-situational", "--json").stdout)
+def test_check_shows_what_was_understood(tmp_path: Path) -> None:
+    document = json.loads(call("check", "agri-situational", "--json", cwd=tmp_path).stdout)
     assert document["regions"][0] == {"name": "S1", "cells": 324}
     assert document["rules"] == [{"name": "situational", "text": "if S2 > 300 then S3 >= 800"}]
     assert [atom["text"] for atom in document["atoms"]] == ["S2 <= 300", "S3 >= 800"]
@@ -102,13 +102,13 @@ def test_check_warns_about_an_equality_without_a_band(tmp_path: Path) -> None:
     assert "equality without a band" in done.stderr
 
 
-def test_list_names_all_seven() -> None:
-    document = json.loads(run("list", "--json").stdout)
+def test_list_names_all_seven(tmp_path: Path) -> None:
+    document = json.loads(call("list", "--json", cwd=tmp_path).stdout)
     assert len(document["problems"]) == 7
 
 
 def test_new_then_check_then_eval(tmp_path: Path) -> None:
-    made = run("new", "my field", cwd=tmp_path)
+    made = call("new", "my field", cwd=tmp_path)
     assert made.returncode == 0
     assert "then  scrl check 'my field/problem.toml'" in made.stdout
     assert call("check", "my field/problem.toml", cwd=tmp_path).returncode == 0
