@@ -13,8 +13,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 import scrl
 from scrl.cli.app import app
