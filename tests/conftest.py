@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from .quick import QUICK, compile_quickly
+from .quick import QUICK, compile_quickly, set_quick
 from .shapes import check_shapes
 
 check_shapes()  # of what is imported from here on
@@ -24,6 +24,9 @@ from scrl.worlds.sweep.spec import SweepSpec  # noqa: E402
 
 MOST_MAPS = 20_000
 """A third of what Linux allows, and about 3 GB."""
+
+GARBAGE_EVERY = 20_000
+"""New objects between two searches for garbage: tracing makes many, and most of them stay."""
 
 SHARING = ("tests/training", "tests/environments", "tests/report", "tests/export")
 """Folders whose tests share trained runs."""
@@ -38,13 +41,24 @@ def pytest_configure(config: pytest.Config) -> None:
     A shell has what it runs in the background ignore Ctrl-C, and so would commands under test.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.set_threshold(GARBAGE_EVERY)
     assert config.cache is not None
     compile_quickly(config.cache.mkdir("jax"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest work comes first, so that no worker is left with it at the end."""
-    items.sort(key=lambda item: folder_of(item.nodeid) not in SHARING)
+    """The longest work comes first, so that no worker is left with it at the end.
+
+    In a folder, tests of optimised code come last: they and the others share nothing compiled.
+    """
+    folders = list(dict.fromkeys(folder_of(item.nodeid) for item in items))
+
+    def place(item: pytest.Item) -> tuple[bool, int, bool]:
+        folder = folder_of(item.nodeid)
+        is_optimised = item.get_closest_marker("optimised") is not None
+        return folder not in SHARING, folders.index(folder), is_optimised
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -66,11 +80,14 @@ def folder_of(nodeid: str) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tests marked as `optimised` compute for longer than optimising their code takes."""
+    """Tests marked as `optimised` compute for longer than optimising their code takes.
+
+    The processes they start compile as they do.
+    """
     is_quick = item.get_closest_marker("optimised") is None
     if is_quick != jax.config.read(QUICK):
         jax.clear_caches()
-        jax.config.update(QUICK, is_quick)
+        set_quick(is_quick)
 
 
 @pytest.fixture(scope="module", autouse=True)

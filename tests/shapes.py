@@ -47,7 +47,20 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     hints = function.__annotations__
     hints.update({name: _arrays_alone(hint) for name, hint in hints.items()})
-    return beartype(conf=CONF)(function)
+    code = function.__code__
+    signature = (
+        function.__module__, function.__qualname__, code.co_varnames, code.co_argcount,
+        code.co_kwonlyargcount, code.co_flags, len(function.__defaults__ or ()),
+        *(function.__kwdefaults__ or ()), *hints.items(),
+    )  # fmt: skip
+    # jaxtyping passes functions without a body: those of one signature can stand in for each other.
+    # An inner function is defined anew in every call of the outer one.
+    if signature not in _CHECKED:
+        _CHECKED[signature] = beartype(conf=CONF)(function)
+    return _CHECKED[signature]
+
+
+_CHECKED: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
 
 def check_record(record: Any) -> bool:

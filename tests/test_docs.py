@@ -8,15 +8,15 @@ import io
 import json
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner, Result
 
 import scrl
+from scrl.cli.app import app
 from scrl.errors import RuleError
 from scrl.rules import parse
 
@@ -82,22 +82,17 @@ def test_python_blocks_run_and_print_the_text_below_them(
     assert printed == ""
 
 
-def typed(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def typed(command: str, folder: Path) -> Result:
     """A command line of a page, run in a folder."""
     program, *arguments = shlex.split(command.removeprefix("$ "), comments=True)
     assert program == "scrl"
-    return subprocess.run(
-        [sys.executable, "-m", "scrl", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=folder,
-    )
+    with contextlib.chdir(folder):
+        return CliRunner().invoke(app, arguments, prog_name=program)
 
 
 def check_console_block(text: str, folder: Path) -> None:
     command, shown = text.split("\n", 1)
-    assert tidy(typed(command, folder).stdout) == tidy(shown), command
+    assert tidy(typed(command, folder).output) == tidy(shown), command
 
 
 @pytest.mark.parametrize(
@@ -119,7 +114,7 @@ def test_the_tutorial_can_be_typed_along(tmp_path: Path) -> None:
         elif kind == "sh":
             for command in text.splitlines():
                 done = typed(command, tmp_path)
-                assert done.returncode == 0, done.stdout
+                assert done.exit_code == 0, done.output
         elif text.startswith("[rules]"):
             before, _, _ = problem.read_text(encoding="utf-8").partition("[rules]")
             problem.write_text(before + text, encoding="utf-8")

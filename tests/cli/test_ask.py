@@ -16,6 +16,7 @@ from .shell import call, run
 TINY = ("--set", "updates=200", "--set", "roads=4", "--set", "width=4")
 
 
+@pytest.mark.optimised
 def test_each_rule_set_gets_a_plan_and_the_file_too(tmp_path: Path) -> None:
     (tmp_path / "sets.txt").write_text("# what the council wants\nS1 >= 300; S4 >= 350\n\n")
     done = run("ask", "agri", "S3 >= 500", "--file", "sets.txt", "--json", cwd=tmp_path)
@@ -48,6 +49,7 @@ def test_quoted_names_and_comments_are_left_whole(tmp_path: Path) -> None:
         rule_sets([], tmp_path / "sets.txt")
 
 
+@pytest.mark.optimised
 def test_the_problems_own_rules_are_added_when_asked_for(tmp_path: Path) -> None:
     done = call("ask", "agri-situational", "S1 >= 300", "--with-rules", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -56,6 +58,7 @@ def test_the_problems_own_rules_are_added_when_asked_for(tmp_path: Path) -> None
     assert rules[1]["text"] == "S1 >= 300"
 
 
+@pytest.mark.optimised
 def test_an_answer_is_readable(tmp_path: Path) -> None:
     done = call("ask", "agri-multi", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -63,6 +66,7 @@ def test_an_answer_is_readable(tmp_path: Path) -> None:
         assert text in done.stdout
 
 
+@pytest.mark.optimised
 def test_only_regions_with_a_price_are_listed(tmp_path: Path) -> None:
     done = call("ask", "agri", "S3 >= 500", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -72,6 +76,7 @@ def test_only_regions_with_a_price_are_listed(tmp_path: Path) -> None:
     assert "4 of 5 regions have no price" in prices
 
 
+@pytest.mark.optimised
 def test_impossible_rules_end_with_1_and_say_why(tmp_path: Path) -> None:
     done = call("ask", "agri", "S1 >= 400; S1 + S2 <= 700", "--time-limit", "1", cwd=tmp_path)
     assert done.returncode == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .shell import SCRL, call, run
+from .shell import SCRL, call
 
 SETTINGS = ("worlds=2", "rollout_steps=32", "iterations=40", "settle=0", "width=4", "depth=0")
 TINY = (
@@ -35,7 +35,7 @@ def test_a_bench_that_was_interrupted_goes_on_and_ends_with_the_table(
     assert "everything is saved. Resume with: the same command again" in said
     assert not (tmp_path / "out" / "table4.md").exists()
 
-    done = run("bench", *TINY, cwd=tmp_path)
+    done = call("bench", *TINY, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "100% agri-priority scrl (2 of 2 runs done)" in done.stderr
     lines = done.stdout.splitlines()

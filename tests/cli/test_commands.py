@@ -80,13 +80,13 @@ def test_eval_ends_with_0_when_every_rule_holds(tmp_path: Path) -> None:
     np.save(tmp_path / "map.npy", np.array([[1, 1, 1, 1]]))
     path = tmp_path / "easy.toml"
     path.write_text('[world]\nmap = "map.npy"\n[rules]\nleast = "S1 >= 2"\n')
-    done = run("eval", str(path), "--policy", "constant:1")
+    done = call("eval", str(path), "--policy", "constant:1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "every rule holds" in done.stdout
 
 
-def test_check_shows_what_was_understood() -> None:
-    document = json.loads(run("check", "agri-situational", "--json").stdout)
+def test_check_shows_what_was_understood(tmp_path: Path) -> None:
+    document = json.loads(call("check", "agri-situational", "--json", cwd=tmp_path).stdout)
     assert document["regions"][0] == {"name": "S1", "cells": 324}
     assert document["rules"] == [{"name": "situational", "text": "if S2 > 300 then S3 >= 800"}]
     assert [atom["text"] for atom in document["atoms"]] == ["S2 <= 300", "S3 >= 800"]
@@ -102,13 +102,13 @@ def test_check_warns_about_an_equality_without_a_band(tmp_path: Path) -> None:
     assert "equality without a band" in done.stderr
 
 
-def test_list_names_all_seven() -> None:
-    document = json.loads(run("list", "--json").stdout)
+def test_list_names_all_seven(tmp_path: Path) -> None:
+    document = json.loads(call("list", "--json", cwd=tmp_path).stdout)
     assert len(document["problems"]) == 7
 
 
 def test_new_then_check_then_eval(tmp_path: Path) -> None:
-    made = run("new", "my field", cwd=tmp_path)
+    made = call("new", "my field", cwd=tmp_path)
     assert made.returncode == 0
     assert "then  scrl check 'my field/problem.toml'" in made.stdout
     assert call("check", "my field/problem.toml", cwd=tmp_path).returncode == 0
@@ -128,8 +128,11 @@ def test_new_says_how_large_cells_are_and_which_grid_makes_them_square(tmp_path:
     assert "--grid" not in square.stdout
 
 
-def test_demo_tells_its_story_and_leaves_a_run_with_a_picture(tmp_path: Path) -> None:
-    done = run("demo", "--steps", "2000", "--out", "shown", cwd=tmp_path)
+def test_demo_tells_its_story_and_leaves_a_run_with_a_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scrl.cli.demo.SOLVE_TIME_S", 1.0)
+    done = call("demo", "--steps", "2000", "--out", "shown", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     parts = ("adequacy", "Bound and best plan", "What was learned", "Without training")
     for told in (*parts, "run folder: shown"):
@@ -196,23 +199,15 @@ def test_ctrl_c_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
         '[rules]\nleast = "S1 >= 2"\n'
     )
     arguments = [*SCRL, "eval", str(path), "--policy", "constant:0.03", "--episodes", "100"]
-    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
+    users = os.environ.copy()
+    del users["JAX_NUM_CPU_DEVICES"]  # which the command sets
+    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, env=users) as process:
         time.sleep(5)
         process.send_signal(signal.SIGINT)
         _, messages = process.communicate(timeout=30)
     assert process.returncode == 130, messages
     assert "interrupted" in messages
     assert "Traceback" not in messages
-
-
-def test_a_name_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
-    np.save(tmp_path / "map.npy", np.array([[1, 1, 1, 1]]))
-    path = tmp_path / "evil.toml"
-    path.write_text('[problem]\nname = "../../evil"\n[world]\nmap = "map.npy"\n')
-    done = run("demo", str(path), "--steps", "1", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert [folder.name[:4] for folder in (tmp_path / "runs").iterdir()] == ["evil"]
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["evil.toml", "map.npy", "runs"]
 
 
 def test_a_demo_says_why_nothing_could_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:

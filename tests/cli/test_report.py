@@ -56,7 +56,7 @@ def test_report_of_several_runs_goes_where_it_is_told(folder: Path, tmp_path: Pa
 
 def test_compare_says_it_in_a_sentence_and_draws_it(folder: Path, tmp_path: Path) -> None:
     picture = tmp_path / "picture.png"
-    done = run("compare", "slow", "fast", "--out", str(picture), cwd=folder)
+    done = call("compare", "slow", "fast", "--out", str(picture), cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "fast is cheaper than slow by" in done.stdout
     assert "the difference is not chance (p = 0.031)." in done.stdout

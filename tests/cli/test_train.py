@@ -27,16 +27,19 @@ DEVICES = {"JAX_NUM_CPU_DEVICES": "2"}
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`field.toml`, whose rule slow driving keeps, and `never.toml`, whose rule nothing keeps."""
+    """`field.toml`, whose rule slow driving keeps, and `never.toml`, whose rule nothing keeps.
+
+    The name of the latter would lead out of the folder, if it were taken for a path.
+    """
     folder = tmp_path_factory.mktemp("place")
     np.save(folder / "map.npy", np.repeat([[1] * 4 + [2] * 4], 4, axis=0))
-    for name, rule in [
+    for name, head, rule in [
         # Full speed gives S1 14.52 and S2 12.85, an untrained policy about 20 to both.
-        ("field", "if S2 > 10 then S1 >= 18"),
-        ("never", "if S2 >= 0 then S1 >= 1000000"),
+        ("field", "", "if S2 > 10 then S1 >= 18"),
+        ("never", '[problem]\nname = "../../never"\n', "if S2 >= 0 then S1 >= 1000000"),
     ]:
         text = f'[world]\nmap = "map.npy"\nhorizon_steps = 200\n[rules]\nsituational = "{rule}"\n'
-        (folder / f"{name}.toml").write_text(text)
+        (folder / f"{name}.toml").write_text(head + text)
     return folder
 
 
@@ -104,7 +107,8 @@ def test_a_finished_run_is_shown_again_by_resume(
 
 
 def test_train_ends_with_1_when_a_rule_cannot_be_kept(place: Path) -> None:
-    done = run("train", "never.toml", "--json", "--out", "never", *TINY, cwd=place, **DEVICES)
+    before = {path.name for path in place.iterdir()}
+    done = run("train", "never.toml", "--json", *TINY, cwd=place, **DEVICES)
     assert done.returncode == 1, done.stderr
     document = json.loads(done.stdout)
     assert document["satisfied"] == 0
@@ -113,6 +117,9 @@ def test_train_ends_with_1_when_a_rule_cannot_be_kept(place: Path) -> None:
         assert each["satisfied"] is False
         assert each["cons_vio"] > 0
         assert each["gap"] is None
+    # A new folder in `runs`, wherever the name of the problem leads to.
+    assert {path.name for path in place.iterdir()} == before | {"runs"}
+    assert [folder.name[:5] for folder in (place / "runs").iterdir()] == ["never"]
 
 
 # Ctrl-C.

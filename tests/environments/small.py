@@ -10,14 +10,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 import scrl
-from scrl.environments.policy import EnvironmentPolicy
+
+if TYPE_CHECKING:
+    from scrl.environments import EnvironmentPolicy
 
 GOAL = 3.0
 HORIZON = 8
@@ -163,6 +165,9 @@ LOOP: dict[str, Any] = {
 
 def loaded(run: Path, seed: int | None = None) -> EnvironmentPolicy:
     """The policy of a run in an environment."""
+    # Not above: processes that step these environments import this file, and need no JAX.
+    from scrl.environments import EnvironmentPolicy
+
     policy = scrl.load_policy(run, seed)
     assert isinstance(policy, EnvironmentPolicy)
     return policy

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,15 +30,20 @@ EACH_PENALTY: dict[str, Penalty] = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def observation() -> jax.Array:
     """Half-way through cell 3 of AAAA..BBBB, at a speed of 1.5."""
     labels = np.array([[1, 1, 1, 1, 0, 0, 2, 2, 2, 2]])
     world = SweepWorld.from_spec(SweepSpec(from_labels(labels, ["A", "B"])))
-    state = world.initial(key=jax.random.key(0))
-    return world.observe(
-        state._replace(cell=jnp.asarray(3), offset=jnp.asarray(0.5), speed=jnp.asarray(1.5))
-    )
+
+    @jax.jit
+    def seen() -> jax.Array:
+        state = world.initial(key=jax.random.key(0))
+        return world.observe(
+            state._replace(cell=jnp.asarray(3), offset=jnp.asarray(0.5), speed=jnp.asarray(1.5))
+        )
+
+    return seen()
 
 
 def encoder(*, sees_prices: bool = True, unit: float = 0.25) -> SweepEncoder:
@@ -94,17 +101,19 @@ def test_the_channels_add_up_to_the_punished_reward(name: str, sees_prices: bool
     """For every single draw, not only on average: r - sigma of the atom that was drawn."""
     paid_by, looking = pricing(EACH_PENALTY[name]), encoder(sees_prices=sees_prices)
     kappa, reward = jnp.array([1.0, 2.0, 0.5, 3.0]), jnp.asarray(-0.7)
-    price = paid_by.price(kappa)
-    uniform = paid_by.uniform((50,), key=jax.random.key(0))
-    for labels in jnp.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.3, 0.7], [0.0, 0.0]]):
-        channels = jax.vmap(
-            lambda uniform, at=labels: paid_by.channels(looking, kappa, reward, at, uniform)
-        )(uniform)
-        sigma = jax.vmap(
-            lambda uniform, at=labels: paid_by.penalty.charge(paid_by.atoms, kappa, at, uniform)
-        )(uniform)
+
+    @jax.jit
+    def paid(labels: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Channels, what they are worth, and sigma: for each of some draws."""
+        uniform = paid_by.uniform((50,), key=jax.random.key(0))
+        channels = jax.vmap(partial(paid_by.channels, looking, kappa, reward, labels))(uniform)
+        charge = partial(paid_by.penalty.charge, paid_by.atoms, kappa, labels)
+        return channels, looking.value(channels, paid_by.price(kappa)), jax.vmap(charge)(uniform)
+
+    for labels in np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.3, 0.7], [0.0, 0.0]]):
+        channels, worth, sigma = paid(jnp.asarray(labels))
         assert channels.shape == (50, looking.channels)
-        assert np.allclose(looking.value(channels, price), reward - sigma, atol=1e-6)
+        assert np.allclose(worth, reward - sigma, atol=1e-6)
         if sees_prices:
             assert np.allclose(channels[:, 1:], labels)
 
@@ -116,11 +125,8 @@ def test_the_parts_of_a_punished_reward_by_hand() -> None:
     assert np.allclose(paid_by.price(paid_by.kappa), [0.75, 0.75])
     in_a, reward = jnp.array([1.0, 0.0]), jnp.asarray(-0.1)
     uniform = (jnp.arange(100) + 0.5)[:, None] / 100
-    channels = np.asarray(
-        jax.vmap(lambda each: paid_by.channels(encoder(), paid_by.kappa, reward, in_a, each))(
-            uniform
-        )
-    )
+    paid = partial(paid_by.channels, encoder(), paid_by.kappa, reward, in_a)
+    channels = np.asarray(jax.jit(jax.vmap(paid))(uniform))
     # The atom of A is drawn: sigma = -1, r' = 0.9, and 0.9 - 0.75 stays; that of B: sigma = 0,
     # r' = -0.1, and -0.1 - 0.75 stays.
     assert np.allclose(channels[:75, 0], 0.15)
@@ -129,7 +135,8 @@ def test_the_parts_of_a_punished_reward_by_hand() -> None:
 
 def test_the_worlds_drive_under_kappas_around_the_present_one() -> None:
     paid_by = pricing(Drawn(), wobble=0.2)
-    kappas = np.asarray(paid_by.kappas_around(500, key=jax.random.key(0)))
+    around = jax.jit(partial(paid_by.kappas_around, 500))
+    kappas = np.asarray(around(key=jax.random.key(0)))
     assert kappas.shape == (500, 4)
     factor = np.log(kappas / np.asarray(paid_by.kappa))
     assert np.abs(factor).max() <= 0.2 + 1e-6

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from scrl.learners.offpolicy import Memory, Replay, draw, empty, remember
+from scrl.learners import offpolicy
+from scrl.learners.offpolicy import Memory, Replay, empty, remember
 from scrl.rollout import Rollout
 
+# Compiled as a whole: compiling every operation by itself takes longer.
+draw = jax.jit(offpolicy.draw, static_argnums=1)
 
+
+@partial(jax.jit, static_argnames=("first", "time", "worlds"))
 def rollout(first: int, time: int, worlds: int = 2) -> Rollout:
     """Steps numbered from `first` on, all worlds of a moment before the next moment."""
     number = jnp.arange(first, first + time * worlds, dtype=float).reshape(time, worlds)
@@ -25,6 +32,7 @@ def rollout(first: int, time: int, worlds: int = 2) -> Rollout:
     )
 
 
+@jax.jit
 def add(replay: Replay, steps: Rollout) -> Replay:
     return remember(replay, steps, steps.is_terminated)
 

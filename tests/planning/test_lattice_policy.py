@@ -21,6 +21,8 @@ from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle, Wind
 from scrl.worlds.sweep.world import SweepWorld
 
+pytestmark = pytest.mark.optimised
+
 
 def small(service: Service, inertia: float = 0.6) -> SweepSpec:
     labels = np.zeros((24, 48), int)

@@ -240,8 +240,8 @@ def test_rounds_after_the_first_trace_nothing_anew() -> None:
 
 def test_a_pid_controller_adds_what_is_missing_now_and_how_much_it_grew() -> None:
     """`B >= 20`: kappa = beta (short + 2 short + 3 short) at first, all of what grew from 0."""
-    gains = {"proportional": 2.0, "derivative": 3.0, "kappa_rate": 0.125, "inset": 0.0}
-    of = task(problem(("B >= 20",)), LINEAR, small(first_mean=0.9, **gains))
+    plan = small(proportional=2.0, derivative=3.0, kappa_rate=0.125, inset=0.0, first_mean=0.9)
+    of = task(problem(("B >= 20",)), LINEAR, plan)
     first, _ = jax.jit(lambda key: begin_sweep(of, key=key))(jax.random.key(0))
     once, metrics = jax.jit(partial(settle, of, sweep_driver(of)))(first)
     short, beta = 20.0 - float(metrics.density[1]), 0.125 * float(of.plan.loop.settling_share(-1.0))

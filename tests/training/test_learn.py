@@ -19,7 +19,6 @@ from scrl.runs.files import write_json
 from scrl.runs.folder import RunFolder
 from scrl.training.learn import LearningProgress, resume_learning
 
-pytestmark = pytest.mark.optimised
 TINY = {"updates": 300, "roads": 4, "width": 4, "depth": 1}
 
 
@@ -60,6 +59,7 @@ def test_what_was_learned_is_read_again_and_answers(learned: Path) -> None:
     assert [row["iteration"] for row in RunFolder.open(learned).metrics()] == [100, 200, 300]
 
 
+@pytest.mark.optimised
 def test_learning_for_a_world_serves_it(tmp_path: Path) -> None:
     """A small part of the default updates, on a quarter of the roads: the error falls by half."""
     settings = {"updates": 800, "roads": 16}

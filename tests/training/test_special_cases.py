@@ -21,7 +21,7 @@ LEARNING = {"settle": 0}
 """Settling, in which only kappa moves, is compared where there is one atom."""
 
 
-def problem(rule: str) -> Problem:
+def problem(rule: str | tuple[str, ...]) -> Problem:
     spec = SweepSpec(from_labels(np.repeat([[1] * 4 + [2] * 4], 4, axis=0)))
     return Problem.create(spec, rule, ProblemOptions(name="small"))
 
@@ -84,6 +84,12 @@ def test_what_is_not_told_is_neither_charged_nor_chosen_by(tmp_path: Path) -> No
         assert each.last is not None
         returns = [row["return"] for row in rows if row["seed"] == each.seed]
         assert each.evaluation.return_ == pytest.approx(max(returns), rel=1e-5)
+
+
+def test_without_rules_nothing_is_charged(tmp_path: Path) -> None:
+    rows = learned(problem(()), "scrl", tmp_path / "run", **LEARNING)
+    assert not any(name.startswith("kappa") for row in rows for name in row)
+    assert all(row["violation"] == 0 for row in rows)
 
 
 def test_a_disjunct_that_is_not_there_is_refused_before_anything_is_written(

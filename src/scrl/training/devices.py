@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, Shaped
 
 from scrl.learners import LEARNERS, SweepEncoder
 from scrl.penalty import Atoms
@@ -177,7 +177,7 @@ def side_by_side(tasks: Sequence[SweepTask]) -> SweepTask:
             strict=True,
         )
     ]  # fmt: skip
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *padded)
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *padded)
 
 
 def _alike(tables: Sequence[Atoms]) -> list[Atoms]:
@@ -194,9 +194,9 @@ class DeviceRounds:
         self.seeds = tuple(seeds)
         self.atoms = tuple(task.reading.shape[0] for task in tasks)
         self.mesh = mesh_for(len(self.seeds), len(tasks))
-        self._counts = tuple(
-            _multiple(count, self.mesh.shape[axis])
-            for count, axis in ((len(self.seeds), "seed"), (len(tasks), "task"))
+        self._counts = (
+            _multiple(len(self.seeds), self.mesh.shape["seed"]),
+            _multiple(len(tasks), self.mesh.shape["task"]),
         )
         whole = [*tasks, *[tasks[-1]] * (self._counts[1] - len(tasks))]
         self.tasks = jax.device_put(side_by_side(whole), NamedSharding(self.mesh, BY_TASK))
@@ -232,39 +232,20 @@ class DeviceRounds:
 
     def split(self, tree: Any) -> list[Any]:
         """What each run has of it, with the atoms of its own task, as if it had run alone."""
-        return [self._own(tree, run) for run in range(len(self.atoms))]
+        return split_runs(len(self.seeds), self.atoms, tree)
 
     def join(self, states: Sequence[LoopState]) -> LoopState:
-        most = self.tasks.reading.bounds.shape[1]
-
-        def padded(part: LoopState) -> list[Any]:
-            def wide(kappa: Any) -> Any:
-                return jnp.pad(kappa, ((0, 0), (0, most - kappa.shape[1])))
-
-            return jax.tree.leaves(_by_atom(part, wide))
-
-        stacked = [jnp.stack(leaves, axis=1) for leaves in zip(*map(padded, states), strict=True)]
-        return self._place(jax.tree.unflatten(jax.tree.structure(states[0]), stacked))
+        atoms = self.tasks.reading.bounds.shape[1]
+        return self._place(join_runs(self._counts, atoms, list(states)))
 
     def _keys(self) -> Key[Array, "seed task"]:
-        keys = jnp.stack([jax.random.key(seed) for seed in self.seeds])
-        return self._place(jnp.broadcast_to(keys[:, None], (len(self.seeds), len(self.atoms))))
+        seeds = [*self.seeds, *[self.seeds[-1]] * (self._counts[0] - len(self.seeds))]
+        keys = jnp.stack([jax.random.key(seed) for seed in seeds])
+        return self._place(jnp.broadcast_to(keys[:, None], self._counts))
 
-    def _own(self, tree: Any, run: int) -> Any:
-        own = jax.tree.map(lambda leaf: leaf[: len(self.seeds), run], tree)
-        return _by_atom(own, lambda values: values[:, : self.atoms[run]])
-
-    def _place(self, state: Any) -> Any:
-        """Arrays with a row per seed and task, filled up, on the devices of their seeds."""
-
-        def filled(leaf: Any) -> Any:
-            for axis, count in enumerate(self._counts):
-                last = jax.lax.slice_in_dim(leaf, leaf.shape[axis] - 1, leaf.shape[axis], axis=axis)
-                leaf = jnp.concatenate([leaf, *[last] * (count - leaf.shape[axis])], axis=axis)
-            return leaf
-
-        sharding = NamedSharding(self.mesh, BY_SEED_AND_TASK)
-        return jax.device_put(jax.tree.map(filled, state), sharding)
+    def _place(self, rows: Any) -> Any:
+        """Arrays with a row per seed and task, on the devices of their seeds."""
+        return jax.device_put(rows, NamedSharding(self.mesh, BY_SEED_AND_TASK))
 
 
 def _by_atom(tree: Any, change: Callable[[Any], Any]) -> Any:
@@ -332,6 +313,38 @@ def present_policies(mesh: Mesh, tasks: SweepTask, state: LoopState) -> TrainedP
     return _on_all(mesh, present_policy)(tasks, state)
 
 
+@partial(jax.jit, static_argnums=(0, 1))
+def split_runs(seeds: int, atoms: tuple[int, ...], tree: Any) -> list[Any]:
+    """What each run has of the rows of all seeds and tasks, in one call for all its arrays."""
+
+    def own(run: int) -> Any:
+        mine = jax.tree.map(lambda leaf: leaf[:seeds, run], tree)
+        return _by_atom(mine, lambda values: values[:, : atoms[run]])
+
+    return [own(run) for run in range(len(atoms))]
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def join_runs(counts: tuple[int, int], atoms: int, states: list[LoopState]) -> LoopState:
+    """The opposite of `split_runs`, with the last seed and task repeated up to these counts."""
+
+    def padded(part: LoopState) -> LoopState:
+        def wide(kappa: Float[Array, "seed atom"]) -> Float[Array, "seed more"]:
+            return jnp.pad(kappa, ((0, 0), (0, atoms - kappa.shape[1])))
+
+        return _by_atom(part, wide)
+
+    def filled(leaf: Shaped[Array, "seed task ..."]) -> Shaped[Array, "seeds tasks ..."]:
+        for axis, count in enumerate(counts):
+            last = jax.lax.slice_in_dim(leaf, leaf.shape[axis] - 1, leaf.shape[axis], axis=axis)
+            leaf = jnp.concatenate([leaf, *[last] * (count - leaf.shape[axis])], axis=axis)
+        return leaf
+
+    return jax.tree.map(
+        lambda *leaves: filled(jnp.stack(leaves, axis=1)), *(padded(part) for part in states)
+    )
+
+
 def _of_one(function: Callable[..., Any]) -> Callable[..., Any]:
     """A part of the algorithm as a function of one task and the state of one seed."""
     return lambda task, state: function(task, sweep_driver(task), state)
@@ -362,8 +375,8 @@ def _each(function: Callable[..., Any], rows: tuple[Any, ...], *, is_cpu: bool) 
     A row alone is not stacked: look-ups in a table are quicker than in a stack of one table.
     """
     if len(jax.tree.leaves(rows)[0]) == 1:
-        only = jax.tree.map(lambda leaf: leaf[0], rows)
-        return jax.tree.map(lambda leaf: leaf[None], function(*only))
+        only = jax.tree.map(lambda leaf: jnp.squeeze(leaf, 0), rows)
+        return jax.tree.map(lambda leaf: jnp.expand_dims(leaf, 0), function(*only))
     if is_cpu:
         return jax.lax.map(lambda row: function(*row), rows)
     return jax.vmap(function)(*rows)

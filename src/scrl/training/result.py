@@ -96,6 +96,7 @@ def config_of(folder: RunFolder) -> TrainingConfig:
         return TrainingConfig.from_json(folder.record.settings)
 
 
+@jax.jit
 def seed_policy(policies: TrainedPolicy, index: int) -> TrainedPolicy:
     """The policy of one seed out of those of all."""
     return jax.tree.map(lambda leaf: leaf[index], policies)

@@ -250,9 +250,9 @@ class Training:
             state = self.rounds.join([new if is_new else old for is_new, new, old in parts])
         self._state = state
         wall_s = clock()
-        seen = self.rounds.split(jax.tree.map(np.asarray, metrics))
+        seen = self.rounds.split(metrics)
         return [
-            run.round_done(own, wall_s=wall_s)
+            run.round_done(jax.tree.map(np.asarray, own), wall_s=wall_s)
             for run, own, is_new in zip(self.runs, seen, is_behind, strict=True)
             if is_new
         ]

@@ -195,15 +195,15 @@ class SweepWorld(eqx.Module):
         scalars = jnp.stack([jnp.minimum(progress, 1.0), speed, jnp.clip(state.gust, -1.0, 1.0)])
         left = _row(self.left, state.cell // self.stride)
         place = jnp.stack([_row(each, state.cell) for each in self.place])
-        return jnp.concatenate([scalars, place, *self._views(state), left])
+        return jnp.concatenate([scalars, place, self._views(state), left])
 
-    def _views(self, state: SweepState) -> list[Float[Array, " region"]]:
+    def _views(self, state: SweepState) -> Float[Array, " view_and_region"]:
         """The regions of the cells here and ahead; past the end of the path there are none."""
         cells = jnp.minimum(state.cell + self.cells_ahead, self.length)
         # One look-up serves all views: XLA splits every operation that may read a large table
         # over threads, and each split costs more than the look-up.
-        kinds = self.kind_of_cell.at[cells].get(mode="promise_in_bounds")
-        return [_row(self.kinds, kind) for kind in jax.lax.optimization_barrier(kinds)]
+        kinds = _row(self.kind_of_cell, cells)
+        return _row(self.kinds, kinds).reshape(-1)
 
 
 _VEHICLE_FIELDS = ("max_speed", "inertia", "crawl", "rate", "effort", "start_noise")
@@ -220,12 +220,12 @@ def _served_on_device(served: Served) -> Served:
 MOST_COLUMNS_ONE_BY_ONE = 16
 
 
-def _row(table: Array, index: Int[Array, ""]) -> Array:
-    """A row by an index that is in bounds, without clamping.
+def _row(table: Array, index: Int[Array, "*rows"]) -> Array:
+    """Rows by indices that are in bounds, without clamping.
 
-    A CPU gathers scalars four times as fast as short rows, so narrow tables go column by column.
+    A CPU gathers scalars four times as fast as short rows, so narrow tables go by single numbers.
     """
     if table.ndim > 1 and table.shape[1] <= MOST_COLUMNS_ONE_BY_ONE:
-        flat, first = table.reshape(-1), table.shape[1] * index
-        return jnp.stack([_row(flat, first + column) for column in range(table.shape[1])])
-    return table.at[index].get(mode="promise_in_bounds")
+        index = table.shape[1] * index[..., None] + jnp.arange(table.shape[1])
+        table = table.reshape(-1)
+    return table.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
