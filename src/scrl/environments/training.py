@@ -23,7 +23,6 @@ from scrl.learners import TrainedPolicy
 from scrl.learners.actions import Discrete
 from scrl.penalty import Atoms
 from scrl.problems import BaseProblem
-from scrl.rules import reading_of
 from scrl.runs.environment import EnvironmentRecord
 from scrl.runs.files import RunError, plain
 from scrl.runs.folder import RunFolder, RunRecord
@@ -134,7 +133,7 @@ def task_of(problem: BaseProblem, config: TrainingConfig) -> EnvironmentTask:
     return EnvironmentTask(
         plan=config.plan.with_discount(problem.discount),
         rules=Atoms.of(problem.atoms),
-        reading=Atoms.of(reading_of(problem.rules, config.reading)),
+        reading=Atoms.of(config.read(problem.rules)),
         penalty=config.penalty_rule,
         tolerance=problem.tolerance,
         discount=problem.discount,
@@ -146,7 +145,7 @@ def create_folder(
     problem: EnvironmentProblem, config: TrainingConfig, seeds: tuple[int, ...], path: Path
 ) -> RunFolder:
     """A new run folder; what cannot be run is refused before it is written."""
-    reading_of(problem.rules, config.reading)
+    config.read(problem.rules)
     record = RunRecord.now(problem.name, config.method, config.to_json(), seeds)
     return RunFolder.create(path, None, record, environment=problem.record)
 
