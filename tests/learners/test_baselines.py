@@ -18,8 +18,8 @@ REPLAYED = {"memory": 8192, "batch": 64, "updates": 128, "target_rate": 0.03}
 BASELINES: dict[str, dict[str, Any]] = {
     "dcrl-1": {"iterations": 60},
     "rcpo": {"iterations": 80},
-    "cpo": {"iterations": 60, "settle": 0},
-    "pcpo": {"iterations": 60, "settle": 0},
+    "cpo": {"iterations": 80, "settle": 0, "trust_region": 0.03},
+    "pcpo": {"iterations": 80, "settle": 0, "trust_region": 0.03},
     # Its kappa swings: it takes longer to settle.
     "sac-lagrangian": {"iterations": 100, **REPLAYED, "settle": 100},
     # Its multiplier climbs within the rounds: slowly, or it swings.

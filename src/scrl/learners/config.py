@@ -128,7 +128,7 @@ class CpoConfig(OnPolicyConfig):
     """Constrained policy optimisation, and its variant by projection."""
 
     trust_region: float = setting(
-        0.01, "Delta: the mean KL divergence between the policies before and after an update.",
+        0.003, "Delta: the largest mean KL divergence of an update at the start.",
         **_POSITIVE, high=10.0,
     )  # fmt: skip
     damping: float = setting(
@@ -138,6 +138,10 @@ class CpoConfig(OnPolicyConfig):
     hessian_steps: int = setting(
         2048, "Steps of a rollout that the Hessian is computed from, at most.", low=1, high=10**8
     )
+
+    def delta_at(self, progress: Float[Array, ""]) -> Float[Array, ""]:
+        """Delta; its square root, the length of a step, decreases like the learning rate."""
+        return self.trust_region * (self.rate_at(progress) / self.learning_rate) ** 2
 
 
 @numbers_as_data

@@ -59,6 +59,15 @@ class CpoState(NamedTuple):
     optimiser: optax.OptState
 
 
+class Limits(NamedTuple):
+    """What a step has to keep."""
+
+    cost: Float[Array, "sample atom"]
+    """Advantages of the costs, in units of density."""
+    excess: Float[Array, " atom"]
+    delta: Float[Array, ""]
+
+
 class Weights(NamedTuple):
     """A step as a combination of natural gradients: mu H^-1 g - sum_j nu_j H^-1 b_j."""
 
@@ -117,8 +126,10 @@ def _learner(config: CpoConfig, encoder: Encoder, solve: Solver) -> Learner:
         sample, advantage = sample_of(
             config, encoder, state.critic, rollout, kappas, pricing, key=charge_key
         )
-        cost = costs(advantage, rollout, pricing)
-        actor = improved(config, solve, state.actor, sample, cost, pricing.excess, key=hessian_key)
+        limits = Limits(
+            costs(advantage, rollout, pricing), pricing.excess, config.delta_at(progress)
+        )
+        actor = improved(config, solve, state.actor, sample, limits, key=hessian_key)
         critic, optimiser, loss = epochs(
             config, lambda critic, part: value_error(critic, part).mean(), state.critic,
             state.optimiser, sample, config.rate_at(progress), key=epoch_key,
@@ -143,66 +154,72 @@ def improved(
     solve: Solver,
     actor: Chooser,
     sample: Sample,
-    cost: Float[Array, "sample atom"],
-    excess: Float[Array, " atom"],
+    limits: Limits,
     *,
     key: PRNGKeyArray,
 ) -> Chooser:
     """The policy after one step in the trust region."""
     start, policy_of = ravel_pytree(actor)
+    some = sample.actor_inputs[random_order(len(sample.action), key=key)[: config.hessian_steps]]
 
-    def gains(parameters: Float[Array, " parameter"]) -> Float[Array, " one_and_atom"]:
-        """By how much the return and the costs change, by importance sampling."""
-        judge = partial(policy_of(parameters).judge, config)
-        log_probability, added = jax.vmap(judge)(sample.actor_inputs, sample.action)
-        change = jnp.expm1(log_probability - sample.log_probability)
-        advantage = jnp.concatenate([sample.advantage[:, None], cost], axis=1)
-        return (change @ advantage / len(change)).at[0].add(-added.mean())
-
-    def divergence(
-        parameters: Float[Array, " parameter"], inputs: Float[Array, "sample input"]
-    ) -> Float[Array, ""]:
-        return jax.vmap(partial(actor.divergence, policy_of(parameters)))(inputs).mean()
-
-    some = random_order(len(sample.action), key=key)[: config.hessian_steps]
-    slope = jax.grad(partial(divergence, inputs=sample.actor_inputs[some]))
+    def gains_at(parameters: Float[Array, " parameter"]) -> Float[Array, " one_and_atom"]:
+        return gains(config, policy_of(parameters), sample, limits.cost)
 
     def hessian(vector: Float[Array, " parameter"]) -> Float[Array, " parameter"]:
+        slope = jax.grad(lambda parameters: divergence(actor, policy_of(parameters), some))
         return jax.jvp(slope, (start,), (vector,))[1] + config.damping * vector
 
-    before, gradients = gains(start), jax.jacrev(gains)(start)
+    before, gradients = gains_at(start), jax.jacrev(gains_at)(start)
     natural = jax.vmap(partial(conjugate_gradients, hessian))(gradients)
     inner = gradients @ natural.T
     inner = 0.5 * (inner + inner.T)
-    weights = solve(
-        StepProblem(inner[0, 0], inner[0, 1:], inner[1:, 1:], excess, config.trust_region)
+    q, r, s = inner[0, 0], inner[0, 1:], inner[1:, 1:]
+    mu, nu = solve(StepProblem(q, r, s, limits.excess, limits.delta))
+    step = mu * natural[0] - nu @ natural[1:]
+
+    def is_accepted(share: Float[Array, ""]) -> Bool[Array, ""]:
+        """Whether the trust region is kept, and neither return nor costs get worse."""
+        changed = policy_of(start + share * step)
+        moved = divergence(actor, changed, sample.actor_inputs)
+        gain = gains(config, changed, sample, limits.cost) - before
+        violation = jnp.maximum(limits.excess + gain[1:], 0.0).sum()
+        is_better = (gain[0] >= 0.0) | (mu * q - nu @ r <= 0.0)  # costs may ask for a lower return
+        is_kept = violation <= jnp.maximum(limits.excess, 0.0).sum()
+        return is_better & is_kept & (moved <= (1.0 + SLACK) * limits.delta)
+
+    return policy_of(start + line_search(is_accepted) * step)
+
+
+def gains(
+    config: CpoConfig, actor: Chooser, sample: Sample, cost: Float[Array, "sample atom"]
+) -> Float[Array, " one_and_atom"]:
+    """By how much a policy changes the return and the costs, by importance sampling."""
+    log_probability, added = jax.vmap(partial(actor.judge, config))(
+        sample.actor_inputs, sample.action
     )
-    along = jnp.concatenate([weights.mu[None], -weights.nu])
-    step = along @ natural
+    change = jnp.expm1(log_probability - sample.log_probability)
+    advantage = jnp.concatenate([sample.advantage[:, None], cost], axis=1)
+    return (change @ advantage / len(change)).at[0].add(-added.mean())
 
-    def is_accepted(parameters: Float[Array, " parameter"]) -> Bool[Array, ""]:
-        """Whether the trust region is kept, and return and costs are not worse than foreseen."""
-        gain = gains(parameters) - before
-        violation = jnp.maximum(excess, 0.0).sum()
-        is_near = divergence(parameters, sample.actor_inputs) <= (1.0 + SLACK) * config.trust_region
-        is_cheap = jnp.maximum(excess + gain[1:], 0.0).sum() <= violation
-        return is_near & is_cheap & ((gain[0] >= 0.0) | (along @ inner[0] <= 0.0))
 
-    return policy_of(start + line_search(is_accepted, start, step) * step)
+def divergence(
+    actor: Chooser, other: Chooser, inputs: Float[Array, "sample input"]
+) -> Float[Array, ""]:
+    """The mean KL divergence of two policies."""
+    return jax.vmap(partial(actor.divergence, other))(inputs).mean()
 
 
 def line_search(
-    is_accepted: Callable[[Float[Array, " parameter"]], Bool[Array, ""]],
-    start: Float[Array, " parameter"],
-    step: Float[Array, " parameter"],
+    is_accepted: Callable[[Float[Array, ""]], Bool[Array, ""]],
 ) -> Float[Array, ""]:
-    """The largest share of the step that is accepted, 0 if none is."""
+    """The largest share of a step that is accepted, 0 if none is."""
+    least = SHRINK ** (MOST_SHRINKS - 0.5)
 
     def is_searching(share: Float[Array, ""]) -> Bool[Array, ""]:
-        return (share > SHRINK ** (MOST_SHRINKS - 0.5)) & ~is_accepted(start + share * step)
+        return (share > least) & ~is_accepted(share)
 
     share = jax.lax.while_loop(is_searching, lambda share: SHRINK * share, jnp.ones(()))
-    return jnp.where(share > SHRINK ** (MOST_SHRINKS - 0.5), share, 0.0)
+    return jnp.where(share > least, share, 0.0)
 
 
 def conjugate_gradients(
