@@ -21,6 +21,7 @@ from scrl.environments.spaces import Actions
 from scrl.evaluation import REPORT_SEED, Evaluation
 from scrl.learners import TrainedPolicy
 from scrl.learners.actions import Discrete
+from scrl.learners.config import OnPolicyConfig
 from scrl.penalty import Atoms
 from scrl.problems import BaseProblem
 from scrl.runs.environment import EnvironmentRecord
@@ -90,7 +91,8 @@ def configure_environment(
             f"rollout_steps = {steps} is less than the {horizon} steps of an episode: its end "
             "would never be seen"
         )
-    if isinstance(problem.actions.kind, Discrete) and plain.learner != "ppo":
+    takes_choices = isinstance(plain.learner_settings, OnPolicyConfig)
+    if isinstance(problem.actions.kind, Discrete) and not takes_choices:
         raise MethodError(
             f"the learner '{plain.learner}' needs actions that are numbers, and those of "
             f"{problem.name} are choices: take learner='ppo'"
