@@ -24,8 +24,11 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "ddpg": {"learner": "ddpg", "penalty": "lagrangian", "settings": REPLAY},
     "sac": {"learner": "sac", "penalty": "scrl-min", "settings": REPLAY | SHORT},
     "cal": {"learner": "cal", "penalty": "none", "settings": REPLAY | SHORT},
+    "cpo": {
+        "learner": "cpo", "penalty": "none", "settings": {"epochs": 1, "minibatches": 2} | SHORT,
+    },
     "unpunished": {"learner": "ddpg", "penalty": "none", "settings": REPLAY | SHORT},
-}
+}  # fmt: skip
 """Every learner and every penalty once."""
 
 

@@ -62,6 +62,7 @@ class Named(TypedDict, total=False):
         ({"method": "ddpg", "penalty": "scrl"}, "all"),  # a penalty needs something to charge for
         ({"method": "rcpo"}, "cost"),
         ({"method": "cal"}, "cost"),
+        ({"method": "pcpo"}, "cost"),
         ({"method": "ppo-lagrangian"}, "every-atom"),
         ({"method": "dcrl-2"}, "disjunct-2"),
         ({"method": "dcrl-12"}, "disjunct-12"),

@@ -92,6 +92,16 @@ def test_without_rules_nothing_is_charged(tmp_path: Path) -> None:
     assert all(row["violation"] == 0 for row in rows)
 
 
+def test_more_atoms_than_a_learner_can_take_are_refused_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    equalities = " and ".join(f"S1 == {times}*S2 within 1" for times in (1, 2, 3, 4))
+    message = "'cpo' can be told at most 6 atoms, and the reading 'cost' of these rules has 8"
+    with pytest.raises(scrl.ScrlError, match=message):
+        learned(problem(equalities), "cpo", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_disjunct_that_is_not_there_is_refused_before_anything_is_written(
     tmp_path: Path,
 ) -> None:

@@ -40,7 +40,7 @@ def train(
     ] = None,
     method: Annotated[str | None, typer.Option(help="A method (see `scrl list`).")] = None,
     learner: Annotated[
-        str | None, typer.Option(help="Another learner: ppo, ddpg, sac, cal.")
+        str | None, typer.Option(help="Another learner: ppo, ddpg, sac, cal, cpo, pcpo.")
     ] = None,
     penalty: Annotated[
         str | None, typer.Option(help="Another penalty: scrl, scrl-min, lagrangian, none.")

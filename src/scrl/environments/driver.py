@@ -202,19 +202,19 @@ def first_encoder(task: Task, actions: Actions, first: FirstEpisodes) -> Environ
     served = jnp.maximum(first.served.mean(axis=0), 0.1 * label_unit * first.steps.mean())
     # What counts down has negative units: networks see what a step earns, however it is counted.
     sign = jnp.where(first.net.sum(axis=0) < 0, -1.0, 1.0)
-    loop = task.plan.loop
+    plan = task.plan
     seen = first.features.reshape(-1, first.features.shape[-1])
     return EnvironmentEncoder(
         price_unit=size / first.steps.mean(),
         channel_unit=jnp.concatenate(
-            [size[None], *([sign * served] if loop.is_decomposed else [])]
+            [size[None], *([sign * served] if plan.is_decomposed else [])]
         ),
         label_unit=sign * label_unit,
         moments=RunningMoments(jnp.asarray(float(len(seen))), seen.mean(axis=0), seen.var(axis=0)),
         actions=actions.kind,
         features=seen.shape[1],
         regions=task.regions,
-        sees_prices=loop.sees_prices,
+        sees_prices=plan.loop.sees_prices,
         atoms=len(task.reading.bounds),
     )
 

@@ -21,9 +21,9 @@ from scrl.environments.spaces import Actions
 from scrl.evaluation import REPORT_SEED, Evaluation
 from scrl.learners import TrainedPolicy
 from scrl.learners.actions import Discrete
+from scrl.learners.config import OnPolicyConfig
 from scrl.penalty import Atoms
 from scrl.problems import BaseProblem
-from scrl.rules import reading_of
 from scrl.runs.environment import EnvironmentRecord
 from scrl.runs.files import RunError, plain
 from scrl.runs.folder import RunFolder, RunRecord
@@ -91,7 +91,8 @@ def configure_environment(
             f"rollout_steps = {steps} is less than the {horizon} steps of an episode: its end "
             "would never be seen"
         )
-    if isinstance(problem.actions.kind, Discrete) and plain.learner != "ppo":
+    takes_choices = isinstance(plain.learner_settings, OnPolicyConfig)
+    if isinstance(problem.actions.kind, Discrete) and not takes_choices:
         raise MethodError(
             f"the learner '{plain.learner}' needs actions that are numbers, and those of "
             f"{problem.name} are choices: take learner='ppo'"
@@ -134,7 +135,7 @@ def task_of(problem: BaseProblem, config: TrainingConfig) -> EnvironmentTask:
     return EnvironmentTask(
         plan=config.plan.with_discount(problem.discount),
         rules=Atoms.of(problem.atoms),
-        reading=Atoms.of(reading_of(problem.rules, config.reading)),
+        reading=Atoms.of(config.read(problem.rules)),
         penalty=config.penalty_rule,
         tolerance=problem.tolerance,
         discount=problem.discount,
@@ -146,7 +147,7 @@ def create_folder(
     problem: EnvironmentProblem, config: TrainingConfig, seeds: tuple[int, ...], path: Path
 ) -> RunFolder:
     """A new run folder; what cannot be run is refused before it is written."""
-    reading_of(problem.rules, config.reading)
+    config.read(problem.rules)
     record = RunRecord.now(problem.name, config.method, config.to_json(), seeds)
     return RunFolder.create(path, None, record, environment=problem.record)
 

@@ -1,4 +1,4 @@
-"""Stochastic policies for PPO: Gaussian and categorical.
+"""Stochastic policies for PPO and CPO: Gaussian and categorical.
 
 The mean of the Gaussian is not squashed: a sigmoid saturates at full speed before any penalty has
 grown, and then learns nothing. Instead a loss term pulls the mean back into [0, 1].
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from scrl.learners.actions import Discrete
-from scrl.learners.config import PpoConfig
+from scrl.learners.config import OnPolicyConfig
 from scrl.learners.encoders import Encoder
 from scrl.learners.networks import Mlp, outside
 
@@ -55,11 +55,20 @@ class GaussianActor(eqx.Module):
         return action, self._log_probability(mean, action)
 
     def judge(
-        self, config: PpoConfig, inputs: Float[Array, " input"], action: Float[Array, "*action"]
+        self,
+        config: OnPolicyConfig,
+        inputs: Float[Array, " input"],
+        action: Float[Array, "*action"],
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """The log probability of an action, and the loss of means outside [0, 1]."""
         mean = self.mean(inputs)
         return self._log_probability(mean, action), config.pull * outside(mean).sum()
+
+    def divergence(self, other: GaussianActor, inputs: Float[Array, " input"]) -> Float[Array, ""]:
+        """KL(self || other) = sum log(s' / s) + (s^2 + (m - m')^2) / (2 s'^2) - 1/2."""
+        variance, moved = jnp.exp(2.0 * self.log_spread), self.mean(inputs) - other.mean(inputs)
+        scaled = 0.5 * (variance + moved**2) * jnp.exp(-2.0 * other.log_spread)
+        return jnp.sum(other.log_spread - self.log_spread + scaled - 0.5)
 
     def _log_probability(
         self, mean: Float[Array, "*action"], action: Float[Array, "*action"]
@@ -100,17 +109,24 @@ class CategoricalActor(eqx.Module):
         return choice, likes[choice]
 
     def judge(
-        self, config: PpoConfig, inputs: Float[Array, " input"], action: Int[Array, ""]
+        self, config: OnPolicyConfig, inputs: Float[Array, " input"], action: Int[Array, ""]
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """The log probability of a choice, and the entropy loss."""
         likes = jax.nn.log_softmax(self.network(inputs))
         return likes[action], config.entropy * jnp.sum(jnp.exp(likes) * likes)
 
+    def divergence(
+        self, other: CategoricalActor, inputs: Float[Array, " input"]
+    ) -> Float[Array, ""]:
+        """KL(self || other) = sum p log(p / p')."""
+        likes, others = (jax.nn.log_softmax(each.network(inputs)) for each in (self, other))
+        return jnp.sum(jnp.exp(likes) * (likes - others))
+
 
 Chooser: TypeAlias = GaussianActor | CategoricalActor
 
 
-def chooser(config: PpoConfig, encoder: Encoder, *, key: PRNGKeyArray) -> Chooser:
+def chooser(config: OnPolicyConfig, encoder: Encoder, *, key: PRNGKeyArray) -> Chooser:
     """An untrained policy for the inputs and the action space of an encoder."""
     actions = encoder.actions
     outputs = actions.count if isinstance(actions, Discrete) else actions.size

@@ -84,19 +84,13 @@ class NetworkConfig:
 
 @numbers_as_data
 @dataclass(frozen=True)
-class PpoConfig(NetworkConfig):
-    """Proximal policy optimisation."""
+class OnPolicyConfig(NetworkConfig):
+    """Settings of learners that learn from the steps of the present policy."""
 
     learning_rate: float = setting(
         2e-3, "Learning rate of Adam at the start.", **_POSITIVE, high=1.0
     )
-    actor_share: float = setting(
-        1.0, "Learning rate of the actor, as a share of the critic's.", low=0.0, high=1.0
-    )
     trace: float = setting(0.97, "Lambda of generalised advantage estimation.", low=0.0, high=1.0)
-    clip: float = setting(
-        0.2, "Clip range of the probability ratio in one update.", **_POSITIVE, high=1.0
-    )
     epochs: int = setting(2, "Epochs over each batch.", low=1, high=100)
     minibatches: int = setting(8, "Minibatches of an epoch, one Adam step each.", low=1, high=4096)
     pull: float = setting(
@@ -113,6 +107,41 @@ class PpoConfig(NetworkConfig):
         0.1, "Smallest standard deviation of the actions.", **_POSITIVE,
         high=10.0,
     )  # fmt: skip
+
+
+@numbers_as_data
+@dataclass(frozen=True)
+class PpoConfig(OnPolicyConfig):
+    """Proximal policy optimisation."""
+
+    actor_share: float = setting(
+        1.0, "Learning rate of the actor, as a share of the critic's.", low=0.0, high=1.0
+    )
+    clip: float = setting(
+        0.2, "Clip range of the probability ratio in one update.", **_POSITIVE, high=1.0
+    )
+
+
+@numbers_as_data
+@dataclass(frozen=True)
+class CpoConfig(OnPolicyConfig):
+    """Constrained policy optimisation, and its variant by projection."""
+
+    trust_region: float = setting(
+        0.003, "Delta: the largest mean KL divergence of an update at the start.",
+        **_POSITIVE, high=10.0,
+    )  # fmt: skip
+    damping: float = setting(
+        0.1, "Multiple of the identity that is added to the Hessian of the KL divergence.",
+        low=0.0, high=1e3,
+    )  # fmt: skip
+    hessian_steps: int = setting(
+        2048, "Steps of a rollout that the Hessian is computed from, at most.", low=1, high=10**8
+    )
+
+    def delta_at(self, progress: Float[Array, ""]) -> Float[Array, ""]:
+        """Delta; its square root, the length of a step, decreases like the learning rate."""
+        return self.trust_region * (self.rate_at(progress) / self.learning_rate) ** 2
 
 
 @numbers_as_data

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from scrl.learners.actors import Chooser, chooser
-from scrl.learners.config import PpoConfig
+from scrl.learners.config import OnPolicyConfig, PpoConfig
 from scrl.learners.encoders import Encoder
 from scrl.learners.learner import Learner, Pricing
 from scrl.learners.networks import ValueNet, adam_memory, adam_step
@@ -43,13 +44,7 @@ def learner(config: PpoConfig, encoder: Encoder) -> Learner:
     def init(*, key: PRNGKeyArray) -> PpoState:
         actor_key, critic_key = jax.random.split(key)
         actor = chooser(config, encoder, key=actor_key)
-        critic = ValueNet(
-            encoder.critic_size,
-            config.hidden,
-            encoder.channels,
-            blocks=encoder.blocks,
-            key=critic_key,
-        )
+        critic = value_net(config, encoder, key=critic_key)
         return PpoState(actor, critic, adam_memory((actor, critic)))
 
     def explore(
@@ -67,14 +62,29 @@ def learner(config: PpoConfig, encoder: Encoder) -> Learner:
         key: PRNGKeyArray,
     ) -> tuple[PpoState, Float[Array, ""]]:
         charge_key, epoch_key = jax.random.split(key)
-        sample = _sample(config, encoder, state.critic, rollout, kappas, pricing, key=charge_key)
-        return _epochs(config, state, sample, config.rate_at(progress), key=epoch_key)
+        sample, _ = sample_of(
+            config, encoder, state.critic, rollout, kappas, pricing, key=charge_key
+        )
+        rate = config.rate_at(progress)
+        (actor, critic), optimiser, loss = epochs(
+            config, lambda both, part: _loss(both[0], both[1], part, config),
+            (state.actor, state.critic), state.optimiser, sample,
+            (config.actor_share * rate, rate), key=epoch_key,
+        )  # fmt: skip
+        return PpoState(actor, critic, optimiser), loss
 
     return Learner(init, explore, lambda state: state.actor.without_noise, update)
 
 
-def _sample(
-    config: PpoConfig,
+def value_net(config: OnPolicyConfig, encoder: Encoder, *, key: PRNGKeyArray) -> ValueNet:
+    """An untrained critic with an output for each channel."""
+    return ValueNet(
+        encoder.critic_size, config.hidden, encoder.channels, blocks=encoder.blocks, key=key
+    )
+
+
+def sample_of(
+    config: OnPolicyConfig,
     encoder: Encoder,
     critic: ValueNet,
     rollout: Rollout,
@@ -82,8 +92,8 @@ def _sample(
     pricing: Pricing,
     *,
     key: PRNGKeyArray,
-) -> Sample:
-    """Compute penalised rewards and advantages of a rollout, and flatten its steps."""
+) -> tuple[Sample, Float[Array, "sample channel"]]:
+    """The steps of a rollout with penalised rewards, and their advantages by channel."""
     prices = jax.vmap(pricing.price)(kappas)
     paid = jax.vmap(jax.vmap(partial(pricing.channels, encoder)), in_axes=(None, 0, 0, 0))(
         kappas, rollout.reward, rollout.labels, pricing.uniform(rollout.reward.shape, key=key)
@@ -109,7 +119,7 @@ def _sample(
         (single - single.mean()) / (single.std() + 1e-8),
         (value + advantage) / encoder.channel_unit,
     )
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), rows)
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (rows, advantage))
 
 
 def advantages(
@@ -141,31 +151,36 @@ def advantages(
     return jax.lax.scan(back, jnp.zeros_like(delta[0]), steps, reverse=True)[1]
 
 
-def _epochs(
-    config: PpoConfig, state: PpoState, sample: Sample, rate: Array, *, key: PRNGKeyArray
-) -> tuple[PpoState, Float[Array, ""]]:
+def epochs(
+    config: OnPolicyConfig,
+    loss: Callable[[Any, Sample], Float[Array, ""]],
+    learned: Any,
+    memory: optax.OptState,
+    sample: Sample,
+    rate: Any,
+    *,
+    key: PRNGKeyArray,
+) -> tuple[Any, optax.OptState, Float[Array, ""]]:
     """Several passes over the shuffled sample; returns the mean loss of the last pass."""
     size = len(sample.action) // config.minibatches
 
-    def step(state: PpoState, part: Sample) -> tuple[PpoState, Array]:
-        (actor, critic), optimiser, loss = adam_step(
-            lambda learned: _loss(learned[0], learned[1], part, config),
-            (state.actor, state.critic),
-            state.optimiser,
-            (config.actor_share * rate, rate),
+    def step(now: tuple[Any, optax.OptState], part: Sample) -> tuple[Any, Array]:
+        learned, memory, value = adam_step(
+            lambda learned: loss(learned, part), *now, rate,
             largest_gradient=config.largest_gradient,
-        )
-        return PpoState(actor, critic, optimiser), loss
+        )  # fmt: skip
+        return (learned, memory), value
 
-    def epoch(state: PpoState, key: PRNGKeyArray) -> tuple[PpoState, Array]:
+    def epoch(now: tuple[Any, optax.OptState], key: PRNGKeyArray) -> tuple[Any, Array]:
         order = random_order(len(sample.action), key=key)[: size * config.minibatches]
         parts = jax.tree.map(
             lambda leaf: leaf[order].reshape(config.minibatches, size, *leaf.shape[1:]), sample
         )
-        return jax.lax.scan(step, state, parts)
+        return jax.lax.scan(step, now, parts)
 
-    state, losses = jax.lax.scan(epoch, state, jax.random.split(key, config.epochs))
-    return state, losses[-1].mean()
+    keys = jax.random.split(key, config.epochs)
+    (learned, memory), losses = jax.lax.scan(epoch, (learned, memory), keys)
+    return learned, memory, losses[-1].mean()
 
 
 def random_order(count: int, *, key: PRNGKeyArray) -> Int[Array, " place"]:
@@ -186,5 +201,9 @@ def _loss(actor: Chooser, critic: ValueNet, part: Sample, config: PpoConfig) -> 
     ratio = jnp.exp(log_probability - part.log_probability)
     clipped = jnp.clip(ratio, 1.0 - config.clip, 1.0 + config.clip)
     gain = jnp.minimum(ratio * part.advantage, clipped * part.advantage)
-    error = jnp.mean((jax.vmap(critic)(part.critic_inputs) - part.target) ** 2, axis=-1)
-    return jnp.mean(-gain + 0.5 * error + added)
+    return jnp.mean(-gain + value_error(critic, part) + added)
+
+
+def value_error(critic: ValueNet, part: Sample) -> Float[Array, " sample"]:
+    """Half the squared error of the critic, averaged over its channels."""
+    return 0.5 * jnp.mean((jax.vmap(critic)(part.critic_inputs) - part.target) ** 2, axis=-1)

@@ -15,6 +15,7 @@ from scrl.errors import MethodError, did_you_mean
 from scrl.learners import LEARNERS, Encoder, Learner, NetworkConfig
 from scrl.learners.config import numbers_as_data
 from scrl.penalty import PENALTIES, Drawn, Penalty
+from scrl.rules import AtomTable, RuleSet, reading_of
 from scrl.settings import check_settings, setting
 from scrl.training.methods import METHODS, Method, find_method
 
@@ -143,6 +144,11 @@ class LearningPlan:
     learner: str
     settings: NetworkConfig
 
+    @property
+    def is_decomposed(self) -> bool:
+        """Whether the critic predicts the return and what each region receives separately."""
+        return self.loop.is_decomposed or LEARNERS[self.learner].needs_labels
+
     def discount(self, of_task: float) -> float:
         """What the learner discounts by: its own setting, else the discount of the task."""
         return of_task if self.settings.discount is None else self.settings.discount
@@ -219,6 +225,17 @@ class TrainingConfig:
         kind = PENALTIES[self.penalty]
         own = {"sharpness": given.sharpness} if issubclass(kind, Drawn) else {}
         return kind(**own, is_netted=given.is_netted)
+
+    def read(self, rules: RuleSet) -> AtomTable:
+        """What the method is told of the rules; more than its learner can take is refused."""
+        reading = reading_of(rules, self.reading)
+        told, most = len(reading.atoms), LEARNERS[self.learner].most_atoms
+        if told > most:
+            raise MethodError(
+                f"the learner '{self.learner}' can be told at most {most} atoms, and the reading "
+                f"'{self.reading}' of these rules has {told}"
+            )
+        return reading
 
     def to_json(self) -> dict[str, Any]:
         """Names and every setting, flat."""

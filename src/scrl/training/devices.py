@@ -25,7 +25,6 @@ from scrl.penalty import Atoms
 from scrl.policies import Action, Constant
 from scrl.problems import Problem
 from scrl.rollout import Episode, Rollout, begin_worlds, collect, run_episode
-from scrl.rules import reading_of
 from scrl.training.algorithm import (
     Driver,
     Explorer,
@@ -67,7 +66,7 @@ def task_of(problem: Problem, config: TrainingConfig) -> SweepTask:
     return SweepTask(
         plan=config.plan.with_discount(problem.discount),
         rules=Atoms.of(problem.atoms),
-        reading=Atoms.of(reading_of(problem.rules, config.reading)),
+        reading=Atoms.of(config.read(problem.rules)),
         penalty=config.penalty_rule,
         tolerance=problem.tolerance,
         discount=problem.discount,
@@ -111,10 +110,10 @@ def sweep_encoder(task: SweepTask, first: Episode) -> SweepEncoder:
     """An encoder with units read off one episode at the initial throttle."""
     return_, steps = jnp.abs(first.return_[0]), first.steps[0].astype(float)
     served = jnp.maximum(first.service[0], 1.0)
-    loop = task.plan.loop
-    sizes = jnp.concatenate([return_[None], *([served] if loop.is_decomposed else [])])
+    plan = task.plan
+    sizes = jnp.concatenate([return_[None], *([served] if plan.is_decomposed else [])])
     atoms = len(task.reading.bounds)
-    return SweepEncoder(return_ / steps, sizes, task.regions, loop.sees_prices, atoms)
+    return SweepEncoder(return_ / steps, sizes, task.regions, plan.loop.sees_prices, atoms)
 
 
 def begin_sweep(task: SweepTask, *, key: PRNGKeyArray) -> tuple[LoopState, Int[Array, ""]]:

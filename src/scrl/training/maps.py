@@ -17,7 +17,6 @@ from scrl.evaluation import REPORT_EPISODES, REPORT_SEED, Evaluation, evaluate
 from scrl.learners import TrainedPolicy
 from scrl.problems import Problem
 from scrl.rollout import Episode
-from scrl.rules import reading_of
 from scrl.runs.folder import RunFolder, RunRecord
 from scrl.training.algorithm import begin
 from scrl.training.config import TrainingConfig, configure
@@ -53,7 +52,7 @@ def create_run(
 ) -> TrainingRun:
     """A new run in a folder of its own; what cannot be run is refused before it is written."""
     check_seeds(seeds)
-    reading_of(problem.rules, config.reading)
+    config.read(problem.rules)
     record = RunRecord.now(problem.name, config.method, config.to_json(), seeds)
     return training_run(RunFolder.create(path, problem, record), problem, config)
 

@@ -21,6 +21,9 @@ class Method(NamedTuple):
     """What differs from the learner's and the loop's defaults."""
 
 
+_NO_PRICES = {"sees_prices": False, "wobble": 0.0, "settle": 0}
+"""There are no multipliers."""
+
 METHODS: dict[str, Method] = {
     "scrl": Method(None, "scrl", "situational rules by drawn penalties (the paper's method)"),
     "scrl-min": Method(None, "scrl-min", "the paper's ablation: the smallest penalty"),
@@ -36,9 +39,7 @@ METHODS: dict[str, Method] = {
     ),
     "ddpg": Method(
         "ddpg", "none", "no rules at all", "nothing",
-        MappingProxyType(
-            {"sees_prices": False, "is_decomposed": False, "wobble": 0.0, "settle": 0}
-        ),
+        MappingProxyType({**_NO_PRICES, "is_decomposed": False}),
     ),
     "rcpo": Method(
         "ppo", "lagrangian", "one cost for all inequalities, and two for each equality", "cost",
@@ -47,6 +48,14 @@ METHODS: dict[str, Method] = {
     "cal": Method(
         "cal", "own", "the same costs, in cost critics and an augmented Lagrangian", "cost",
         MappingProxyType({"is_decomposed": False, "settle": 0}),
+    ),
+    "cpo": Method(
+        "cpo", "none", "the same costs, kept in each step of a trust region", "cost",
+        MappingProxyType(_NO_PRICES),
+    ),
+    "pcpo": Method(
+        "pcpo", "none", "the same, by projection onto the costs after each step", "cost",
+        MappingProxyType(_NO_PRICES),
     ),
     "dcrl-1": Method(None, "lagrangian", "the first disjunct of every rule", "disjunct-1"),
     "dcrl-2": Method(None, "lagrangian", "the second one; and so on", "disjunct-2"),
@@ -72,4 +81,6 @@ LEARNERS: dict[str, str] = {
     "ddpg": "deep deterministic policy gradient, the paper's learner",
     "sac": "soft actor-critic",
     "cal": "soft actor-critic with cost critics and multipliers of its own",
+    "cpo": "constrained policy optimisation: steps that keep linearised costs",
+    "pcpo": "the same by a projection after each step",
 }
