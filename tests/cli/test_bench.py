@@ -50,7 +50,8 @@ def test_a_bench_that_was_interrupted_goes_on_and_ends_with_the_table(
     }  # fmt: skip
 
     figures = {path.name for path in (tmp_path / "out" / "figures").iterdir()}
-    assert figures == {"map-agri.png", "map-med.png"}
+    heat = {f"heat-{world}-priority.png" for world in ("agri", "med")}
+    assert figures == {"map-agri.png", "map-med.png", *heat}
 
     again = call("bench", *TINY, "--json", cwd=tmp_path)
     document = json.loads(again.stdout)

@@ -35,7 +35,7 @@ class Probe(NamedTuple):
             driver = sweep_driver(self.task)
             state, _ = begin_sweep(self.task, key=key)
             if prices is not None:
-                state = state._replace(kappa=price[None])
+                state = state._replace(kappa=price[None], integral=price[None])
             rounds = self.task.plan.loop.iterations
             return jax.lax.scan(
                 lambda state, _: iterate(self.task, driver, state),
