@@ -168,8 +168,14 @@ class Penalty(eqx.Module):
     ) -> Float[Array, " atom"]:
         """Kappa after one move by the violations of this density."""
         signed = signed_violation(atoms.coefficients, atoms.bounds, density)
-        kappa = next_kappa(kappa, signed, rate)
+        kappa = next_kappa(kappa, signed, self.rates(atoms, rate))
         return netted(kappa, atoms.opposite) if self.is_netted else kappa
+
+    def rates(
+        self, atoms: Atoms, rate: float | Float[Array, ""] | Float[Array, " atom"]
+    ) -> Float[Array, " atom"]:
+        """How far each kappa moves per unit of violation, for this beta."""
+        return rate * jnp.ones(len(atoms.bounds))
 
     @abstractmethod
     def charge(
@@ -241,11 +247,10 @@ class Lagrangian(Penalty):
     The rate of lambda is beta / d, so that for a single atom the charges equal those of SCRL.
     """
 
-    def update(
-        self, atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"],
-        rate: float | Float[Array, ""] | Float[Array, " atom"],
-    ) -> Float[Array, " atom"]:  # fmt: skip
-        return super().update(atoms, kappa, density, rate / atoms.size)
+    def rates(
+        self, atoms: Atoms, rate: float | Float[Array, ""] | Float[Array, " atom"]
+    ) -> Float[Array, " atom"]:
+        return rate / atoms.size
 
     def charge(
         self, atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"],
@@ -267,6 +272,12 @@ class NoPenalty(Penalty):
     ) -> Float[Array, " atom"]:  # fmt: skip
         del atoms, density, rate
         return kappa
+
+    def rates(
+        self, atoms: Atoms, rate: float | Float[Array, ""] | Float[Array, " atom"]
+    ) -> Float[Array, " atom"]:
+        del rate
+        return jnp.zeros(len(atoms.bounds))
 
     def charge(
         self, atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"],

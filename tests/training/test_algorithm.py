@@ -239,12 +239,13 @@ def test_rounds_after_the_first_trace_nothing_anew() -> None:
 
 
 def test_a_pid_controller_adds_what_is_missing_now_and_how_much_it_grew() -> None:
-    """`B >= 20`: kappa = beta (short + 2 short + 3 short) at first, all of what grew from 0."""
+    """`2*B >= 40`: kappa = beta / 2 (short + 2 short + 3 short) at first, as all grew from 0."""
     plan = small(proportional=2.0, derivative=3.0, kappa_rate=0.125, inset=0.0, first_mean=0.9)
-    of = task(problem(("B >= 20",)), LINEAR, plan)
+    of = task(problem(("2*B >= 40",)), LINEAR, plan)
     first, _ = jax.jit(lambda key: begin_sweep(of, key=key))(jax.random.key(0))
     once, metrics = jax.jit(partial(settle, of, sweep_driver(of)))(first)
-    short, beta = 20.0 - float(metrics.density[1]), 0.125 * float(of.plan.loop.settling_share(-1.0))
+    short = 40.0 - 2.0 * float(metrics.density[1])
+    beta = 0.125 * float(of.plan.loop.settling_share(-1.0)) / 2.0  # d = 2
     assert float(once.integral[0]) == pytest.approx(beta * short, rel=1e-5)
     assert float(once.kappa[0]) == pytest.approx(6.0 * beta * short, rel=1e-5)
     assert float(once.excess[0]) == pytest.approx(short, rel=1e-5)

@@ -278,7 +278,8 @@ def move_kappa(
     rate *= _kappa_rate_share(task, state, is_learning=is_learning)
     excess = signed_violation(inside.coefficients, inside.bounds, seen.density)
     integral = task.penalty.update(inside, state.integral, seen.density, rate)
-    kappa = jnp.maximum(integral + rate * _quick_terms(loop, excess, state.excess), 0.0)
+    quick = task.penalty.rates(inside, rate) * _quick_terms(loop, excess, state.excess)
+    kappa = jnp.maximum(integral + quick, 0.0)
     metrics = Metrics(
         seen.return_, seen.density, seen.violation, seen.steps, state.kappa,
         jnp.zeros(()), best.return_, best.violation, measured.env_steps,
