@@ -38,6 +38,10 @@ class AtomTable:
     """
     clause_rule: Int[np.ndarray, " clause"]
     """The index of the rule that each clause comes from."""
+    shares: tuple[Fraction | None, ...]
+    """The share of single runs in which each rule must hold; none: on average."""
+    confidence: Fraction | None
+    """The share of single runs that must keep all rules together."""
 
     @classmethod
     def of(cls, rule_set: RuleSet) -> AtomTable:
@@ -73,6 +77,8 @@ class AtomTable:
             members=_fixed(members),
             listed=_fixed(listed),
             clause_rule=_fixed(np.array([clause.rule for clause in clauses], dtype=np.int64)),
+            shares=rule_set.shares,
+            confidence=rule_set.confidence,
         )
 
     @property
