@@ -17,9 +17,9 @@ import numpy as np
 
 from scrl.errors import PolicyError, ScrlError
 from scrl.evaluation import (
-    DEFAULT_EPISODES,
     REPORT_SEED,
     Evaluation,
+    chosen_episodes,
     evaluate,
     evaluate_mixture,
 )
@@ -220,7 +220,7 @@ class PlanRun(RunOnMap[plan_files.PlanResult]):
         weights, policies = zip(*self.plans, strict=True)
         if len(policies) == 1:
             return evaluate(problem, policies[0], episodes=episodes, seed=seed, name=name)
-        count = episodes or (DEFAULT_EPISODES if problem.is_random else 1)
+        count = chosen_episodes(problem.rules, episodes, is_random=problem.is_random)
         return evaluate_mixture(
             problem, policies, np.array(weights), episodes=count, seed=seed, name=name
         )

@@ -25,7 +25,7 @@ from scrl.planning import Answer, planner
 from scrl.planning.plan_files import PLAN
 from scrl.problems import Problem, ProblemOptions, load
 from scrl.report.words import RuleDescriber
-from scrl.rules import holds, parse
+from scrl.rules import formula_of, holds, parse
 from scrl.runs.folder import RunFolder
 from scrl.training.learn import resume_learning
 from scrl.worlds.sweep.regions import from_labels
@@ -236,6 +236,8 @@ def test_ask_and_the_page_have_one_wording_for_rules_that_leave_a_choice(kept: P
         assert said in page
     for way in answer.disjuncts:
         density = answer.evaluation.density
-        is_met = all(any(holds(parse(atom), density) for atom in each) for each in way.clauses)
+        is_met = all(
+            any(holds(formula_of(parse(atom)), density) for atom in each) for each in way.clauses
+        )
         assert answer.is_met(way) == is_met
     assert any(map(answer.is_met, answer.disjuncts))

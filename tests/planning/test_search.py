@@ -240,10 +240,14 @@ def test_no_rules_full_speed(asking: Planner) -> None:
     assert answer.evaluation.return_ == pytest.approx(best, rel=1e-3)
 
 
-@pytest.mark.parametrize("confidence", [0.0, 1.0, -1.0, float("nan")])
-def test_a_confidence_that_is_none_is_refused(asking: Planner, confidence: float) -> None:
-    with pytest.raises(ScrlError, match="confidence"):
-        asking.ask("agri", "S1 >= 300", confidence=confidence)
+@pytest.mark.parametrize("how", ["in 95 %", "surely"])
+def test_in_calm_air_a_share_is_answered_as_an_average(asking: Planner, how: str) -> None:
+    with pytest.raises(ScrlError, match="only a single plan can be judged"):
+        asking.ask("agri", f"S1 >= 300 {how}", mix=True)
+    answer, average = (asking.ask("agri", f"S1 >= 300 {each}") for each in (how, "on average"))
+    assert answer.status == "satisfied"
+    assert answer.evaluation.return_ == average.evaluation.return_
+    assert answer.gap == average.gap is not None
 
 
 def test_the_same_question_has_the_same_answer(asking: Planner) -> None:

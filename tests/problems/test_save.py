@@ -66,7 +66,9 @@ def test_a_problem_made_in_python_survives_a_round_trip(tmp_path: Path) -> None:
         units=Units(cell=2.0, step=0.5, unit='"litres"'),
     )
     rule = scrl.implies(scrl.d["north field"] > 3, scrl.d["S2"] >= 2)
-    problem = Problem.create(spec, {"if it is": rule}, ProblemOptions(name="made", margin=0.5))
+    options = ProblemOptions(name="made", margin=0.5, confidence=0.9)
+    rules = {"if it is": rule, "often": (scrl.d["S2"] >= 1).in_share(0.975), "two": "S2 >= 1 in 5%"}
+    problem = Problem.create(spec, rules, options)
     assert same(problem, load(scrl.save(problem, tmp_path / "new" / "made.toml")))
 
 

@@ -60,7 +60,15 @@ def _document(problem: Problem) -> dict[str, Any]:
             {"name": name, "cells": int(cells)}
             for name, cells in zip(spec.regions.names, spec.regions.sizes, strict=True)
         ],
-        "rules": [{"name": rule.name, "text": show(rule.formula)} for rule in rules],
+        "rules": [
+            {
+                "name": rule.name,
+                "text": show(rule.statement),
+                "asked": None if rule.share is None else float(rule.share),
+            }
+            for rule in rules
+        ],
+        "confidence": problem.options.confidence,
         "clauses": [
             {"rule": rules[clause.rule].name, "atoms": [index[atom] for atom in clause.atoms]}
             for clause in problem.rules.clauses
@@ -126,7 +134,7 @@ def heading(problem: Problem) -> str:
 
 
 def _print(problem: Problem) -> None:
-    from scrl.rules import show
+    from scrl.rules import show, show_share
 
     spec, units = problem.world_spec, problem.world_spec.units
     out = console()
@@ -148,7 +156,7 @@ def _print(problem: Problem) -> None:
         regions.add_row(escape(name), str(cells))
     rules = table("rule", "as understood", title="Rules")
     for rule in problem.rules.rules:
-        rules.add_row(escape(rule.name), escape(show(rule.formula)))
+        rules.add_row(escape(rule.name), escape(show(rule.statement)))
     clauses = table("rule", "one of these must hold", title="Clauses")
     for clause in problem.rules.clauses:
         texts = " or ".join(atom.show() for atom in clause.atoms)
@@ -156,3 +164,7 @@ def _print(problem: Problem) -> None:
     for shown in (regions, rules, clauses):
         if shown.row_count:
             out.print(shown)
+    if (confidence := problem.rules.confidence) is not None:
+        out.print(f"all rules together must hold {show_share(confidence)} of single runs")
+    if problem.rules.largest_share is not None and not problem.is_random:
+        out.print("nothing is left to chance here: single runs are all alike, as is their average")

@@ -80,12 +80,6 @@ class Plan:
         return {"weight": self.weight, "prices": self.prices, "stretches": stretches}
 
 
-def holds(evaluation: Evaluation, confidence: float | None) -> bool:
-    """Whether the rules hold in expectation and in the required share of single episodes."""
-    alone = 0.0 if confidence is None else confidence * evaluation.episodes
-    return evaluation.is_satisfied and evaluation.episodes_satisfied >= alone
-
-
 @dataclass(frozen=True, repr=False)
 class Answer:
     """The answer to one rule set."""
@@ -101,11 +95,10 @@ class Answer:
     """The disjuncts of each rule that has several, and their reference returns."""
     warnings: tuple[str, ...]
     wall_s: float
-    confidence: float | None = None
 
     @property
     def is_satisfied(self) -> bool:
-        return holds(self.evaluation, self.confidence)
+        return self.evaluation.is_satisfied
 
     @property
     def status(self) -> str:

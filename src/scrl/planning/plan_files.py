@@ -37,7 +37,7 @@ class PlanResult(RunResult):
 
 def write(answer: Answer, learned: store.Learned, path: Path | str, *, seed: int) -> RunFolder:
     """Write an answer as a new run folder; what is there is never overwritten."""
-    settings = {"confidence": answer.confidence, "policy": learned.made}
+    settings = {"policy": learned.made}
     record = RunRecord.now(answer.problem.name, METHOD, settings, (seed,))
     folder = RunFolder.create(path, answer.problem, record)
     if answer.problem.world_spec.is_random:

@@ -13,9 +13,16 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from scrl.errors import PolicyError
-from scrl.evaluation import REPORT_EPISODES, REPORT_SEED, Evaluation, evaluate_mixture
+from scrl.evaluation import (
+    NO_MIXTURE,
+    REPORT_EPISODES,
+    REPORT_SEED,
+    Evaluation,
+    chosen_episodes,
+    evaluate_mixture,
+)
 from scrl.planning import plan_files, store
-from scrl.planning.answer import Answer, Plan, holds
+from scrl.planning.answer import Answer, Plan
 from scrl.planning.drives import PriceDriver
 from scrl.planning.policy import PricePolicy
 from scrl.planning.pool import SearchSettings
@@ -54,6 +61,8 @@ LOOSENED_ROUNDS = 6
 """Rounds of the search for a plan for the least loosening."""
 MOST_JUDGED = 3
 """Plans that are evaluated in each search but the last."""
+SUREST = 0.999
+"""The largest share of single episodes that a search asks for."""
 TIME_LIMIT_S = 60.0
 BOUND_TIME_S, PROOF_TIME_S = 5.0, 10.0
 """How long a bound may take where a plan was found, and where none was."""
@@ -71,7 +80,6 @@ class Planner:
         world: Problem | Path | str,
         rules: RuleInput | None = None,
         *,
-        confidence: float | None = None,
         mix: bool = False,
         seed: int = 0,
         time_limit_s: float = TIME_LIMIT_S,
@@ -79,17 +87,17 @@ class Planner:
     ) -> Answer:
         """The plan that keeps the rules at the least cost.
 
-        Without `rules`, those of the problem are used. `confidence` requires that the rules hold
-        in that share of single episodes as well. With `mix` the answer may draw one of several
-        plans for each episode, which keep the rules on average and not each by itself. `watch` is
-        called with a progress message.
+        Without `rules`, those of the problem are used. With `mix` the answer may draw one of
+        several plans for each episode, which keep the rules on average and not each by itself.
+        `watch` is called with a progress message.
         """
         say = watch or (lambda _: None)
         started = time.monotonic()
-        if confidence is not None and not 0.0 < confidence < 1.0:
-            raise PolicyError(f"confidence = {confidence} must lie between 0 and 1")
         loaded = world if isinstance(world, Problem) else find_world(world)
         problem = loaded if rules is None else loaded.with_rules(rules)
+        share = problem.rules.largest_share
+        if mix and share is not None:
+            raise PolicyError(NO_MIXTURE)
         driver = self._driver(loaded)
         driver.watch = lambda share: say(f"driving plans: {share:.0%} of the path")
         say("computing the reference")
@@ -110,6 +118,8 @@ class Planner:
         # One value for each branch is enough: so the same question has the same answer.
         reference = bound_of(problem, priced.reference, BOUND_TIME_S, enough=np.inf)
         priced = replace(priced, reference=reference)
+        # The search asks all rules together of as many single episodes as the strictest one does.
+        confidence = None if share is None else min(float(share), SUREST)
         options = SearchOptions(
             confidence, seed, may_mix=mix, deadline=started + time_limit_s, say=say
         )
@@ -122,7 +132,10 @@ class Planner:
         if problem.world_spec.is_random:
             evaluation = evaluate_mixture(
                 problem, _policies(found, driver), found.weights,
-                episodes=REPORT_EPISODES, seed=REPORT_SEED + seed, name="prices",
+                episodes=chosen_episodes(
+                    problem.rules, None, is_random=True, usual=REPORT_EPISODES
+                ),
+                seed=REPORT_SEED + seed, name="prices",
             )  # fmt: skip
         names = problem.world_spec.regions.names
         plans = tuple(
@@ -133,7 +146,7 @@ class Planner:
         )
         return Answer(
             problem, evaluation, reference, plans, priced.taken, priced.disjuncts,
-            tuple(self._warnings(loaded)), time.monotonic() - started, confidence,
+            tuple(self._warnings(loaded)), time.monotonic() - started,
         )  # fmt: skip
 
     def keep(self, answer: Answer, path: Path | str, *, seed: int = 0) -> Path:
@@ -316,7 +329,7 @@ class _Judge:
         return evaluate_plans(self.problem, found, self.driver, seed=self.options.seed)
 
     def holds(self, judged: Judged) -> bool:
-        return holds(judged[1], self.options.confidence)
+        return judged[1].is_satisfied
 
     def is_near(self, judged: Judged, branch: PricedBranch, at_most: float) -> bool:
         """Whether the rules hold at nearly the return that is to be hoped for, or, where the fluid

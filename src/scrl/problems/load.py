@@ -180,7 +180,7 @@ def _problem(tables: dict[str, Any], path: Path, *, strict: bool) -> Problem:
         units=_with_map_scale(_read(Units, tables, "world", _world_keys()), regions, route),
     )
     texts = _rule_texts(tables.get("rules", {}))
-    rules = RuleSet.from_texts(texts, regions.names, options.conventions)
+    rules = RuleSet.from_texts(texts, regions.names, options.conventions, options.confidence)
     return Problem(spec, rules, options, source)
 
 

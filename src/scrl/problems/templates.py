@@ -85,7 +85,7 @@ def _comment(known: Setting) -> str:
     return f"{known.sentence}{f' [{extra}]' if extra else ''}"
 
 
-_PLACEHOLDERS = {"cell": "10.0", "step": "1.0"}
+_PLACEHOLDERS = {"cell": "10.0", "step": "1.0", "confidence": "0.95"}
 
 
 def _world_table(map_name: str, spec: SweepSpec, options: MapOptions) -> str:

@@ -13,7 +13,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from scrl.errors import ScrlError
-from scrl.evaluation import REPORT_EPISODES, REPORT_SEED, Evaluation, evaluate
+from scrl.evaluation import (
+    REPORT_EPISODES,
+    REPORT_SEED,
+    Evaluation,
+    chosen_episodes,
+    evaluate,
+)
 from scrl.learners import TrainedPolicy
 from scrl.problems import Problem
 from scrl.rollout import Episode
@@ -103,7 +109,9 @@ def load_policies(folder: RunFolder) -> TrainedPolicy:
 
 def report(problem: Problem, name: str, policy: TrainedPolicy, seed: int) -> Evaluation:
     """What a trained policy does in episodes that had no part in choosing it."""
-    episodes = REPORT_EPISODES if problem.is_random else 1
+    episodes = chosen_episodes(
+        problem.rules, None, is_random=problem.is_random, usual=REPORT_EPISODES
+    )
     return evaluate(problem, policy, episodes=episodes, seed=REPORT_SEED + seed, name=name)
 
 
