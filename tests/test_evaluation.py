@@ -311,6 +311,14 @@ def test_runs_are_judged_as_a_slow_referee_judges_them(
         assert found["broken_violation"] is None
 
 
+def test_many_runs_are_judged_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = RuleSet.of(["A >= 4 in 90 %", "if A > 5 then B <= 3", "A + B <= 9 in 60 %"], ("A", "B"))
+    amounts = np.random.default_rng(0).uniform(0.0, 9.0, (100, 2))
+    whole = verdict(rules, from_episodes(amounts), amounts, 1e-6)
+    monkeypatch.setattr("scrl.evaluation.MOST_NUMBERS", 20)
+    assert verdict(rules, from_episodes(amounts), amounts, 1e-6) == whole
+
+
 def windy_strip(strip: SweepSpec, *rules: str, **options: Any) -> Problem:
     spec = dataclasses.replace(strip, wind=Wind(strength=0.3))
     return Problem.create(spec, list(rules), ProblemOptions(name="windy", **options))

@@ -187,7 +187,9 @@ def test_mutated_problem_files_give_a_problem_or_a_clean_error(tmp_path: Path, c
     shutil.copyfile(BUILTIN_FOLDER / "med.geojson", tmp_path / "med.geojson")
     np.save(tmp_path / "farm.npy", np.array([[1, 1, 0], [2, 2, 0]]))
     originals = [path.read_bytes() for path in sorted(BUILTIN_FOLDER.glob("*.toml"))]
-    originals += [GOOD.encode()] * 7
+    shared = GOOD.replace("S1 >= 3", "S1 >= 3 or S2 >= 4 in 97.5 %")
+    shared = shared.replace("[world]", "confidence = 0.95\n[world]")
+    originals += [GOOD.encode()] * 5 + [shared.encode()] * 2
     read = 0
     for _ in range(250):
         path = tmp_path / "mutated.toml"

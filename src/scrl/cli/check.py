@@ -60,14 +60,7 @@ def _document(problem: Problem) -> dict[str, Any]:
             {"name": name, "cells": int(cells)}
             for name, cells in zip(spec.regions.names, spec.regions.sizes, strict=True)
         ],
-        "rules": [
-            {
-                "name": rule.name,
-                "text": show(rule.statement),
-                "asked": None if rule.share is None else float(rule.share),
-            }
-            for rule in rules
-        ],
+        "rules": [{"name": rule.name, "text": show(rule.statement)} for rule in rules],
         "confidence": problem.options.confidence,
         "clauses": [
             {"rule": rules[clause.rule].name, "atoms": [index[atom] for atom in clause.atoms]}

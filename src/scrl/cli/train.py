@@ -147,7 +147,7 @@ def print_result(result: RunResult, out: Console) -> None:
     if any(each.evaluation.episodes > 1 for each in result.seeds):
         kept = [each.evaluation.share for each in result.seeds]
         first = result.seeds[0].evaluation
-        asked = "" if first.confidence is None else f" ({first.confidence:.10g} asked)"
+        asked = "" if first.confidence is None else f" ({100.0 * first.confidence:.10g}% asked)"
         out.print(
             f"rules are judged {first.how}; of single episodes {min(kept):.1%} to {max(kept):.1%} "
             f"keep every rule{asked}"
