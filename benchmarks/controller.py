@@ -40,9 +40,7 @@ def fluid_times(problem: Problem, margin: float) -> Float[np.ndarray, " group"] 
     return None if best is None else best.times
 
 
-def drive(
-    problem: Problem, *, runs: int, seed: int = 0, margin: float = MARGIN
-) -> Runs | None:
+def drive(problem: Problem, *, runs: int, seed: int = 0, margin: float = MARGIN) -> Runs | None:
     """Drive whole runs side by side; None where the fluid cannot keep the rules."""
     times = fluid_times(problem, margin)
     if times is None:
