@@ -18,13 +18,17 @@ from jaxtyping import Float, Int
 
 from scrl.errors import ScrlError
 from scrl.planning.drives import PriceDriver
+from scrl.planning.feedback import Aims, FeedbackPolicy
+from scrl.planning.margins import Reacting
 from scrl.planning.pool import DrivenPlan, Pool, SearchSettings
 from scrl.planning.proposals import Proposals, Timetable
 from scrl.planning.timetable import with_shorter_stops
+from scrl.policies import Schedule
 from scrl.problems import Problem
 from scrl.reference.columns import Mixture
 from scrl.reference.priced import PricedBranch
 from scrl.worlds.contract import Column
+from scrl.worlds.sweep.spec import SweepSpec
 
 CONTENT = 8
 """Rounds after which twice as much is good enough."""
@@ -52,7 +56,26 @@ class Found:
     """In return per step, on each part of the path."""
     weights: Float[np.ndarray, " plan"]
     throttles: tuple[Float[np.ndarray, " step"], ...]
-    """Of each plan in the first episode of the search."""
+    """Of each plan; none of one that reacts."""
+    reacting: Reacting | None = None
+    """The plan in a random world."""
+
+    @classmethod
+    def of(cls, reacting: Reacting, spec: SweepSpec) -> Found:
+        """A plan that reacts, with the prices that it begins with."""
+        return cls(reacting.prices(spec)[None, None], np.ones(1), (), reacting)
+
+    @property
+    def aims(self) -> Aims | None:
+        """What a plan that reacts aims at."""
+        return None if self.reacting is None else self.reacting.aims
+
+    @property
+    def policies(self) -> list[FeedbackPolicy | Schedule]:
+        """The policy of each plan."""
+        if self.reacting is not None:
+            return [self.reacting.policy]
+        return [Schedule.of(each) for each in self.throttles]
 
 
 class PlanSearch:
