@@ -157,8 +157,8 @@ def summarise(rows: list[Row], share: float) -> None:
     seconds = [row.seconds for row in rows if row.method.startswith("ask")]
     print(
         f"\n{share:.0%} of runs: {ours} of {sum(reached.values())} that any method reaches; "
-        f"means kept: {sum(row.mean_violation <= 1e-6 for row in means)} of {len(means)}, {gap:.2%} "
-        f"below the calm fluid; seconds: median {np.median(seconds):.2f}, "
+        f"means kept: {sum(row.mean_violation <= 1e-6 for row in means)} of {len(means)}, "
+        f"{gap:.2%} below the calm fluid; seconds: median {np.median(seconds):.2f}, "
         f"95 % {np.quantile(seconds, 0.95):.2f}, worst {max(seconds):.2f}"
     )
 

@@ -122,7 +122,7 @@ class FeedbackPolicy(eqx.Module):
         policy = cls(
             on_device(np.pad(group_of_cell, (0, window)).astype(np.int32)),
             *(
-                on_device(each, np.float32)
+                on_device(each, float)
                 for each in (
                     left,
                     np.pad(effect, ((0, atoms), (0, 0))),
@@ -143,7 +143,7 @@ class FeedbackPolicy(eqx.Module):
         return replace(
             policy,
             multipliers=on_device(multipliers),
-            longest=on_device(longest, np.float32),
+            longest=on_device(longest, float),
         )
 
     @property

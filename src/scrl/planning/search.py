@@ -92,7 +92,7 @@ class PlanSearch:
         before: PlanSearch | None = None,
     ) -> None:
         self.settings = settings
-        self.pool = Pool(problem, branch, driver, settings, seed=seed)
+        self.pool = Pool(problem, branch, driver, settings)
         self.proposals = Proposals(self.pool, seed=seed)
         self.pool.most_steps = self.proposals.patience()
         self.spare: list[Column[DrivenPlan]] = []
@@ -103,8 +103,8 @@ class PlanSearch:
     def run(self) -> Iterator[Found]:
         """Drive until a single plan is good enough; then what may be answered, best first.
 
-        A plan is a chain of choices, and the last bit of a number may tip one of them. So where
-        nothing is left to chance a plan is its throttles, and not the prices that led to them.
+        A plan is a chain of choices, and the last bit of a number may tip one of them. So a plan is
+        its throttles, and not the prices that led to them.
         """
         mixture = self._drive()
         self._shorten_stops(mixture)
@@ -195,9 +195,7 @@ class PlanSearch:
         return self._corrected(proposed)
 
     def _by_fluid_times(self) -> list[Column[DrivenPlan]]:
-        """Plans that spend the fluid's time in each cell; none in a random world."""
-        if self.pool.problem.world_spec.is_random:
-            return []
+        """Plans that spend the fluid's time in each cell."""
         return self._corrected(self.proposals.by_fluid_times)
 
     def _corrected(
