@@ -21,7 +21,7 @@ EPISODES = 500
 """Behind each choice of margins; the plan is judged by others."""
 DEVIATIONS = 2.0
 """Standard errors that a measured mean or share must be on the safe side."""
-FIRST_INSET, CORRECTIONS, NEAR = 0.25, 4, 0.15
+FIRST_INSET, CORRECTIONS, NEAR = 0.25, 4, 0.3
 """Steps of service that a plan for means first aims inside its bounds, how often they are moved,
 and how much may be given in excess."""
 LEVELS = ((0.5, 0.0), (0.5, 2.0), (1.0, 3.0), (1.0, 4.0), (1.5, 6.0), (2.5, 8.0), (4.0, 10.0))
