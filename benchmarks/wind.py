@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +28,7 @@ from scrl.reference.answer import Question
 from scrl.reference.sweep import best_fluid
 from scrl.violation import cons_vio
 
+MEANS, RUNS = "ask, on average", "ask, in single runs"
 FRESH = 77_000_000
 """Seeds of runs that nothing was chosen by."""
 
@@ -51,13 +54,15 @@ class Row:
     """(calm fluid - mean return) / |calm fluid|."""
     mean_violation: float
     seconds: float
+    cpu_seconds: float
+    """Of all cores together: a busy machine makes the others longer."""
     rules: list[str]
 
     def line(self) -> str:
         gap = "" if self.gap is None else f"{self.gap:.2%}"
         cells = (
             self.problem, self.method, f"{self.share:.2%}", f"{self.lower:.2%}", gap,
-            f"{self.mean_violation:.2f}", f"{self.seconds:.2f}",
+            f"{self.mean_violation:.2f}", f"{self.seconds:.2f}", f"{self.cpu_seconds:.2f}",
         )  # fmt: skip
         return "| " + " | ".join(cells) + " |"
 
@@ -68,30 +73,36 @@ def lower_end(share: float, runs: int, z: float = 1.96) -> float:
     return (middle - z * width**0.5) / (1 + z**2 / runs)
 
 
-def _row(
-    problem: Problem, method: str, returns: float, kept: int, violation: float, seconds: float,
-    runs: int,
-) -> Row:  # fmt: skip
+class Seen(NamedTuple):
+    """What fresh runs did."""
+
+    return_: float
+    kept: int
+    mean_violation: float
+    runs: int
+
+
+def _row(problem: Problem, method: str, seen: Seen, seconds: tuple[float, float]) -> Row:
     question = Question.of(problem)
     best = best_fluid(question.fluid, question.atoms).best
-    gap = None if best is None else (best.return_ - returns) / abs(best.return_)
-    lower = lower_end(kept / runs, runs)
+    gap = None if best is None else (best.return_ - seen.return_) / abs(best.return_)
+    share = seen.kept / seen.runs
     texts = [rule.text for rule in problem.rules.rules]
-    return Row(problem.name, method, kept / runs, lower, gap, violation, seconds, texts)
+    lower = lower_end(share, seen.runs)
+    return Row(
+        problem.name, method, share, lower, gap, seen.mean_violation, *seconds, texts
+    )  # fmt: skip
 
 
-def asked(
-    asking: Planner, problem: Problem, share: float | None, runs: int, *, is_warm: bool
-) -> Row:
-    """The answer of `scrl ask` in fresh runs."""
-    if not is_warm:
-        asking.ask(problem, confidence=share)
+def asked(asking: Planner, problem: Problem, share: float | None, runs: int) -> Row:
+    """The answer of `scrl ask` in fresh runs; the question is asked twice, and the second counts."""
+    asking.ask(problem, confidence=share)
+    before = time.process_time()
     answer = asking.ask(problem, confidence=share)
-    seen = evaluate(problem, answer.plans[0].policy, episodes=runs, seed=FRESH)
-    method = "ask, on average" if share is None else f"ask, {share:.0%} of runs"
-    return _row(
-        problem, method, seen.return_, seen.episodes_satisfied, seen.cons_vio, answer.wall_s, runs
-    )
+    seconds = answer.wall_s, time.process_time() - before
+    found = evaluate(problem, answer.plans[0].policy, episodes=runs, seed=FRESH)
+    seen = Seen(found.return_, found.episodes_satisfied, found.cons_vio, runs)
+    return _row(problem, MEANS if share is None else RUNS, seen, seconds)
 
 
 def controlled(problem: Problem, runs: int) -> Row | None:
@@ -100,20 +111,18 @@ def controlled(problem: Problem, runs: int) -> Row | None:
     if found is None:
         return None
     violation = float(cons_vio(problem.atoms, found.amounts.mean(axis=0)))
-    kept = int(found.is_kept.sum())
-    return _row(problem, "controller", found.returns.mean(), kept, violation, 0.0, runs)
+    seen = Seen(float(found.returns.mean()), int(found.is_kept.sum()), violation, runs)
+    return _row(problem, "controller", seen, (0.0, 0.0))
 
 
-def problems_of(names: list[str], sets: int, strength: float, seed: int) -> list[Problem]:
-    """The built-in problems, or random rule sets on all worlds of `benchmarks.asking`."""
-    if not sets:
-        return [in_wind(load(name), strength) for name in names]
+def random_problems(worlds: int, sets: int, strength: float, seed: int) -> list[Problem]:
+    """Random rule sets on the worlds of `benchmarks.asking`."""
     found = []
-    for number in range(22):
+    for number in range(worlds):
         world = world_of(number, wind=strength)
         for index, rules in enumerate(rule_sets(world, sets, seed + number)):
-            found.append(dataclasses.replace(world.with_rules(rules), options=dataclasses.replace(
-                world.options, name=f"{world.name} {index}")))  # fmt: skip
+            named = dataclasses.replace(world.options, name=f"{world.name}, set {index}")
+            found.append(dataclasses.replace(world.with_rules(rules), options=named))
     return found
 
 
@@ -125,18 +134,21 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.95)
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--sets", type=int, default=0)
+    parser.add_argument("--worlds", type=int, default=22)
     parser.add_argument("--seed", type=int, default=5000)
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
     asking, rows = planner(), []
-    print("| problem | method | runs kept | at least | gap | mean violation | seconds |")
-    print("|---" * 7 + "|")
-    for problem in problems_of(chosen.problems, chosen.sets, chosen.wind, chosen.seed):
-        is_warm = bool(chosen.sets)
+    print("| problem | method | runs kept | at least | gap | mean violation | seconds | CPU |")
+    print("|---" * 8 + "|")
+    problems = [in_wind(load(name), chosen.wind) for name in chosen.problems]
+    if chosen.sets:
+        problems = random_problems(chosen.worlds, chosen.sets, chosen.wind, chosen.seed)
+    for problem in problems:
         found = [
             controlled(problem, chosen.runs),
-            asked(asking, problem, chosen.share, chosen.runs, is_warm=is_warm),
-            asked(asking, problem, None, chosen.runs, is_warm=is_warm),
+            asked(asking, problem, chosen.share, chosen.runs),
+            asked(asking, problem, None, chosen.runs),
         ]
         for row in found:
             if row is not None:
@@ -151,10 +163,10 @@ def summarise(rows: list[Row], share: float) -> None:
     reached: dict[str, bool] = {}
     for row in rows:
         reached[row.problem] = reached.get(row.problem, False) or row.share >= share
-    ours = sum(row.share >= share for row in rows if row.method.endswith("runs"))
-    means = [row for row in rows if row.method.endswith("average")]
+    ours = sum(row.share >= share for row in rows if row.method == RUNS)
+    means = [row for row in rows if row.method == MEANS]
     gap = np.mean([row.gap for row in means if row.gap is not None])
-    seconds = [row.seconds for row in rows if row.method.startswith("ask")]
+    seconds = [row.seconds for row in rows if row.method != "controller"]
     print(
         f"\n{share:.0%} of runs: {ours} of {sum(reached.values())} that any method reaches; "
         f"means kept: {sum(row.mean_violation <= 1e-6 for row in means)} of {len(means)}, "

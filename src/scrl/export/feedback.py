@@ -165,22 +165,16 @@ class _Drawn:
         excess = self._do("Add", so_far, self._do("Sub", side, float(policy.aims[atom])))
         lack = self._do("Max", self._do("Sub", least, steps), 0.0)
         lacking = self._sum(self._do("Mul", lack, effect * is_against))
-        is_slower = self._do("Cast", self._do("Greater", times, 1.0001 * self.fastest), to=1)
-        responds = self._do("Max", is_slower, (~is_against).astype(float))
-        bent = self._do("Pow", self._do("Add", times, 1.0), 3.0)
-        bent = self._do("Mul", self._do("Mul", bent, left), effect**2 / 2.0)
+        bent = self._do("Mul", self._do("Pow", self._do("Add", times, 1.0), 3.0), left)
+        slope = self._sum(self._do("Mul", bent, effect**2 / 2.0))
         full = 1.0 - (1.0 + self.fastest) ** -2
         other = self._do("MatMul", now, np.asarray(policy.opposite[atom])[:, None])
         most = self._do("Sub", self._do("Add", other, full + FOR_RESERVE), old)
-        by_reserve = self._newton(self._do("Add", excess, lacking), bent, responds)
-        step = self._do(
-            "Max", self._newton(excess, bent, responds), self._do("Min", by_reserve, most)
-        )
+        for_reserve = self._newton(self._do("Add", excess, lacking), slope)
+        step = self._do("Max", self._newton(excess, slope), self._do("Min", for_reserve, most))
         return self._do("Clip", self._do("Add", old, step), 0.0, LARGEST)
 
-    def _newton(self, excess: str, bent: str, responds: str) -> str:
-        is_over = self._do("Greater", excess, 0.0)
-        slope = self._sum(self._do("Mul", bent, self._where(is_over, responds, 1.0)))
+    def _newton(self, excess: str, slope: str) -> str:
         step = self._do("Div", excess, self._do("Max", slope, 1e-6))
         step = self._do("Clip", step, -LARGEST_MOVE, LARGEST_MOVE)
         may = self._do("Or", self._do("Greater", slope, 1e-6), self._do("Less", excess, 0.0))

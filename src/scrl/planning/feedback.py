@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 
 import equinox as eqx
 import jax
@@ -217,13 +216,13 @@ class FeedbackPolicy(eqx.Module):
             times, is_against = self._times(numbers, price), effect > 0.0
             excess = given[atom] + (effect * left * times).sum() - self.aims[atom]
             lacking = (is_against * effect * jnp.maximum(least - left * times, 0.0)).sum()
-            # What is at full speed already does not respond to a higher multiplier.
-            responds = ~is_against | (times > 1.0001 * fastest)
-            curvature = effect**2 * left * (1.0 + times) ** 3 / 2.0
-            newton = partial(_newton, curvature=curvature, responds=responds)
+            # At full speed a group counts too: where a step is counted at its end, it may still
+            # end elsewhere.
+            slope = (effect**2 * left * (1.0 + times) ** 3).sum() / 2.0
             # For a reserve alone hardly anything is slowed down.
             most = (self.opposite[atom] * multipliers).sum() + full + FOR_RESERVE
-            step = jnp.maximum(newton(excess), jnp.minimum(newton(excess + lacking), most - old))
+            for_reserve = jnp.minimum(_newton(excess + lacking, slope), most - old)
+            step = jnp.maximum(_newton(excess, slope), for_reserve)
             multipliers = multipliers.at[atom].set(jnp.clip(old + step, 0.0, LARGEST))
         return multipliers
 
@@ -266,13 +265,8 @@ class FeedbackPolicy(eqx.Module):
         return (score * jnp.asarray(GUST_WEIGHT)).sum(axis=-1)
 
 
-def _newton(
-    excess: Float[Array, ""],
-    curvature: Float[Array, " group"],
-    responds: Bool[Array, " group"],
-) -> Float[Array, ""]:
-    """The step of one multiplier that makes up for an excess; a lower one frees every group."""
-    slope = (curvature * (responds | (excess <= 0.0))).sum()
+def _newton(excess: Float[Array, ""], slope: Float[Array, ""]) -> Float[Array, ""]:
+    """The step of one multiplier that makes up for an excess."""
     step = jnp.clip(excess / jnp.maximum(slope, 1e-6), -LARGEST_MOVE, LARGEST_MOVE)
     return jnp.where((slope > 1e-6) | (excess < 0.0), step, 0.0)
 
