@@ -95,7 +95,7 @@ def _row(problem: Problem, method: str, seen: Seen, seconds: tuple[float, float]
 
 
 def asked(asking: Planner, problem: Problem, share: float | None, runs: int) -> Row:
-    """The answer of `scrl ask` in fresh runs; the question is asked twice, and the second counts."""
+    """The answer of `scrl ask` in fresh runs; it is asked twice, and the second time counts."""
     asking.ask(problem, confidence=share)
     before = time.process_time()
     answer = asking.ask(problem, confidence=share)

@@ -143,8 +143,8 @@ class Planner:
         found = list(problem.world_spec.regions.warnings)
         outside = self.learned.ranges.outside(problem.world_spec)
         nothing = np.zeros(len(problem.regions))
-        if not outside or self._driver(problem).lattice(nothing) is not None:
-            return found  # or the best drives are computed, and the policy is not asked
+        if not outside or problem.is_random or self._driver(problem).lattice(nothing) is not None:
+            return found  # or plans react or are computed, and the policy is not asked
         return [
             *found,
             "this policy was not trained for " + "; ".join(outside) + ": its plans may be far from "

@@ -127,11 +127,8 @@ class Pool:
         self, driven: Driven, prices: Float[np.ndarray, "plan part region"]
     ) -> list[Response[DrivenPlan]]:
         given = driven.amounts_of_part @ self.branch.coefficients.T
-        is_kept, returns, amounts = (
-            self._is_kept(driven),
-            driven.returns[:, 0],
-            driven.amounts[:, 0],
-        )
+        returns, amounts = driven.returns[:, 0], driven.amounts[:, 0]
+        is_kept = self._is_kept(amounts)
 
         def column(plan: int) -> Column[DrivenPlan]:
             done = DrivenPlan(
