@@ -25,7 +25,7 @@ from scrl.evaluation import (
 )
 from scrl.learners import TrainedPolicy
 from scrl.planning import plan_files
-from scrl.planning.policy import PricePolicy
+from scrl.planning.feedback import FeedbackPolicy
 from scrl.policies import Schedule
 from scrl.problems import BaseProblem, Problem
 from scrl.route import Route, drive
@@ -192,7 +192,7 @@ class PlanRun(RunOnMap[plan_files.PlanResult]):
         return read_result(self.folder, self.problem, plan_files.PlanResult)
 
     @cached_property
-    def plans(self) -> list[tuple[float, PricePolicy | Schedule]]:
+    def plans(self) -> list[tuple[float, FeedbackPolicy | Schedule]]:
         """What drives, and in which share of the episodes; the most driven first."""
         return plan_files.read_plans(self.folder)
 
@@ -201,7 +201,7 @@ class PlanRun(RunOnMap[plan_files.PlanResult]):
         """The JSON fields of `scrl ask`."""
         return plan_files.read_answer(self.folder)
 
-    def policy(self, seed: int | None = None) -> PricePolicy | Schedule:
+    def policy(self, seed: int | None = None) -> FeedbackPolicy | Schedule:
         self._check_seed(seed)
         return self.plans[0][1]
 

@@ -22,9 +22,22 @@ from scrl.learners.actions import Discrete
 from scrl.problems import Problem
 from scrl.runs.folder import EnvironmentRecord
 from scrl.worlds.sweep.places import turns_of
+from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.world import SweepState, SweepWorld
 
 Throttle = Callable[..., Float[Array, " state"]]
+
+
+STATE = (
+    Port("cell", "int32", (), "the path cell that the vehicle is in, from 0"),
+    Port("offset", "float32", (), "how far it is into that cell, from 0 to below 1"),
+    Port(
+        "speed", "float32", (),
+        "its own speed after the last step, in cells per step; 0 at the start",
+    ),
+    Port("gust", "float32", (), "the gust as a share of the speed; 0 in calm air"),
+)  # fmt: skip
+THROTTLE = Port("throttle", "float32", (), "from 0 to 1, as a share of the top speed")
 
 
 @dataclass(frozen=True)
@@ -34,23 +47,15 @@ class PortableSweepPolicy:
     problem: Problem
     policy: TrainedPolicy
 
-    inputs = (
-        Port("cell", "int32", (), "the path cell that the vehicle is in, from 0"),
-        Port("offset", "float32", (), "how far it is into that cell, from 0 to below 1"),
-        Port(
-            "speed", "float32", (),
-            "its own speed after the last step, in cells per step; 0 at the start",
-        ),
-        Port("gust", "float32", (), "the gust as a share of the speed; 0 in calm air"),
-    )  # fmt: skip
-    output = Port("throttle", "float32", (), "from 0 to 1, as a share of the top speed")
+    inputs = STATE
+    outputs = (THROTTLE,)
 
     @classmethod
     def of(cls, problem: Problem, policy: Any) -> PortableSweepPolicy:
         """The portable form of a policy; raises unless it was trained for this problem's world."""
         if not isinstance(policy, TrainedPolicy):
             raise ExportError(
-                "only a trained policy can be written as a function, and this run holds a plan: "
+                "only a policy can be written as a function, and this run holds a fixed plan: "
                 "export it as csv, which has the throttle of every step"
             )
         there = len(problem.regions)
@@ -68,41 +73,44 @@ class PortableSweepPolicy:
     def function(self) -> Throttle:
         return throttle_function(self.problem, self.policy)
 
-    def draw(self, graph: Graph) -> str:
+    def draw(self, graph: Graph) -> tuple[str]:
         inputs = _inputs(graph, self.problem.world, self.policy)
         throttle = draw_numbers(graph, self.policy.network, inputs, ())
-        return graph.node("Clip", throttle, graph.constant(0.0), graph.constant(1.0))
+        return (graph.node("Clip", throttle, graph.constant(0.0), graph.constant(1.0)),)
 
     def about(self) -> dict[str, Any]:
-        """The vehicle and the path."""
-        spec = self.problem.world_spec
-        frame = frame_of(spec)
-        path = spec.path
-        bends = np.floor(turns_of(path)).astype(int)
-        starts = np.array(path.stretches)
-        corners = np.unique([*starts, *(starts[1:] - 1), *bends, len(path.cells) - 1])
-        places = frame.places(path.cells[corners] + 0.5)
-        return {
-            "vehicle": {
-                "max_speed_cells_per_step": spec.vehicle.max_speed,
-                "inertia": spec.vehicle.inertia,
-                "crawl": spec.vehicle.crawl,
-                "next_speed": "inertia * speed + (1 - inertia) * max_speed * max(throttle, crawl)",
-            },
-            "metres_per_cell": spec.units.cell,
-            "seconds_per_step": spec.units.step,
-            "path": {
-                "cells": len(path.cells),
-                "legs_start_at_cell": list(path.legs),
-                "transits_before_cell": starts[1:].tolist(),
-                "coordinates_are": frame.sentence,
-                "corners": [
-                    [int(cell), *place]
-                    for cell, place in zip(corners.tolist(), places.tolist(), strict=True)
-                ],
-                "corners_are": "path cell and the x and y of its centre; straight in between",
-            },
-        }
+        return about_world(self.problem.world_spec)
+
+
+def about_world(spec: SweepSpec) -> dict[str, Any]:
+    """The vehicle and the path."""
+    frame = frame_of(spec)
+    path = spec.path
+    bends = np.floor(turns_of(path)).astype(int)
+    starts = np.array(path.stretches)
+    corners = np.unique([*starts, *(starts[1:] - 1), *bends, len(path.cells) - 1])
+    places = frame.places(path.cells[corners] + 0.5)
+    return {
+        "vehicle": {
+            "max_speed_cells_per_step": spec.vehicle.max_speed,
+            "inertia": spec.vehicle.inertia,
+            "crawl": spec.vehicle.crawl,
+            "next_speed": "inertia * speed + (1 - inertia) * max_speed * max(throttle, crawl)",
+        },
+        "metres_per_cell": spec.units.cell,
+        "seconds_per_step": spec.units.step,
+        "path": {
+            "cells": len(path.cells),
+            "legs_start_at_cell": list(path.legs),
+            "transits_before_cell": starts[1:].tolist(),
+            "coordinates_are": frame.sentence,
+            "corners": [
+                [int(cell), *place]
+                for cell, place in zip(corners.tolist(), places.tolist(), strict=True)
+            ],
+            "corners_are": "path cell and the x and y of its centre; straight in between",
+        },
+    }
 
 
 def throttle_function(problem: Problem, policy: TrainedPolicy) -> Throttle:
@@ -173,12 +181,12 @@ class PortableEnvironmentPolicy:
         return (Port("observation", "float32", (self.policy.features,), sentence),)
 
     @property
-    def output(self) -> Port:
+    def outputs(self) -> tuple[Port]:
         actions = self.policy.actions
         if isinstance(actions.kind, Discrete):
             first, last = actions.first, actions.first + actions.kind.count - 1
-            return Port("action", "int32", (), f"one of the choices {first} to {last}")
-        return Port("action", "float32", actions.kind.shape, "within the bounds of the actions")
+            return (Port("action", "int32", (), f"one of the choices {first} to {last}"),)
+        return (Port("action", "float32", actions.kind.shape, "within the bounds of the actions"),)
 
     def function(self) -> Callable[..., Array]:
         actions, trained = self.policy.actions, self.policy.policy
@@ -192,17 +200,17 @@ class PortableEnvironmentPolicy:
 
         return act
 
-    def draw(self, graph: Graph) -> str:
+    def draw(self, graph: Graph) -> tuple[str]:
         actions, network = self.policy.actions, cast(Any, self.policy.policy.network)
         inputs = self._inputs(graph)
         if isinstance(actions.kind, Discrete):
             chosen = draw_choice(graph, network, inputs)
             moved = graph.node("Add", chosen, graph.constant(actions.first, np.int64))
-            return graph.node("Cast", moved, to=_INT32)
+            return (graph.node("Cast", moved, to=_INT32),)
         numbers = draw_numbers(graph, network, inputs, actions.kind.shape)
         cut = graph.node("Clip", numbers, graph.constant(0.0), graph.constant(1.0))
         low, wide = (graph.constant(each) for each in self._bounds())
-        return graph.node("Add", low, graph.node("Mul", cut, wide))
+        return (graph.node("Add", low, graph.node("Mul", cut, wide)),)
 
     def about(self) -> dict[str, Any]:
         """The environment and its actions."""

@@ -11,6 +11,7 @@ from typing import Any
 from scrl.density import from_episodes
 from scrl.environments import EnvironmentPolicy
 from scrl.evaluation import RuleResult, verdict
+from scrl.export.feedback import PortableFeedbackPolicy
 from scrl.export.formats import POLICY_FORMATS, ROUTE_FORMATS, RouteFormat, find_format
 from scrl.export.frame import frame_of
 from scrl.export.geojson import totals
@@ -25,6 +26,7 @@ from scrl.export.qgroundcontrol import (
 from scrl.export.segments import ExportError, ExportOptions
 from scrl.files import replacing
 from scrl.opening import Run, on_map
+from scrl.planning.feedback import FeedbackPolicy
 from scrl.route import Route
 from scrl.worlds.sweep.transits import Transit
 
@@ -84,6 +86,11 @@ def export(
 def portable(policy: Any, problem: Any) -> Portable:
     """A policy as the formats want it; one kind for each kind of policy."""
     return PortableSweepPolicy.of(problem, policy)
+
+
+@portable.register
+def _(policy: FeedbackPolicy, problem: Any) -> Portable:
+    return PortableFeedbackPolicy.of(problem, policy)
 
 
 @portable.register

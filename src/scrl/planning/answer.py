@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from scrl.evaluation import Evaluation
-from scrl.planning.policy import PricePolicy
+from scrl.planning.feedback import Aims, FeedbackPolicy
 from scrl.policies import Schedule
 from scrl.problems import Problem
 from scrl.reference import Reference
@@ -42,7 +42,9 @@ class Plan:
     """Share of the episodes."""
     stretches: tuple[PriceSection, ...]
     """Parts of constant prices, in the order of the path."""
-    policy: PricePolicy | Schedule
+    policy: FeedbackPolicy | Schedule
+    aims: Aims | None = None
+    """What a plan that reacts aims at; its prices are those that it begins with."""
 
     @classmethod
     def of(
@@ -50,7 +52,8 @@ class Plan:
         weight: float,
         names: Sequence[str],
         prices: Float[np.ndarray, "part region"],
-        policy: PricePolicy | Schedule,
+        policy: FeedbackPolicy | Schedule,
+        aims: Aims | None = None,
     ) -> Plan:
         """A plan from prices on equal parts of the path."""
         changes = np.flatnonzero((np.diff(prices, axis=0) != 0.0).any(axis=1)) + 1
@@ -61,7 +64,7 @@ class Plan:
             )
             for start, end in pairwise(edges)
         )
-        return cls(weight, stretches, policy)
+        return cls(weight, stretches, policy, aims)
 
     def __repr__(self) -> str:
         return f"<Plan for {self.weight:.1%} of the episodes, {len(self.stretches)} stretches>"

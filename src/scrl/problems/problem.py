@@ -337,3 +337,9 @@ class Problem(BaseProblem):
     def with_rules(self, rules: RuleInput) -> Problem:
         """A problem with this world and other rules."""
         return replace(Problem.create(self.world_spec, rules, self.options), source=self.source)
+
+    def with_confidence(self, confidence: float | None) -> Problem:
+        """The same rules, all of them together in this share of single runs."""
+        options = replace(self.options, confidence=confidence)
+        asked = None if confidence is None else exact(confidence)
+        return replace(self, rules=replace(self.rules, confidence=asked), options=options)
