@@ -56,11 +56,17 @@ def cons_vio(table: AtomTable, density: Any) -> Any:
 
 
 def rule_margins(table: AtomTable, density: Any, rules: int) -> np.ndarray:
-    """How far inside each rule the densities lie, in units; negative if the rule is violated.
+    """How far inside each rule the densities lie, in units; negative if the rule is violated."""
+    return margins_of(
+        table, table.bounds - np.asarray(density, float) @ table.coefficients.T, rules
+    )
+
+
+def margins_of(table: AtomTable, slack: np.ndarray, rules: int) -> np.ndarray:
+    """The margins of rules from those of the atoms.
 
     The margin of an atom is b - a . rho; of a clause the largest, of a rule the smallest.
     """
-    slack = table.bounds - np.asarray(density, float) @ table.coefficients.T
     listed = table.listed
     of_clause = np.full(len(listed), -np.inf)
     if len(slack):
