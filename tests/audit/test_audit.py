@@ -41,7 +41,6 @@ def test_an_exported_plan_gives_its_own_amounts(
     path = tmp_path / "steps.csv"
     path.write_bytes(ROUTE_FORMATS["csv"].write(route, ExportOptions()))
     found = audit(field, path)
-    assert found.status == "held" or found.rules
     assert found.gap_count == 0
     assert found.density == pytest.approx(route.totals, rel=0.005)
     assert found.given_out == pytest.approx(float(route.amount.sum()), rel=1e-5)
@@ -69,7 +68,7 @@ def test_a_log_simulated_from_a_plan_gives_its_amounts(
 
 def test_a_map_of_cells_is_counted_in_its_cells(tmp_path: Path) -> None:
     """A plan over cells without a location, in the metres of its export."""
-    np.save(tmp_path / "map.npy", np.array([[1, 1, 2, 2, 0], [1, 1, 2, 2, 0]]))
+    np.save(tmp_path / "map.npy", np.repeat([[1] * 8 + [2] * 9 + [0] * 3], 10, axis=0))
     path = tmp_path / "cells.toml"
     path.write_text('[world]\nmap = "map.npy"\ncell = 10.0\nstep = 1.0\n[rules]\na = "S1 >= 1"\n')
     problem = load(path)
@@ -77,8 +76,7 @@ def test_a_map_of_cells_is_counted_in_its_cells(tmp_path: Path) -> None:
     log = tmp_path / "steps.csv"
     log.write_bytes(ROUTE_FORMATS["csv"].write(route, ExportOptions()))
     found = audit(problem, log)
-    # Corners are cut, where a step leads around one.
-    assert found.density == pytest.approx(route.totals, rel=0.02)
+    assert found.density == pytest.approx(route.totals, rel=0.005)
     assert "the cells of the map" in found.counted_from
 
 
@@ -166,7 +164,7 @@ def test_the_command_answers_in_text_json_and_a_page(tmp_path: Path) -> None:
     for name, kept, code, status in (
         ("whole", rows, 0, "held"),
         ("gap", rows[:100] + rows[160:], 1, "unknown"),
-        ("half", rows[:200], 1, "broken"),
+        ("half", rows[:201], 1, "broken"),
     ):
         log.write_text("\n".join([HEADER, *kept]))
         page = tmp_path / f"{name}.html"
@@ -181,9 +179,8 @@ def test_the_command_answers_in_text_json_and_a_page(tmp_path: Path) -> None:
         assert (done.exit_code, document["status"]) == (code, status)
         assert set(document["density"]) == {"west", "east"}
         assert document["satisfied"] is {"held": True, "unknown": None, "broken": False}[status]
-    assert "west received 100 litres, 90 less than needed" in CliRunner().invoke(
-        app, ["audit", problem, str(log)]
-    ).stdout.replace(".00", "").replace("99.5", "100").replace("90.5", "90")
+    said = CliRunner().invoke(app, ["audit", problem, str(log)]).stdout
+    assert re.search(r"least +broken +-90.00 +west received 100 litres, 90 less than needed", said)
 
 
 @pytest.mark.parametrize(

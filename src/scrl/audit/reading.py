@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import re
@@ -98,9 +99,11 @@ def _encoding(path: Path, findings: Findings) -> str:
         if b"\0" in head:
             raise LogError("this is no text: a CSV table or GeoJSON points are needed")
         file.seek(0)
+        decoder = codecs.getincrementaldecoder("utf-8")()
         try:
-            while chunk := file.readlines(1 << 24):
-                b"".join(chunk).decode("utf-8-sig")
+            while chunk := file.read(1 << 24):
+                decoder.decode(chunk)
+            decoder.decode(b"", final=True)
         except UnicodeDecodeError:
             findings.add("encoding", 1, "the file is not UTF-8; it was read as Latin-1")
             return "latin-1"

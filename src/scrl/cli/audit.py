@@ -121,7 +121,7 @@ def _print(result: Audit, out: Console) -> None:
         title="Received",
     )  # fmt: skip
     for each in result.regions:
-        place = "" if each.missed_at is None else "{:.6g}, {:.6g}".format(*each.missed_at)
+        place = "" if each.missed_at is None else "{:.8g}, {:.8g}".format(*each.missed_at)
         regions.add_row(
             escape(each.name), f"{each.received:,.2f}", limit_text(each.received, each.at_most),
             f"{each.cells:,}", f"{each.missed_cells:,}" if each.missed_cells else "", place,
