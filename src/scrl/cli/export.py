@@ -16,7 +16,9 @@ def export(
     format_name: Annotated[
         str,
         typer.Option(
-            "--format", help="geojson, csv, regions, kml, plan (QGroundControl), onnx, stablehlo."
+            "--format",
+            help="geojson, csv, regions, kml, plan (QGroundControl), prescription, shapefile, "
+            "geotiff, onnx, stablehlo.",
         ),
     ],
     out: Annotated[
@@ -29,7 +31,8 @@ def export(
         float,
         typer.Option(
             min=0.0, max=1.0,
-            help="Steps whose speeds differ by less than this share of the top speed are merged.",
+            help="Steps whose speeds differ by less than this share of the top speed are merged; "
+            "cells, by this share of the largest dose.",
         ),
     ] = 0.02,
     altitude: Annotated[

@@ -210,7 +210,8 @@ class ExportOptions:
     """Settings of the formats; each uses those that apply to it."""
 
     tolerance: float = DEFAULT_TOLERANCE
-    """Share of the top speed by which speeds in one segment may differ."""
+    """Share of the top speed by which speeds in one segment may differ; of the largest dose, in
+    one zone."""
     altitude: float = 30.0
     """Metres: above the start for a plan's flight, above the ground for a KML line."""
 
