@@ -38,6 +38,9 @@ def export(
     altitude: Annotated[
         float, typer.Option(help="Metres above the start (plan) or the ground (kml).")
     ] = 30.0,
+    autopilot: Annotated[
+        str, typer.Option(help="Whose commands a plan has for the pump: px4 or ardupilot.")
+    ] = "px4",
     as_json: JsonFlag = False,
 ) -> None:  # fmt: skip
     """Write a route or a policy for other programs."""
@@ -48,7 +51,7 @@ def export(
         from scrl.opening import open_run
 
         known = find_format(format_name)
-        options = ExportOptions(tolerance=tolerance, altitude=altitude)
+        options = ExportOptions(tolerance=tolerance, altitude=altitude, autopilot=autopilot)
         opened = open_run(run)
         chosen = opened.seed_result(seed).seed
         written = write(opened, format_name, out or run / known.file_name, options, seed=chosen)

@@ -20,6 +20,7 @@ from scrl.export.prescription import MOST_ZONES, count_zones
 from scrl.export.qgroundcontrol import (
     MANY_FENCE_POINTS,
     MANY_ITEMS,
+    autopilot_warnings,
     count_fence_points,
     count_items,
 )
@@ -211,8 +212,8 @@ def _count(transits: Sequence[Transit]) -> str:
 
 
 def _plan_warnings(route: Route, options: ExportOptions) -> list[str]:
-    """Warnings about plans that are too large for some autopilots."""
-    found = []
+    """Warnings about plans that an autopilot does not follow, or that are too large for some."""
+    found = autopilot_warnings(route, options)
     if (items := count_items(route, options)) > MANY_ITEMS:
         found.append(
             f"the plan has {items:,} items, and some autopilots hold only a few hundred: a larger "
