@@ -169,7 +169,7 @@ def test_ardupilot_switches_its_sprayer(farm_route: Route) -> None:
 
 
 def test_what_an_autopilot_does_not_follow_is_warned_of(route: Route, farm_route: Route) -> None:
-    """The islands are crossed at 21 m/s in transits, the farm at up to 8.3 m/s, or a tenth of it."""
+    """Between the islands it flies at 21 m/s, over the farm at up to 8.3 m/s, or a tenth of it."""
     (fast,) = autopilot_warnings(route, ExportOptions())
     assert "up to 21.0 m/s, and px4 flies at most 12 m/s unless MPC_XY_VEL_MAX is raised" in fast
     assert autopilot_warnings(farm_route, ExportOptions()) == []
