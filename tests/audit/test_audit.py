@@ -206,3 +206,38 @@ def test_names_in_a_page_are_escaped(field: Problem, logged: Callable[..., Path]
     page = audit_page_text(dataclasses.replace(found))
     assert "<b>flow" not in page
     assert "&lt;b&gt;flow" in page
+
+
+def test_a_log_in_another_coordinate_system_is_transformed(
+    field: Problem, logged: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Spherical Mercator, by its own formula."""
+    radius, track = 6_378_137.0, driven()
+    x = radius * np.radians(track[:, 1])
+    y = radius * np.log(np.tan(np.pi / 4 + np.radians(track[:, 2]) / 2))
+    rows = [f"{clock(t)},{a:.3f},{b:.3f},1.0" for t, a, b in zip(track[:, 0], x, y, strict=True)]
+    found = audit(field, logged(rows, "time,x,y,flow"), AuditOptions(crs="EPSG:3857"))
+    assert found.density == pytest.approx({"west": 200.0, "east": 200.0}, rel=1e-3)
+    assert any("EPSG:3857 was transformed" in each.text for each in found.findings)
+    with pytest.raises(LogError, match="unknown coordinate system"):
+        audit(field, tmp_path / "log.csv", AuditOptions(crs="EPSG:1"))
+
+
+def test_the_polygons_of_a_projected_map_are_counted_in_degrees(tmp_path: Path) -> None:
+    features = [
+        {"type": "Feature", "properties": {"name": name}, "geometry": {
+            "type": "Polygon", "coordinates": [[[a, 0], [a + 100, 0], [a + 100, 100], [a, 100],
+                                                [a, 0]]]}}
+        for name, a in (("west", 1000), ("east", 1100))
+    ]  # fmt: skip
+    crs = {"type": "name", "properties": {"name": "EPSG:3857"}}
+    document = {"type": "FeatureCollection", "crs": crs, "features": features}
+    (tmp_path / "map.geojson").write_text(json.dumps(document))
+    problem = load(tmp_path / "map.geojson")
+    radius = 6_378_137.0
+    log = tmp_path / "log.csv"
+    places = [(1000.0 + each, 50.0) for each in range(0, 201, 2)]
+    log.write_text("t,lon,lat,flow\n" + "".join(
+        f"{t},{np.degrees(x / radius):.9f},{np.degrees(y / radius):.9f},1.0\n"
+        for t, (x, y) in enumerate(places)))  # fmt: skip
+    assert audit(problem, log).density == pytest.approx({"west": 50.0, "east": 50.0}, rel=1e-3)

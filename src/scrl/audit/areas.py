@@ -16,7 +16,9 @@ from scrl.audit.counting import (
 )
 from scrl.audit.frame import GridFrame
 from scrl.problems import Problem
+from scrl.worlds.sweep.geojson import coordinate_system, projection_of
 from scrl.worlds.sweep.maps import GEOJSON_SUFFIXES
+from scrl.worlds.sweep.projection import in_degrees
 from scrl.worlds.sweep.shapes import Faults, read_shapes
 
 if TYPE_CHECKING:
@@ -42,7 +44,11 @@ class Areas:
         # The file was read before, so that it is known to be valid and not too large.
         document = json.loads(source.path.read_bytes().decode("utf-8-sig"))
         drawn: dict[str, list[Polygon]] = {}
-        for shape in read_shapes(document, source.options.region_property, Faults()):
+        shapes = read_shapes(document, source.options.region_property, Faults())
+        if source.options.coordinates == "geographic":
+            projection = projection_of(source.options.crs, coordinate_system(document))
+            shapes = shapes if projection is None else in_degrees(shapes, projection)
+        for shape in shapes:
             drawn.setdefault(shape.name, []).extend(shape.polygons)
         forbidden = source.options.forbidden
         names = (forbidden,) if isinstance(forbidden, str) else forbidden

@@ -15,6 +15,7 @@ from scrl.audit.frame import GridFrame
 from scrl.audit.options import AuditOptions, Finding, Findings, LogError, counted
 from scrl.audit.reading import read_log
 from scrl.audit.track import LogTrack, read_track
+from scrl.errors import MapError
 from scrl.problems import Problem
 from scrl.violation import margins_of
 
@@ -210,7 +211,7 @@ def audit(problem: Problem, log: Path | str, options: AuditOptions | None = None
     try:
         raw = read_log(path, options, findings, is_geographic=frame.is_geographic)
         track = read_track(raw, spec, frame, options, findings)
-    except LogError as error:
+    except (LogError, MapError) as error:  # of the log's coordinate system
         raise LogError(f"{path}: {error}") from error
     areas = Areas.of(problem, frame)
     lines = _lines(track, problem, frame, findings)

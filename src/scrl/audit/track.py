@@ -17,6 +17,8 @@ from scrl.audit.columns import numbers, read_flow_unit, states, times
 from scrl.audit.frame import NUDGE, GridFrame
 from scrl.audit.options import SECONDS, AuditOptions, Findings, LogError, counted
 from scrl.audit.reading import RawLog
+from scrl.worlds.sweep.geojson import WGS84 as WGS84_NAMES
+from scrl.worlds.sweep.projection import Projection
 from scrl.worlds.sweep.spec import SweepSpec
 
 SHORTEST_GAP_S, GAP_INTERVALS = 5.0, 5.0
@@ -137,7 +139,8 @@ def _rows_of(
     chosen, columns = log.chosen, log.columns
     seconds, is_dated = times(columns[chosen.time], columns.get(chosen.date or ""), findings)
     x, y = (numbers(columns[name], has_commas=log.has_commas) for name in (chosen.x, chosen.y))
-    places = _on_map(np.column_stack([x, y]), frame, log, findings)
+    places = _projected(np.column_stack([x, y]), frame, log, options, findings)
+    places = _on_map(places, frame, replace(log, system=options.crs or log.system), findings)
     value = _values(log, spec, options, findings)
     transit = columns.get(chosen.transit or "")
     is_transit = np.zeros(len(x), bool) if transit is None else states(transit) == 1.0
@@ -150,6 +153,25 @@ def _rows_of(
         )
     _tell("time", ~has_time, rows, findings, "without a readable time left out")
     return rows, is_dated
+
+
+def _projected(
+    places: Float[np.ndarray, "row 2"],
+    frame: GridFrame,
+    log: RawLog,
+    options: AuditOptions,
+    findings: Findings,
+) -> Float[np.ndarray, "row 2"]:
+    """The places in degrees, if they are in another coordinate system and the map is on Earth."""
+    system = options.crs or log.system
+    if not frame.is_geographic or system is None or WGS84_NAMES.search(system):
+        return places
+    projection = Projection.of(system)
+    findings.add("coordinates", len(places), f"{system} was transformed to degrees (WGS84)")
+    found = projection.degrees(places)
+    for text in projection.warnings():
+        findings.add("coordinates", len(places), text)
+    return np.where(np.isfinite(found), found, np.nan)
 
 
 def _first(column: np.ndarray) -> str:
@@ -205,7 +227,7 @@ def _elsewhere(places: Float[np.ndarray, "place 2"], frame: GridFrame, log: RawL
         names = f"--column x={log.chosen.y} --column y={log.chosen.x}"
         return f"{said}; the two look swapped: use {names}"
     is_degrees = np.abs(places).max() <= 180.0
-    if log.system is not None and not frame.is_geographic:
+    if log.system is not None:
         return f"{said}; the log's coordinate system is {log.system}"
     if frame.is_geographic and not is_degrees:
         return f"{said}; these are not degrees: name the log's coordinate system with --crs"

@@ -46,6 +46,10 @@ def audit(
     max_speed: Annotated[
         float | None, typer.Option(help="Highest plausible speed, in metres per second.")
     ] = None,
+    crs: Annotated[
+        str | None,
+        typer.Option(help="Coordinate system of a log that is not in degrees: EPSG:27700."),
+    ] = None,
     page: Annotated[Path | None, typer.Option(help="Also write an HTML page.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -60,6 +64,7 @@ def audit(
     options = AuditOptions(
         columns=_columns(column or []), flow_per=_flow_per(flow_per), gap_seconds=gap,
         max_speed=max_speed,
+        crs=crs,
     )  # fmt: skip
     if page is not None and page.suffix.lower() not in (".html", ".htm"):
         raise ScrlError(f"{page}: a page's name ends in .html")

@@ -188,19 +188,7 @@ def write_shapefile(route: Route, options: ExportOptions, warnings: Sequence[str
             "shapefiles need the package pyshp: pip install 'scrl[shapefile]'"
         ) from None
     found = Prescription.of(route)
-    parts = {kind: io.BytesIO() for kind in ("shp", "shx", "dbf")}
-    with shapefile.Writer(**parts, shapeType=shapefile.POLYGON, encoding="utf-8") as writer:
-        writer.field("dose", "N", size=18, decimal=6)
-        writer.field("dose_unit", "C", size=60)
-        writer.field("amount", "N", size=18, decimal=6)
-        writer.field("hectares", "N", size=18, decimal=6)
-        writer.field("regions", "C", size=254)
-        for zone in zones_of(route, found, options.tolerance):
-            area = None if found.hectares is None else zone.cells * found.hectares
-            writer.shape(zone.shape.__geo_interface__)
-            names = "; ".join(zone.regions).encode()[:254].decode(errors="ignore")
-            writer.record(zone.dose, found.unit[:60], zone.amount, area, names)
-    files = {f"prescription.{kind}": part.getvalue() for kind, part in parts.items()}
+    files = _shapefile_parts(shapefile, found, zones_of(route, found, options.tolerance))
     files["prescription.cpg"] = b"UTF-8"
     if found.frame.kind == "WGS84":
         files["prescription.prj"] = WGS84_WKT.encode()
@@ -211,6 +199,22 @@ def write_shapefile(route: Route, options: ExportOptions, warnings: Sequence[str
         for name, data in files.items():
             archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
     return held.getvalue()
+
+
+def _shapefile_parts(library: Any, found: Prescription, zones: Sequence[Zone]) -> dict[str, bytes]:
+    """The files of shapes, of their places, and of their columns, written by pyshp."""
+    parts = {kind: io.BytesIO() for kind in ("shp", "shx", "dbf")}
+    with library.Writer(**parts, shapeType=library.POLYGON, encoding="utf-8") as writer:
+        for name in ("dose", "amount", "hectares"):
+            writer.field(name, "N", size=18, decimal=6)
+        writer.field("dose_unit", "C", size=60)
+        writer.field("regions", "C", size=254)
+        for zone in zones:
+            area = None if found.hectares is None else zone.cells * found.hectares
+            writer.shape(zone.shape.__geo_interface__)
+            names = "; ".join(zone.regions).encode()[:254].decode(errors="ignore")
+            writer.record(zone.dose, zone.amount, area, found.unit[:60], names)
+    return {f"prescription.{kind}": part.getvalue() for kind, part in parts.items()}
 
 
 def write_geotiff(route: Route, options: ExportOptions, warnings: Sequence[str] = ()) -> bytes:
