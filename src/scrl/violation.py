@@ -113,12 +113,18 @@ def required_from(table: AtomTable, of_mean: Any, single: Any) -> Required:
 
 
 def rule_margins(table: AtomTable, density: Any, rules: int) -> np.ndarray:
-    """How far inside each rule the densities lie, in units; negative if the rule is violated.
+    """How far inside each rule the densities lie, in units; negative if the rule is violated."""
+    return margins_of(
+        table, table.bounds - np.asarray(density, float) @ table.coefficients.T, rules
+    )
+
+
+def margins_of(table: AtomTable, slack: np.ndarray, rules: int) -> np.ndarray:
+    """The margins of rules from those of the atoms.
 
     The margin of an atom is b - a . rho; of a clause the largest, of a rule the smallest. The last
     axis is the region, and in the result the rule.
     """
-    slack = table.bounds - np.asarray(density, float) @ table.coefficients.T
     listed = table.listed
     of_clause = np.full((*slack.shape[:-1], len(listed)), -np.inf)
     if slack.shape[-1]:

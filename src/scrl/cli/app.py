@@ -14,6 +14,7 @@ import typer
 from scrl._version import __version__
 from scrl.cli import (
     ask,
+    audit,
     bench,
     check,
     compare,
@@ -97,6 +98,7 @@ for _name, _command in {
     "report": report.report,
     "compare": compare.compare,
     "export": export.export,
+    "audit": audit.audit,
 }.items():
     app.command(_name, cls=new.GridCommand if _name == "new" else None)(_ends_cleanly(_command))
 

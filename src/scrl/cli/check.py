@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from scrl.cli.output import JsonFlag, ProblemArgument, StrictFlag, console, print_json, warn
+from scrl.cli.output import (
+    CrsOption,
+    JsonFlag,
+    ProblemArgument,
+    StrictFlag,
+    console,
+    print_json,
+    warn,
+)
 from scrl.errors import ScrlError
 from scrl.terminal import table
 
@@ -16,13 +24,16 @@ if TYPE_CHECKING:
     from scrl.worlds.sweep.spec import SweepSpec
 
 
-def check(problem: ProblemArgument, strict: StrictFlag = False, as_json: JsonFlag = False) -> None:
+def check(
+    problem: ProblemArgument,
+    crs: CrsOption = None,
+    strict: StrictFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
     """Read a problem; print regions, rules, clauses and atoms."""
-    from scrl.problems import find_world, load
-    from scrl.worlds.sweep.maps import is_map_name
+    from scrl.problems import load
 
-    read = find_world if is_map_name(problem) else load
-    loaded = read(problem, strict=strict)
+    loaded = load(problem, strict=strict, crs=crs)
     warnings = [*loaded.warnings(), *_impossible(loaded)]
     if as_json:
         print_json({**_document(loaded), "warnings": warnings})
@@ -72,11 +83,22 @@ def _document(problem: Problem) -> dict[str, Any]:
         ],
         "path_cells": len(spec.path.cells),
         "legs": len(spec.path.legs),
+        "turns": _turns(spec),
         "place": _place(spec.regions),
         "outside_share": float(spec.path.outside.mean(dtype=float)),
         "given_out_at_full_speed": _at_full_speed(spec),
         "unit": spec.units.unit,
     }
+
+
+def _turns(spec: SweepSpec) -> int:
+    """How often the vehicle changes to another row or column within a leg."""
+    import numpy as np
+
+    moves = np.diff(spec.path.cells, axis=0)
+    is_across = moves[:, 0 if spec.route.direction == "rows" else 1] != 0
+    is_across[np.array(spec.path.legs[1:], int) - 1] = False
+    return int(np.count_nonzero(is_across & ~np.append(False, is_across[:-1])))
 
 
 def _place(regions: RegionMap) -> dict[str, Any] | None:
@@ -99,17 +121,18 @@ def _place(regions: RegionMap) -> dict[str, Any] | None:
 
 
 def _place_text(problem: Problem) -> str:
-    legs = len(problem.world_spec.path.legs)
-    path = f"path in {legs} leg{'s' if legs > 1 else ''}"
+    legs, turns = len(problem.world_spec.path.legs), _turns(problem.world_spec)
+    path = f"path in {legs} leg{'s' if legs > 1 else ''} with {turns:,} turn{'s' * (turns != 1)}"
     place = _place(problem.world_spec.regions)
     if place is None:
         return path
     x, y = place["centre"]
+    left, bottom, right, top = place["extent"]
     if place["coordinates"] == "plain":
-        left, bottom, right, top = place["extent"]
         return f"x from {left:g} to {right:g}, y from {bottom:g} to {top:g}; {path}"
     return (
-        f"centre at latitude {y:.5f}, longitude {x:.5f}; {place['width_m']:,.0f} m from west to "
+        f"centre at latitude {y:.5f}, longitude {x:.5f}; longitude from {left:.5f} to {right:.5f}, "
+        f"latitude from {bottom:.5f} to {top:.5f}; {place['width_m']:,.0f} m from west to "
         f"east, {place['height_m']:,.0f} m from south to north; field of "
         f"{place['field_m2'] / 10_000:,.2f} ha; {path}"
     )

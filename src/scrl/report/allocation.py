@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
@@ -14,9 +13,8 @@ from matplotlib.figure import Figure
 
 from scrl.policies import PlacedPolicy, Policy
 from scrl.problems import Problem
-from scrl.route import Route, drive
+from scrl.route import drive, given_over_cells
 from scrl.worlds.sweep.regions import RegionMap
-from scrl.worlds.sweep.spec import SweepSpec
 
 
 def allocation(
@@ -28,38 +26,6 @@ def allocation(
     that the picture shows the speed without stripes.
     """
     return given_over_cells(drive(problem, policy, seed=seed))
-
-
-def given_over_cells(route: Route) -> Float[np.ndarray, "row col"]:
-    """Units given out over each cell of a route; a wide swath gives to all cells that it covers."""
-    spec = route.problem.world_spec
-    path = spec.path.cells
-    # Cumulative amount, interpolated at every edge between two cells.
-    given = np.concatenate([[0.0], np.cumsum(route.amount)])
-    at_edges = np.interp(np.arange(len(path) + 1), route.along, given)
-    nearest = nearest_path_cell(spec)
-    sharing = np.bincount(nearest[nearest >= 0], minlength=len(path))
-    return on_map(np.diff(at_edges) / np.maximum(sharing, 1), nearest)
-
-
-def nearest_path_cell(spec: SweepSpec) -> Int[np.ndarray, "row col"]:
-    """The path cell whose swath covers each cell of the field; -1 where none does."""
-    from scipy.ndimage import distance_transform_cdt
-
-    path = spec.path.cells
-    number = np.full(spec.regions.field.shape, -1)
-    number[tuple(path.T)] = np.arange(len(path))
-    found = distance_transform_cdt(number < 0, metric="chessboard", return_indices=True)
-    distance, places = cast("tuple[np.ndarray, np.ndarray]", found)
-    is_covered = spec.regions.enterable & (distance <= spec.route.swath // 2)
-    return np.where(is_covered, number[tuple(places)], -1)
-
-
-def on_map(
-    values: Float[np.ndarray, " cell"], nearest: Int[np.ndarray, "row col"]
-) -> Float[np.ndarray, "row col"]:
-    """Values of path cells on the cells that these cover; NaN elsewhere."""
-    return np.where(nearest >= 0, values[nearest], np.nan)
 
 
 def allocation_figure(problem: Problem, policies: Mapping[str, Policy]) -> Figure:

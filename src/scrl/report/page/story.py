@@ -275,7 +275,7 @@ def write_page(views: Sequence[RunView], path: Path) -> Path:
 def page_text(views: Sequence[RunView]) -> str:
     """The HTML text of the page."""
     stories = stories_of(views)
-    template = _environment().get_template("page.html")
+    template = page_environment().get_template("page.html")
     return template.render(
         stories=stories,
         title=", ".join(dict.fromkeys(story.name for story in stories)),
@@ -286,7 +286,8 @@ def page_text(views: Sequence[RunView]) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def page_environment() -> Environment:
+    """The templates of pages."""
     found = Environment(
         loader=PackageLoader("scrl.report.page"),
         autoescape=True,

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from scrl.report.allocation import nearest_path_cell, on_map
 from scrl.report.page.maps import MapFrame, block_means, png
-from scrl.route import Route
+from scrl.route import Route, nearest_path_cell, on_map
 from scrl.worlds.sweep.regions import rgb
 
 SPEED_COLOURS = ("#b5432a", "#d4754a", "#d6a56a", "#97aca6", "#5890ad", "#2c6c98")
