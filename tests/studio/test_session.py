@@ -258,7 +258,9 @@ def test_a_dropped_map_is_copied_and_shown(session: Session, folder: Path) -> No
     assert [rule.name for rule in load(folder).rules.rules] == ["a", "b"]
 
 
-@pytest.mark.parametrize("name", ["../a.geojson", "a/b.geojson", "/a.geojson", "a.toml", ".geojson"])
+@pytest.mark.parametrize(
+    "name", ["../a.geojson", "a/b.geojson", "/a.geojson", "a.toml", ".geojson"]
+)
 def test_a_dropped_file_with_another_name_is_refused(session: Session, name: str) -> None:
     with pytest.raises(StudioError):
         session.open_map(name, json.dumps(SQUARES).encode())
@@ -280,7 +282,9 @@ def test_a_map_can_be_opened_and_saved_as_a_problem(tmp_path: Path) -> None:
 
 
 def test_rules_are_checked_with_the_messages_of_every_command(session: Session) -> None:
-    good, bad, empty = session.check([FIRST, RuleText("b", "S1 >= 300 adn S2 <= 1"), RuleText("c", "")])
+    good, bad, empty = session.check(
+        [FIRST, RuleText("b", "S1 >= 300 adn S2 <= 1"), RuleText("c", "")]
+    )
     assert good == {"name": "a", "error": None, "shown": "S1 >= 300"}
     assert bad["error"]["message"] == (
         "rule 'b', line 1, column 11: unexpected 'adn': did you mean 'and'?\n"
@@ -303,9 +307,7 @@ def test_rules_are_checked_with_the_messages_of_every_command(session: Session) 
         "100000 <= S1  # much",
     ],
 )
-def test_the_least_loosening_is_written_into_the_rule(
-    session: Session, text: str
-) -> None:
+def test_the_least_loosening_is_written_into_the_rule(session: Session, text: str) -> None:
     session.set_rules([RuleText("a", text), RuleText("b", "S2 >= 1")])
     found = fluid_reference(session.problem())
     assert found.conflict

@@ -25,6 +25,7 @@ from scrl.cli import (
     new,
     report,
     solve,
+    studio,
     train,
 )
 from scrl.cli.interrupts import hear_every_interrupt, interrupts_raised, leave
@@ -97,6 +98,7 @@ for _name, _command in {
     "report": report.report,
     "compare": compare.compare,
     "export": export.export,
+    "studio": studio.studio,
 }.items():
     app.command(_name, cls=new.GridCommand if _name == "new" else None)(_ends_cleanly(_command))
 

@@ -6,12 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from scrl.errors import ScrlError
-from scrl.reference import Loosened
 from scrl.rules import Conventions, Rule, RuleSet, Span
 from scrl.rules.linear import show_number
 from scrl.studio.document import RuleText, StudioError
+
+if TYPE_CHECKING:
+    from scrl.reference import Loosened
 
 NUMBER = re.compile(
     r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|[^\W\d]\w*'

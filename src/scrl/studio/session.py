@@ -7,14 +7,13 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scrl.errors import ScrlError, check_text
 from scrl.files import replacing
 from scrl.problems import MapSource, Problem, ProblemOptions, load, save
 from scrl.problems.load import read_toml, with_long_horizon
 from scrl.problems.save import changed_fields
-from scrl.reference import Loosened
 from scrl.rules import PlacedRuleError, Rule, show
 from scrl.studio.document import Document, EditHistory, RuleText, Settings, StudioError
 from scrl.studio.journal import Journal, JournalHead
@@ -25,6 +24,9 @@ from scrl.worlds.sweep.maps import MapOptions, is_map_name
 from scrl.worlds.sweep.regions import RegionMap
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec, cell_on_map
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
+
+if TYPE_CHECKING:
+    from scrl.reference import Loosened
 
 TABLES: dict[str, tuple[type[Any], ...]] = {
     "problem": (ProblemOptions,),
