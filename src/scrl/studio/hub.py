@@ -133,7 +133,7 @@ class Hub:
                 "returnText": world.return_text,
                 "document": document.to_json(),
                 "check": session.check(document.rules),
-                "warnings": world.warnings()[:-1],  # without "there are no rules"
+                "warnings": self._warnings(),
                 "map": self._map_name(),
                 "canUndo": bool(session.history.past),
                 "canRedo": bool(session.history.future),
@@ -146,6 +146,13 @@ class Hub:
                 "settings": _forms(document.settings),
                 "trouble": self.trouble,
             }
+
+    def _warnings(self) -> list[str]:
+        """What is allowed in the rules and probably not intended."""
+        try:
+            return list(self.session.problem().rules.warnings())
+        except ScrlError:  # the check says what is wrong
+            return []
 
     def _map_name(self) -> str:
         """A name for the drawing of the present world; another world has another one."""
@@ -287,8 +294,8 @@ class Hub:
 
     # Leaving ------------------------------------------------------------------------------------
 
-    def export(self, format_name: str) -> tuple[str, bytes]:
-        """The plan as a file of a format: its name and content."""
+    def export(self, format_name: str) -> tuple[str, bytes, tuple[str, ...]]:
+        """The plan as a file of a format: its name, its content, and warnings about it."""
         from scrl.export import ROUTE_FORMATS, ExportError, export
         from scrl.opening import open_run
 
@@ -298,8 +305,8 @@ class Hub:
         with tempfile.TemporaryDirectory(prefix="scrl-studio-") as folder:
             run, file = Path(folder) / "plan", Path(folder) / ROUTE_FORMATS[format_name].file_name
             self._keep(answer, run)
-            export(open_run(run), format_name, file)
-            return file.name, file.read_bytes()
+            written = export(open_run(run), format_name, file)
+            return file.name, file.read_bytes(), written.warnings
 
     def report(self) -> str:
         """The report page of the plan."""

@@ -137,20 +137,21 @@ class Server:
         self, queue: asyncio.Queue[bytes | None], part: Callable[[], None]
     ) -> AsyncIterator[bytes]:
         ending = asyncio.ensure_future(self.is_ending.wait())
+        taking = asyncio.ensure_future(queue.get())
         try:
             while not ending.done():
-                taking = asyncio.ensure_future(queue.get())
                 await asyncio.wait(
                     {taking, ending}, timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED
                 )
                 if not taking.done():
-                    taking.cancel()
                     yield b": still here\n\n"
                     continue
                 if (line := taking.result()) is None:
                     return
+                taking = asyncio.ensure_future(queue.get())
                 yield line
         finally:
+            taking.cancel()
             ending.cancel()
             part()
 
@@ -219,14 +220,15 @@ class Server:
     async def _export(self, request: Request) -> Response:
         name = request.query_params.get("format", "")
         try:
-            file, data = await run_in_threadpool(self.hub.export, name)
+            file, data, warnings = await run_in_threadpool(self.hub.export, name)
         except ScrlError as error:
             return _wrong(str(error), 409)
-        disposition = f"attachment; filename*=UTF-8''{quote(file)}"
-        return Response(
-            data, media_type="application/octet-stream",
-            headers={"content-disposition": disposition},
-        )  # fmt: skip
+        headers = {
+            "content-disposition": f"attachment; filename*=UTF-8''{quote(file)}",
+            "x-file-name": quote(file),
+            "x-warnings": quote(json.dumps([text[:600] for text in warnings[:6]])),
+        }
+        return Response(data, media_type="application/octet-stream", headers=headers)
 
     async def _report(self, _: Request) -> Response:
         try:

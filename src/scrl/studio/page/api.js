@@ -55,3 +55,15 @@ export function newestOnly(send) {
     forget: () => { waiting = null; },
   };
 }
+
+// Fetches a file and hands it to the browser as a download; returns warnings about it.
+export async function download(path) {
+  const response = await fetch(path);
+  if (!response.ok) await answer(response);
+  const address = URL.createObjectURL(await response.blob()), link = document.createElement("a");
+  link.href = address;
+  link.download = decodeURIComponent(response.headers.get("x-file-name"));
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  return JSON.parse(decodeURIComponent(response.headers.get("x-warnings")));
+}

@@ -4,6 +4,7 @@ const SVG = "http://www.w3.org/2000/svg";
 
 function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("aria-") && typeof value === "boolean") { element.setAttribute(name, String(value)); continue; }
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "style") for (const [key, each] of Object.entries(value)) element.style.setProperty(key, each);

@@ -1,6 +1,6 @@
 // The page: what the server says is drawn, what a person does is sent.
 
-import {get, listen, newestOnly, post, upload, windowName} from "./api.js";
+import {download, get, listen, newestOnly, post, upload} from "./api.js";
 import {drawBars} from "./bars.js";
 import {h, $, show, number} from "./dom.js";
 import {drawEstimate, drawMap, drawNoPlan, drawPlan, drawViews, setUpDrive} from "./map.js";
@@ -12,14 +12,17 @@ let state = null, plan = null, map = null, mapAsked = null, requests = 0;
 // Messages ----------------------------------------------------------------------------------------
 
 function notice(text, {kind = "", id = null, actions = []} = {}) {
-  if (id) document.querySelector(`[data-notice="${id}"]`)?.remove();
-  const box = h("div", {class: `notice ${kind}`, "data-notice": id || ""}, h("p", {}, text), ...actions);
+  id ??= text;
+  unnotice(id);
+  const box = h("div", {class: `notice ${kind}`, "data-notice": id}, h("p", {}, text), ...actions);
   box.append(h("button", {class: "quiet", "aria-label": "Dismiss", onclick: () => box.remove()}, "✕"));
   $("notices").append(box);
   while ($("notices").children.length > 5) $("notices").firstChild.remove();
 }
 
-const unnotice = id => document.querySelector(`[data-notice="${id}"]`)?.remove();
+function unnotice(id) {
+  for (const each of [...$("notices").children]) if (each.dataset.notice === id) each.remove();
+}
 
 async function trying(work) {
   try { return await work(); } catch (error) { notice(error.message, {kind: "bad", id: "error"}); return null; }
@@ -41,6 +44,7 @@ async function drawState(found) {
   drawDisk(found.isChangedOnDisk);
   if (!isDragging()) drawRules(found.document.rules, found.check);
   $("return").textContent = `Cost is the negative of the return: ${found.returnText}.`;
+  $("warnings").replaceChildren(...found.warnings.map(text => h("p", {}, text)));
   drawCommands();
   drawForms();
   drawProgress(found.trouble ? "" : plan?.version === found.version ? "" : "planning …");
@@ -73,8 +77,13 @@ function drawCommands() {
 
 function drawExports() {
   $("exports").replaceChildren(...Object.entries(map.formats).map(([name, sentence]) =>
-    h("a", {class: "button", href: `/api/export?format=${encodeURIComponent(name)}`, download: true, title: sentence}, name)),
+    h("button", {title: sentence, onclick: () => exported(name)}, name)),
     h("a", {class: "button", href: "/report", target: "_blank", rel: "noopener"}, "report page"));
+}
+
+async function exported(name) {
+  const warnings = await trying(() => download(`/api/export?format=${encodeURIComponent(name)}`));
+  for (const text of warnings || []) notice(text, {kind: "mixed"});
 }
 
 // Settings ----------------------------------------------------------------------------------------
@@ -124,7 +133,7 @@ function drawWhole() {
   $("total").textContent = plan.total ? `${plan.total[0].toUpperCase()}${plan.total.slice(1)}.` : "";
   drawOutcomes(plan.rules);
   drawConflict(plan.conflict);
-  for (const text of plan.warnings) notice(text, {kind: "mixed", id: `warning ${text.length}`});
+  for (const text of plan.warnings) notice(text, {kind: "mixed"});
   measured("plan drawn", begun);
 }
 

@@ -2,7 +2,7 @@
 
 import {h, s, $, show, number} from "./dom.js";
 
-const WIDTH = 460, HEIGHT = 210, LEFT = 58, RIGHT = 448, TOP = 12, BOTTOM = 170;
+const HEIGHT = 210, LEFT = 52, TOP = 12, BOTTOM = 170;
 let about = null;
 
 export function tradeOf() { return about; }
@@ -37,6 +37,8 @@ export function drawTrade(data) {
     $("trade").replaceChildren(head(), h("p", {class: "small"}, data.done ? "The fluid keeps the rules at none of these values." : "computing …"));
     return;
   }
+  // As wide as there is room, so that its text is as large as any other.
+  const WIDTH = Math.max(280, Math.min(520, $("trade").clientWidth - 30)), RIGHT = WIDTH - 14;
   const low = points[0][0], high = points.at(-1)[0], room = 0.08 * (Math.max(...costs) - Math.min(...costs)) || 0.5;
   const least = Math.min(...costs) - room, most = Math.max(...costs) + room;
   const x = value => LEFT + (value - low) / (high - low || 1) * (RIGHT - LEFT);
