@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -83,7 +83,9 @@ class Client:
                 connection.putheader(name, value)
         connection.endheaders(data)
 
-    def events(self, path: str | None = None, **headers: str | None) -> Iterator[tuple[str, Any]]:
+    def events(
+        self, path: str | None = None, **headers: str | None
+    ) -> Generator[tuple[str, Any], None, None]:
         """Events with their data, as they come; the connection ends with the iterator."""
         connection = http.client.HTTPConnection("127.0.0.1", self.running.port, timeout=30)
         try:

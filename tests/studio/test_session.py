@@ -153,7 +153,7 @@ def test_save_as_writes_a_folder_that_other_commands_read(session: Session, fold
     assert not (folder / "problem.studio.jsonl").exists()
     with pytest.raises(StudioError, match="exists already"):
         session.save_as("second field")
-    for name in ("../out", "/tmp/out", "a/b", "", ".", "..", "a\0b", "x" * 200, "<b>", "nul\n"):
+    for name in ("../out", "/out", "a/b", "", ".", "..", "a\0b", "x" * 200, "<b>", "nul\n"):
         with pytest.raises(StudioError, match="plain name"):
             session.save_as(name)
 
@@ -172,7 +172,7 @@ def test_a_file_that_changed_on_disk_is_not_replaced_unasked(
     session.undo()
     assert session.document.rules == (FIRST,)
     session.save()
-    assert list(load(folder).rules.rules)[0].text == "S1 >= 300"
+    assert load(folder).rules.rules[0].text == "S1 >= 300"
 
 
 def test_unsaved_changes_and_a_file_that_changed_since(session: Session, folder: Path) -> None:
@@ -190,7 +190,7 @@ def test_unsaved_changes_and_a_file_that_changed_since(session: Session, folder:
 
 
 def test_two_studios_cannot_have_one_folder(session: Session, folder: Path) -> None:
-    with pytest.raises(ScrlError, match="process .* is writing to this problem folder"):
+    with pytest.raises(ScrlError, match=r"process .* is writing to this problem folder"):
         Session.open(str(folder))
     session.close()
     Session.open(str(folder)).close()

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from scrl.errors import ScrlError, check_text
+from scrl.errors import InternalError, ScrlError, check_text
 from scrl.files import replacing
 from scrl.problems import MapSource, Problem, ProblemOptions, load, save
 from scrl.problems.load import read_toml, with_long_horizon
@@ -323,7 +323,7 @@ class Session:
                 self._write_new(problem, self.place.file or self.place.free(PROBLEM, folder))
             else:
                 self._rewrite(self.place.file)
-            return self._is_saved()
+            return self._after_saving()
 
     def _rewrite(self, file: Path) -> None:
         text = file.read_text(encoding="utf-8")
@@ -350,12 +350,13 @@ class Session:
             _write(file, with_rules(file.read_text(encoding="utf-8"), self.document.rules))
         self.place.file = file
 
-    def _is_saved(self) -> Path:
-        assert self.place.file is not None
+    def _after_saving(self) -> Path:
         self.saved, self.digest = self.document, self.place.digest()
         if self.journal is not None:
             self.journal.remove()
         self.journal = None if self.place.journal is None else Journal(self.place.journal)
+        if self.place.file is None:
+            raise InternalError("saved, and there is no file")
         return self.place.file
 
     def save_as(self, name: str) -> Path:
@@ -369,7 +370,7 @@ class Session:
             if self.journal is not None:
                 self.journal.remove()
             self._move(folder)
-            return self._is_saved()
+            return self._after_saving()
 
     def _valid(self) -> Problem:
         try:

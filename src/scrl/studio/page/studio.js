@@ -129,7 +129,7 @@ function drawWhole() {
   $("figures").replaceChildren(...plan.figures.map(each => h("div", {}, h("dt", {}, each.name), h("dd", {class: each.state}, each.value.replace(/^-/, "\u2212")), each.remark ? h("dd", {}, each.remark) : null)));
   drawPlan(plan.route);
   drawBars($("bars"), plan.bars);
-  $("received-note").textContent = `In ${map.unit}. Marks are bounds that rules set on a region alone; the tip points to the side that is allowed, and a dotted one belongs to a rule that leaves a choice.`;
+  $("received-note").textContent = `In ${map.unit}. Marks are bounds of rules on one region, with a tip to the allowed side; dotted: one of several ways.`;
   $("total").textContent = plan.total ? `${plan.total[0].toUpperCase()}${plan.total.slice(1)}.` : "";
   drawOutcomes(plan.rules);
   drawConflict(plan.conflict);
