@@ -7,7 +7,7 @@ import {drawEstimate, drawMap, drawNoPlan, drawPlan, drawViews, setUpDrive} from
 import {drawChecks, drawMargins, drawOutcomes, drawRules, isDragging, setNames, setUpRules} from "./rules.js";
 import {closeTrade, drawTrade, openTrade, tradeOf} from "./trade.js";
 
-let state = null, plan = null, map = null, mapAsked = null, requests = 0;
+let state = null, plan = null, map = null, mapAsked = null, requests = 0, released = null;
 
 // Messages ----------------------------------------------------------------------------------------
 
@@ -121,7 +121,6 @@ function drawTrouble(found) {
 }
 
 function drawWhole() {
-  const begun = performance.now();
   drawProgress("");
   $("plan").classList.remove("estimate");
   $("verdict").className = `verdict ${plan.state}`;
@@ -134,7 +133,8 @@ function drawWhole() {
   drawOutcomes(plan.rules);
   drawConflict(plan.conflict);
   for (const text of plan.warnings) notice(text, {kind: "mixed"});
-  measured("plan drawn", begun);
+  if (released !== null) measured("plan", released);
+  released = null;
 }
 
 function drawConflict(found) {
@@ -150,7 +150,7 @@ function drawConflict(found) {
     found.restsOn ? h("p", {class: "small"}, `Conflict and loosening rest on ${found.restsOn}.`) : null));
 }
 
-// So that the time of every redraw can be read: performance.getEntriesByName("redraw").
+// So that times can be read: getEntriesByName("redraw") of estimates, "plan" from release to plan.
 function measured(name, begun) {
   if (performance.getEntriesByName(name).length > 300) performance.clearMeasures(name);
   performance.measure(name, {start: begun, end: performance.now()});
@@ -183,6 +183,7 @@ function drawTroubleOfEstimate(error) {
 
 const commit = async rules => {
   estimates.forget();
+  released = performance.now();
   $("received").classList.remove("faded");
   const found = await trying(() => post("rules", {rules}));
   if (found) await drawState(found); else if (state) drawRules(state.document.rules, state.check);
