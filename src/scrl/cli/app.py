@@ -26,6 +26,7 @@ from scrl.cli import (
     new,
     report,
     solve,
+    studio,
     train,
 )
 from scrl.cli.interrupts import hear_every_interrupt, interrupts_raised, leave
@@ -99,6 +100,7 @@ for _name, _command in {
     "compare": compare.compare,
     "export": export.export,
     "audit": audit.audit,
+    "studio": studio.studio,
 }.items():
     app.command(_name, cls=new.GridCommand if _name == "new" else None)(_ends_cleanly(_command))
 
