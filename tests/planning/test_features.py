@@ -58,7 +58,7 @@ def test_sums_on_the_way_are_those_of_the_cells(
 ) -> None:
     monkeypatch.setattr("scrl.planning.features.LONG_PATH", long_path)
     found = outlook(world)
-    kinds = np.asarray(world.kind_of_cell)
+    kinds = np.asarray(world.kind_of_part)
     for cell in (0, 777, world.length - 3):
         view = found.view(jnp.asarray(cell))
         for place in (0.0, 0.25, 3.0, 17.6):
@@ -77,7 +77,7 @@ def test_sums_on_the_way_are_those_of_the_cells(
 def test_a_step_earns_the_price_along_its_way_or_where_it_ends(
     world: SweepWorld, distance: float
 ) -> None:
-    found, kinds = outlook(world), np.asarray(world.kind_of_cell)
+    found, kinds = outlook(world), np.asarray(world.kind_of_part)
     of_kind = np.asarray(world.kinds, float) @ PRICES
     for cell, offset in ((0, 0.0), (777, 0.75), (1000, 0.5), (world.length - 3, 0.25)):
         earned = found.view(jnp.asarray(cell)).earned(jnp.asarray(offset), jnp.asarray(distance))

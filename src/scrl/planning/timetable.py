@@ -34,11 +34,11 @@ def averaged(
 
 
 def with_times(
-    vehicle: Vehicle, times_of_cell: Float[np.ndarray, " cell"]
+    vehicle: Vehicle, paces: Float[np.ndarray, " part"], parts: int = 1
 ) -> Float[np.ndarray, " step"]:
-    """The throttles of a drive that spends so many steps in each cell of the path."""
-    edges = np.arange(len(times_of_cell) + 1, dtype=float)
-    return _by_timetable(vehicle, edges, np.concatenate([[0.0], np.cumsum(times_of_cell)]))
+    """The throttles of a drive with so many steps per cell in each part of the path's cells."""
+    edges = np.arange(len(paces) + 1) / parts
+    return _by_timetable(vehicle, edges, np.concatenate([[0.0], np.cumsum(paces / parts)]))
 
 
 def _by_timetable(

@@ -16,7 +16,7 @@ from scrl.worlds.sweep.spec import SweepSpec
 
 @dataclass(frozen=True)
 class FluidSweep:
-    """Groups of cells that the rules treat alike, and the amounts of a step in each."""
+    """Groups of cells, or of parts of cells, that the rules treat alike, and their amounts."""
 
     weight: Float[np.ndarray, " group"]
     """Cells in each group (those that the start may skip count in part)."""
@@ -28,19 +28,19 @@ class FluidSweep:
     """The largest time per cell, in steps."""
     effort: float
     horizon_steps: int
-    group_of_cell: Int[np.ndarray, " cell"]
-    """The group of each cell of the path."""
+    group_of_part: Int[np.ndarray, " part"]
+    """The group of each part of the path."""
 
     @classmethod
     def of(cls, spec: SweepSpec, named: np.ndarray | None = None) -> FluidSweep:
         """The fluid of a sweep world; regions that are not `named` need no group of their own."""
         service, kinds = spec.service, spec.service.kinds[:-1].astype(float)
-        kind_of_cell = service.kind_of_cell[:-1]
+        kind_of_part, parts = service.on_path, service.parts
         keys = kinds if named is None else kinds[:, named]
         _, group_of_kind = np.unique(keys, axis=0, return_inverse=True)
         group_of_kind = group_of_kind.ravel()
-        seen = _chance_to_be_swept(len(kind_of_cell), spec.vehicle.start_noise)
-        cells_of_kind = np.bincount(kind_of_cell, weights=seen, minlength=len(kinds))
+        seen = _chance_to_be_swept(len(kind_of_part), parts * spec.vehicle.start_noise) / parts
+        cells_of_kind = np.bincount(kind_of_part, weights=seen, minlength=len(kinds))
         groups = int(group_of_kind.max()) + 1
         member = sparse.csr_array(
             (cells_of_kind, (group_of_kind, np.arange(len(kinds)))), shape=(groups, len(kinds))
@@ -57,7 +57,7 @@ class FluidSweep:
             slowest=1.0 / (vehicle.max_speed * vehicle.crawl) + from_rest / weight,
             effort=vehicle.effort,
             horizon_steps=spec.route.horizon_steps,
-            group_of_cell=group_of_kind[kind_of_cell],
+            group_of_part=group_of_kind[kind_of_part],
         )
         if fluid.weight.sum() * fluid.fastest > fluid.horizon_steps:
             raise ScrlError(
@@ -119,13 +119,13 @@ class FluidSweep:
         return total + float(np.maximum(worth[order] / self.weight[order], 0.0) @ spent)
 
 
-def _chance_to_be_swept(cells: int, start_noise: float) -> Float[np.ndarray, " cell"]:
-    """The expected share of each cell that lies ahead of a uniformly drawn start."""
+def _chance_to_be_swept(parts: int, start_noise: float) -> Float[np.ndarray, " part"]:
+    """The expected share of each part that lies ahead of a uniformly drawn start."""
     if start_noise == 0:
-        return np.ones(cells)
-    edges = np.minimum(np.arange(cells + 1), start_noise)
+        return np.ones(parts)
+    edges = np.minimum(np.arange(parts + 1), start_noise)
     behind = edges**2 / (2.0 * start_noise)
-    beyond = np.maximum(np.arange(cells + 1) - start_noise, 0.0)
+    beyond = np.maximum(np.arange(parts + 1) - start_noise, 0.0)
     return np.diff(behind + beyond)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -16,7 +15,6 @@ from scrl.policies import PlacedPolicy, Policy
 from scrl.problems import Problem
 from scrl.route import Route, drive
 from scrl.worlds.sweep.regions import RegionMap
-from scrl.worlds.sweep.spec import SweepSpec
 
 
 def allocation(
@@ -37,22 +35,9 @@ def given_over_cells(route: Route) -> Float[np.ndarray, "row col"]:
     # Cumulative amount, interpolated at every edge between two cells.
     given = np.concatenate([[0.0], np.cumsum(route.amount)])
     at_edges = np.interp(np.arange(len(path) + 1), route.along, given)
-    nearest = nearest_path_cell(spec)
-    sharing = np.bincount(nearest[nearest >= 0], minlength=len(path))
-    return on_map(np.diff(at_edges) / np.maximum(sharing, 1), nearest)
-
-
-def nearest_path_cell(spec: SweepSpec) -> Int[np.ndarray, "row col"]:
-    """The path cell whose swath covers each cell of the field; -1 where none does."""
-    from scipy.ndimage import distance_transform_cdt
-
-    path = spec.path.cells
-    number = np.full(spec.regions.field.shape, -1)
-    number[tuple(path.T)] = np.arange(len(path))
-    found = distance_transform_cdt(number < 0, metric="chessboard", return_indices=True)
-    distance, places = cast("tuple[np.ndarray, np.ndarray]", found)
-    is_covered = spec.regions.enterable & (distance <= spec.route.swath // 2)
-    return np.where(is_covered, number[tuple(places)], -1)
+    number = spec.path.number
+    sharing = np.bincount(number[number >= 0], minlength=len(path))
+    return on_map(np.diff(at_edges) / np.maximum(sharing, 1), number)
 
 
 def on_map(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from scrl.report.allocation import nearest_path_cell, on_map
+from scrl.report.allocation import on_map
 from scrl.report.page.maps import MapFrame, block_means, png
 from scrl.route import Route
 from scrl.worlds.sweep.regions import rgb
@@ -169,7 +169,7 @@ def _place(cell: list[int] | Int[np.ndarray, " 2"], frame: MapFrame) -> tuple[fl
 def _picture(route: Route, classes: Int[np.ndarray, " cell"]) -> str:
     """The mean speed class of each block of cells as a colour; transparent where not visited."""
     driven = np.where(classes >= 0, classes.astype(float), np.nan)
-    means = block_means(on_map(driven, nearest_path_cell(route.problem.world_spec)))
+    means = block_means(on_map(driven, route.problem.world_spec.path.number))
     is_driven = np.isfinite(means)
     index = np.where(is_driven, np.round(np.nan_to_num(means)), 0).astype(int)
     colours = np.array([rgb(colour) for colour in SPEED_COLOURS], np.uint8)
