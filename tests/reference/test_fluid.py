@@ -66,11 +66,11 @@ def test_ranges_by_hand(strip: SweepSpec) -> None:
     low, high = fluid.ranges(np.array([[1.0, 0.0], [1.0, -1.0]])).T
     # S2 least: 3. S1 least: it is the start, which takes until 2 + 0.88 / 2.352 steps at full
     # throttle, with p = 1.2, 3.12, 5.472. Most: four cells at 1/0.03 steps: 4 * 33.33 * 2.25 = 300
-    # (the horizon is far), and 0.6 / 0.4 = 1.5 steps more, as the vehicle may be slower than its
-    # crawl when it starts.
-    first, most = 2.25 * (2.0 + 0.88 / 2.352), 300.0 + 1.5 * 2.25
-    assert low == pytest.approx([first, first - most])
-    assert high == pytest.approx([most, most - 3.0])
+    # (the horizon is far), and at the start 0.6 / 0.4 = 1.5 steps more, as the vehicle may be
+    # slower than its crawl; after 4 / 0.03 steps that is over.
+    first = 2.25 * (2.0 + 0.88 / 2.352)
+    assert low == pytest.approx([first, first - 300.0])
+    assert high == pytest.approx([300.0 + 1.5 * 2.25, 300.0 + 1.5 * 2.25 - 3.0])
 
 
 def test_without_inertia_nothing_is_slower_than_the_crawl(strip: SweepSpec) -> None:

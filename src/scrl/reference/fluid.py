@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -147,16 +148,19 @@ def _limits(
     vehicle: Vehicle, weight: Float[np.ndarray, " group"], start: int | None
 ) -> tuple[Float[np.ndarray, " group"], Float[np.ndarray, " group"]]:
     """The smallest and the largest time per cell in each group (docs/bound.md)."""
+    crawl, inertia = vehicle.max_speed * vehicle.crawl, vehicle.inertia
     # A vehicle at rest is slower than the crawl for a while: t steps on it has reached the share
     # 1 - inertia^t of it, so all cells of a group together may take as much longer.
-    from_rest = vehicle.inertia / (1.0 - vehicle.inertia)
-    slowest = 1.0 / (vehicle.max_speed * vehicle.crawl) + from_rest / weight
+    more = np.full(len(weight), inertia / (1.0 - inertia))
     fastest = np.full(len(weight), 1.0 / vehicle.max_speed)
     if start is not None:
-        # The vehicle also needs a while to reach its top speed.
-        least = _steps_from_rest(vehicle, float(weight[start])) / weight[start]
-        fastest[start] = min(least, slowest[start])
-    return fastest, slowest
+        cells = float(weight[start])
+        is_later = np.arange(len(weight)) != start
+        more[is_later] = inertia ** (math.floor(cells / crawl) + 1) / (1.0 - inertia)
+        # It also needs a while to reach its top speed.
+        fastest[start] = _steps_from_rest(vehicle, cells) / cells
+    slowest = 1.0 / crawl + more / weight
+    return fastest, np.maximum(slowest, fastest)
 
 
 def _steps_from_rest(vehicle: Vehicle, cells: float) -> float:

@@ -92,7 +92,7 @@ def read_geojson(
     if strict:
         faults.refuse()
     region_map = from_masks(masks, names, replace(where, system=system))
-    outlines = Edges.of(list(drawn.values()))
+    outlines = Edges.of(list(drawn.values())).in_cells(where)
     return replace(region_map, outlines=outlines, warnings=tuple(faults.warnings()))
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from scrl.worlds.sweep.georeference import Georeference
+from scrl.worlds.sweep.georeference import Georeference, from_extent
 from scrl.worlds.sweep.path import SweepPath
 from scrl.worlds.sweep.places import moves_of
 from scrl.worlds.sweep.regions import RegionMap
@@ -36,10 +36,11 @@ class Corrections(NamedTuple):
 
 def corrections(path: SweepPath, region_map: RegionMap) -> Corrections | None:
     """The corrections of a path's shares by the outlines of regions; none on a map without any."""
-    outlines, where = region_map.outlines, region_map.georeference
-    if outlines is None or where is None:
+    outlines, masks = region_map.outlines, region_map.masks
+    if outlines is None:
         return None
-    masks, regions = region_map.masks, len(region_map.names)
+    (rows, columns), regions = region_map.shape, len(region_map.names)
+    where = from_extent((0.0, 0.0, columns, rows), region_map.shape, "plain")
     of_regions = _corrections(path, masks, outlines, where)
     covered = _corrections(path, np.any(masks, axis=0)[None], outlines.united(), where)
     outside = covered._replace(column=np.full_like(covered.column, regions), share=-covered.share)

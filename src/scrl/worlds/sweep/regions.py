@@ -37,7 +37,8 @@ class RegionMap:
     warnings: tuple[str, ...] = ()
     """What was repaired or ignored in the file; not compared by ==."""
     outlines: Edges | None = None
-    """The edges of the regions' polygons in map units, where the map has polygons."""
+    """The edges of the regions' polygons, in cells from the lower left corner of the grid; none on
+    a map without polygons."""
 
     def __post_init__(self) -> None:
         check_size(len(self.names), self.field.shape)
@@ -206,8 +207,6 @@ def _check_shapes(region_map: RegionMap) -> None:
     where = region_map.georeference
     if where is not None and where.shape != shape:
         raise MapError(f"the georeference is for a grid of {where.shape}, the field has {shape}")
-    if where is None and region_map.outlines is not None:
-        raise MapError("a map with outlines needs a georeference")
 
 
 def _check_not_empty(region_map: RegionMap) -> None:

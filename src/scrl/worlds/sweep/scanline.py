@@ -82,10 +82,20 @@ class Edges:
         """The edges as those of a single region."""
         return Edges(self.start, self.end, self.turn, np.zeros_like(self.owner))
 
+    def in_cells(self, where: Georeference) -> Edges:
+        """The edges in cells from the lower left corner of a grid."""
+        left, bottom, *_ = where.extent
+        size = np.array([where.cell_width, where.cell_height])
+        start, end = ((each - (left, bottom)) / size for each in (self.start, self.end))
+        return Edges(start, end, self.turn, self.owner)
+
     def is_same(self, other: Edges) -> bool:
-        """Whether all edges are the same."""
+        """Whether all edges are the same, up to rounding."""
+        if len(self.turn) != len(other.turn):
+            return False
         names = ("start", "end", "turn", "owner")
-        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
+        pairs = ((getattr(self, name), getattr(other, name)) for name in names)
+        return all(np.allclose(mine, theirs, rtol=0.0, atol=1e-6) for mine, theirs in pairs)
 
     def crossings(self, where: Georeference) -> int:
         """How often edges cross rows of centres, including rows outside the grid."""
