@@ -83,7 +83,7 @@ class Drove:
 def drive_all(spec: SweepSpec, count: int, choose: Choose) -> Drove:
     """Drives side by side, by the functions of the world, in float32; sums are float64."""
     vehicle, service, served = spec.vehicle, spec.service, spec.service.of_regions
-    cells = len(service.kind_of_cell) - 1
+    cells = len(spec.path.cells)
     cell, steps = np.zeros(count, int), np.zeros(count, int)
     offset, speed = np.zeros(count, np.float32), np.zeros(count, np.float32)
     returns, shares = np.zeros(count), np.zeros((len(spec.regions.names), count))
@@ -92,19 +92,19 @@ def drive_all(spec: SweepSpec, count: int, choose: Choose) -> Drove:
         is_running = cell < cells
         if not is_running.any():
             break
-        kind = service.kind_of_cell[np.minimum(cell + 1, cells)]
+        kind = service.kind_of_part[service.parts * np.minimum(cell + 1, cells)]
         throttle = np.broadcast_to(choose(Moment(step, kind, speed)), count).astype(np.float32)
         throttles.append(throttle)
         speed = dynamics.next_speed(vehicle, speed, throttle, np).astype(np.float32)
-        before = Place(cell, offset)
+        before = Place.of(cell, offset, service.parts, lambda place: place.astype(int))
         whole, offset = dynamics.advance(offset, speed, np)
         cell = np.minimum(cell + whole.astype(int), cells)
         returns += is_running * dynamics.step_reward(vehicle, speed.astype(float))
         shares += is_running * dynamics.share_of_step(
             served,
             before,
-            Place(cell, offset),
-            speed,
+            Place.of(cell, offset, service.parts, lambda place: place.astype(int)),
+            service.parts * speed,
             is_poured=spec.is_poured,
             look=lambda table, index: table[index].T,
         )
@@ -229,7 +229,7 @@ def searched(problem: Problem, leaf: Leaf, seconds: float, seed: int) -> float:
     """
     spec, rng = problem.world_spec, np.random.default_rng(seed)
     service, regions = spec.service, len(spec.regions.names)
-    served = service.kinds[service.kind_of_cell[:-1]]
+    served = service.kinds[service.on_path]
     part = np.arange(len(served)) * PARTS // len(served)
     by_part = np.concatenate([served * (part == each)[:, None] for each in range(PARTS)], axis=1)
     in_parts = dataclasses.replace(spec)

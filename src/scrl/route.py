@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,7 +18,7 @@ from scrl.rollout import CHUNK_STEPS, RunningEpisode, begin_episode, one_step
 from scrl.worlds.sweep.dynamics import Served, ground_speed
 from scrl.worlds.sweep.georeference import Georeference
 from scrl.worlds.sweep.places import places_at, stretch_at
-from scrl.worlds.sweep.spec import ServiceTable, SweepSpec
+from scrl.worlds.sweep.spec import ServiceTable
 from scrl.worlds.sweep.transits import Transit
 from scrl.worlds.sweep.world import SweepWorld
 
@@ -151,22 +151,9 @@ def given_over_cells(route: Route) -> Float[np.ndarray, "row col"]:
     # Cumulative amount, interpolated at every edge between two cells.
     given = np.concatenate([[0.0], np.cumsum(route.amount)])
     at_edges = np.interp(np.arange(len(path) + 1), route.along, given)
-    nearest = nearest_path_cell(spec)
+    nearest = spec.path.number
     sharing = np.bincount(nearest[nearest >= 0], minlength=len(path))
     return on_map(np.diff(at_edges) / np.maximum(sharing, 1), nearest)
-
-
-def nearest_path_cell(spec: SweepSpec) -> Int[np.ndarray, "row col"]:
-    """The path cell whose swath covers each cell of the field; -1 where none does."""
-    from scipy.ndimage import distance_transform_cdt
-
-    path = spec.path.cells
-    number = np.full(spec.regions.field.shape, -1)
-    number[tuple(path.T)] = np.arange(len(path))
-    found = distance_transform_cdt(number < 0, metric="chessboard", return_indices=True)
-    distance, places = cast("tuple[np.ndarray, np.ndarray]", found)
-    is_covered = spec.regions.enterable & (distance <= spec.route.swath // 2)
-    return np.where(is_covered, number[tuple(places)], -1)
 
 
 def on_map(

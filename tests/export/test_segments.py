@@ -7,6 +7,7 @@ import itertools
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import shapely
 
 from scrl.evaluation import evaluate
 from scrl.export import ExportError, segments
@@ -18,6 +19,7 @@ from scrl.worlds.sweep.spec import Service, SweepSpec
 from scrl.worlds.sweep.spec import SweepRoute as RouteSettings
 from scrl.worlds.sweep.vehicle import Vehicle
 
+from ..worlds.sweep.outlined import outlined, tilted
 from .conftest import served
 
 
@@ -69,6 +71,20 @@ def test_speeds_within_the_tolerance_are_merged_and_their_time_is_kept() -> None
     (merged,) = segments(drive_both, 0.03)
     assert merged.steps == pytest.approx(6)
     assert merged.speed == pytest.approx(6 / (1 + 5 / 1.04))
+
+
+def test_slow_steps_are_merged_while_the_time_is_kept_along_the_way() -> None:
+    """0.02 and 0.05 cells a step differ by 1.5 % of the top speed of 2.
+
+    Ten steps of the one and eight of the other may be off by 0.6/4 (1/0.02 - 1/0.05) = 4.5 steps,
+    where 5 times the tolerance is allowed.
+    """
+    slow = drive_over([[1]], *[0.01] * 10, *[0.025] * 8, *[1.0])
+    assert [each.steps for each in segments(slow, 0.02)] == pytest.approx([10, 8, 1])
+    assert [each.steps for each in segments(slow, 1.0)] == pytest.approx([18, 1])
+    # The same at a hundred times the speed: they are off by 0.05 steps.
+    fast = drive_over([[1] * 60], *[0.98] * 10, *[1.0] * 25)
+    assert len(segments(fast, 0.02)) == 1
 
 
 def test_slow_drift_does_not_creep_past_the_tolerance() -> None:
@@ -129,6 +145,30 @@ def test_poured_a_segment_gives_each_region_its_time_there_times_the_rate(
         assert each.received == pytest.approx(rate * shares * each.length / each.speed, abs=5e-3)
     totals = np.sum([each.received for each in found], axis=0)
     assert totals == pytest.approx(list(farm_route.totals.values()))
+
+
+def test_on_polygons_a_slow_route_deposits_what_it_says() -> None:
+    """Time on each line x rate, in polygons that ignore the grid; merged at the usual tolerance.
+
+    The vehicle brakes to a tenth of its speed and less, and may be anywhere in a cell then. The
+    last step goes on past the end of the path.
+    """
+    rng = np.random.default_rng(11)
+    shapes = [tilted(rng, (12, 12)) for _ in range(4)]
+    spec = SweepSpec(outlined(shapes, (12, 12)), Vehicle(rate=3.0))
+    throttles = np.repeat(rng.uniform(0.0, 1.0, 60) ** 3, 9)
+    route = drive(Problem.create(spec), Schedule(jnp.array(throttles)))
+    assert route.is_whole
+    where = spec.regions.georeference
+    assert where is not None
+    found = segments(route)
+    assert len(found) < 0.7 * len(segments(route, 0.0))
+    lines = shapely.linestrings([where.places(each.ends) for each in found])
+    steps = np.array([each.steps for each in found])
+    for shape, received in zip(shapes, route.totals.values(), strict=True):
+        inside = shapely.length(shapely.intersection(lines, shapely.union_all(shape)))
+        poured = 3.0 * float(steps @ (inside / shapely.length(lines)))
+        assert poured == pytest.approx(received, rel=0.003, abs=0.6 * 3.0)
 
 
 def test_a_route_that_the_horizon_cuts_off_ends_there() -> None:

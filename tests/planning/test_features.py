@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import Float
 
 from scrl.planning.features import (
     SIGHTS,
@@ -37,6 +38,12 @@ def outlook(world: SweepWorld) -> Outlook:
     return Outlook.of(world, jnp.asarray(PRICES, jnp.float32)[None], window_for(3.0, 0.6))
 
 
+def prices_of_cells(world: SweepWorld) -> Float[np.ndarray, " cell_and_end"]:
+    """The mean over the parts of each cell."""
+    of_part = (np.asarray(world.kinds, float) @ PRICES)[np.asarray(world.kind_of_part)]
+    return of_part.reshape(-1, world.parts).mean(axis=1)
+
+
 def test_the_best_time_is_the_fluids(world: SweepWorld) -> None:
     fluid = dataclasses.replace(FluidSweep.of(load("agri-joint").world_spec), effort=1.0)
     prices = np.linspace(-2.0, 0.999, 50)
@@ -57,16 +64,15 @@ def test_sums_on_the_way_are_those_of_the_cells(
     world: SweepWorld, long_path: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("scrl.planning.features.LONG_PATH", long_path)
-    found = outlook(world)
-    kinds = np.asarray(world.kind_of_cell)
+    found, of_cell = outlook(world), prices_of_cells(world)
     for cell in (0, 777, world.length - 3):
         view = found.view(jnp.asarray(cell))
         for place in (0.0, 0.25, 3.0, 17.6):
             whole, part = int(place), place - int(place)
-            ahead = np.array([kinds[min(cell + step, world.length)] for step in range(whole + 1)])
-            prices = (world.kinds @ jnp.asarray(PRICES))[ahead]
+            ahead = np.array([min(cell + step, world.length) for step in range(whole + 1)])
+            prices = jnp.asarray(of_cell[ahead])
             time = best_time(prices, world.numbers)
-            gains = np.asarray(prices * time - time**2 / (1.0 + time)) * (kinds[-1] != ahead)
+            gains = np.asarray(prices * time - time**2 / (1.0 + time)) * (ahead < world.length)
             expected = gains[:-1].sum() + part * gains[-1]
             at = jnp.asarray(place)
             gained = view.gain_upto(at) - view.gain_upto(jnp.zeros(()))
@@ -77,17 +83,16 @@ def test_sums_on_the_way_are_those_of_the_cells(
 def test_a_step_earns_the_price_along_its_way_or_where_it_ends(
     world: SweepWorld, distance: float
 ) -> None:
-    found, kinds = outlook(world), np.asarray(world.kind_of_cell)
-    of_kind = np.asarray(world.kinds, float) @ PRICES
+    found, of_cell = outlook(world), prices_of_cells(world)
     for cell, offset in ((0, 0.0), (777, 0.75), (1000, 0.5), (world.length - 3, 0.25)):
         earned = found.view(jnp.asarray(cell)).earned(jnp.asarray(offset), jnp.asarray(distance))
         end = offset + distance
         if world.is_poured:
             edges = [offset, *range(int(offset) + 1, int(np.ceil(end))), end]
-            prices = [of_kind[kinds[min(cell + int(edge), world.length)]] for edge in edges[:-1]]
+            prices = [of_cell[min(cell + int(edge), world.length)] for edge in edges[:-1]]
             expected = np.diff(edges) @ prices / distance
         else:
-            expected = of_kind[kinds[min(cell + int(end), world.length)]]
+            expected = of_cell[min(cell + int(end), world.length)]
         assert float(earned) == pytest.approx(expected, abs=1e-5)
 
 

@@ -142,10 +142,12 @@ def test_impossible_rules_get_the_conflict_and_the_least_violating_plan(asking: 
     least = sum(each.by for each in answer.reference.relax)
     # Steps that leap over the edges of S2 may break less than the fluid says.
     assert answer.evaluation.cons_vio <= least + 10.0
+    spec = answer.problem.world_spec
     poured = Problem.create(
         dataclasses.replace(
-            answer.problem.world_spec,
-            route=dataclasses.replace(answer.problem.world_spec.route, service="poured"),
+            spec,
+            regions=dataclasses.replace(spec.regions, outlines=None),
+            route=dataclasses.replace(spec.route, service="poured"),
         ),
         ["S1 >= 400", "S1 + S2 <= 700", "S5 >= 100"],
     )

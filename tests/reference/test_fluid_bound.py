@@ -19,6 +19,8 @@ from scrl.worlds.sweep.regions import from_masks
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
 
+from ..worlds.sweep.outlined import outlined, tilted
+
 
 class Driven(NamedTuple):
     return_: float
@@ -48,10 +50,18 @@ def most(fluid: FluidSweep, prices: Float[np.ndarray, " region"]) -> float:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> SweepSpec:
-    """Small maps with one to three regions that may overlap, and any vehicle."""
+    """Small maps with one to three regions that may overlap, and any vehicle.
+
+    Regions are sets of cells, or polygons of which parts of cells have shares.
+    """
     shape = draw(st.integers(1, 4)), draw(st.integers(2, 9))
     cells = st.lists(st.booleans(), min_size=shape[0] * shape[1], max_size=shape[0] * shape[1])
-    masks = np.array(draw(st.lists(cells.filter(any), min_size=1, max_size=3)))
+    if draw(st.booleans()):
+        rng = np.random.default_rng(draw(st.integers(0, 10_000)))
+        regions = outlined([tilted(rng, shape) for _ in range(draw(st.integers(1, 3)))], shape)
+    else:
+        masks = np.array(draw(st.lists(cells.filter(any), min_size=1, max_size=3)))
+        regions = from_masks(masks.reshape(-1, *shape))
     vehicle = Vehicle(
         max_speed=draw(st.sampled_from([0.4, 1.0, 3.0, 7.5])),
         inertia=draw(st.one_of(st.just(0.0), st.floats(0.0, 0.9))),
@@ -60,7 +70,7 @@ def worlds(draw: st.DrawFn) -> SweepSpec:
         effort=draw(st.sampled_from([0.1, 4.0])),
     )
     route = SweepRoute(swath=draw(st.integers(1, 3)), horizon_steps=10**6)
-    return SweepSpec(from_masks(masks.reshape(-1, *shape)), vehicle, route=route)
+    return SweepSpec(regions, vehicle, route=route)
 
 
 throttles = st.lists(

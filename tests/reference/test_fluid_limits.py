@@ -58,9 +58,11 @@ def test_a_bound_allows_for_the_tolerance_of_the_rules(strip: SweepSpec) -> None
 
 
 def test_no_rules_at_all(strip: SweepSpec) -> None:
+    """The four cells of S1 take 2 + 0.88 / 2.352 steps from rest, the other eight a third each."""
     found = fluid_reference(Problem.create(strip))
     assert found.fluid_status is Status.OPTIMAL
-    assert found.fluid == pytest.approx(-0.1)
+    start = (2.0 + 0.88 / 2.352) / 4
+    assert found.fluid == pytest.approx(-0.4 * start**2 / (1.0 + start) - 8 / 120)
 
 
 def test_one_speed_only(strip: SweepSpec) -> None:
@@ -87,10 +89,12 @@ def test_one_throttle_only_is_slower_at_the_start(strip: SweepSpec) -> None:
 
 
 def test_a_horizon_that_no_true_drive_meets_leaves_the_fluid(strip: SweepSpec) -> None:
-    tight = dataclasses.replace(strip, route=SweepRoute(horizon_steps=4))
-    found = scrl.solve(Problem.create(tight, "S1 >= 3"), time_limit_s=2.0)
+    """7 / 2.25 steps in S1 leave 2.89 for eight cells: enough at top speed, but not from there."""
+    tight = dataclasses.replace(strip, route=SweepRoute(horizon_steps=6))
+    found = scrl.solve(Problem.create(tight, "S1 >= 7"), time_limit_s=2.0)
     assert found.status == "unknown"
-    assert found.fluid == pytest.approx(-0.1)
+    tau = 7 / 2.25 / 4
+    assert found.fluid == pytest.approx(-0.4 * tau**2 / (1.0 + tau) - 8 / 120)
     assert found.plan is None
 
 

@@ -52,7 +52,7 @@ def test_the_lattice_equals_brute_force_on_a_tiny_path(
     def price(position: int) -> float:
         cell = int((position + 0.5) * lattice.unit)
         of_part = np.array(prices[cell * len(prices) // 3]) if cell < 3 else np.zeros(2)
-        return float(of_part @ kinds[spec.service.kind_of_cell[min(cell, 3)]])
+        return float(of_part @ kinds[spec.service.kind_of_part[min(cell, 3)]])
 
     def earned(position: int, target: int) -> float:
         if service == "landing":

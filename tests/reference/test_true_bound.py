@@ -35,7 +35,7 @@ def every_drive(problem: Problem, throttles: int = 4) -> np.ndarray:
     vehicle, steps = spec.vehicle, spec.route.horizon_steps
     ways = np.linspace(0.0, 1.0, throttles)
     choices = np.stack(np.meshgrid(*[ways] * steps, indexing="ij"), axis=-1).reshape(-1, steps)
-    cells = spec.service.kinds[spec.service.kind_of_cell].astype(float)
+    cells = spec.service.kinds[spec.service.kind_of_part].astype(float)
     place, speed = np.zeros(len(choices)), np.zeros(len(choices))
     sums = np.zeros((len(choices), 3))
     for throttle in choices.T:

@@ -85,7 +85,7 @@ def _document(problem: Problem) -> dict[str, Any]:
         "legs": len(spec.path.legs),
         "turns": _turns(spec),
         "place": _place(spec.regions),
-        "outside_share": float(spec.path.outside.mean(dtype=float)),
+        "outside_share": spec.service.outside_share,
         "given_out_at_full_speed": _at_full_speed(spec),
         "unit": spec.units.unit,
     }
@@ -161,7 +161,7 @@ def _print(problem: Problem) -> None:
         f"{units.speed(spec.vehicle.max_speed)}; {spec.vehicle.rate:g} {escape(units.unit)} a step"
     )
     out.print(_place_text(problem), soft_wrap=True)
-    if (outside := float(spec.path.outside.mean(dtype=float))) > 0.0:
+    if (outside := spec.service.outside_share) > 0.0:
         given = _at_full_speed(spec)
         out.print(
             f"{100.0 * outside:.1f} % of the path lies outside all regions; at full speed that is "

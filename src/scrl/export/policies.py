@@ -133,13 +133,14 @@ def throttle_function(problem: Problem, policy: TrainedPolicy) -> Throttle:
 def _inputs(graph: Graph, world: SweepWorld, policy: TrainedPolicy) -> str:
     """The inputs of the network, [n, input], as from `SweepWorld.observe` and `Encoder.actor`."""
     scalars = _scalars(graph, world)
-    kinds, kind_of_cell = np.asarray(world.kinds), np.asarray(world.kind_of_cell)
+    kinds, kind_of_part = np.asarray(world.kinds), np.asarray(world.kind_of_part)
+    here = _part(graph, world)
 
     def seen(table: np.ndarray, ahead: int) -> str:
-        """The row of a table for the kind of the cell this far ahead."""
-        moved = graph.node("Add", "cell", graph.constant(ahead, np.int32))
-        cell = graph.node("Min", moved, graph.constant(world.length, np.int32))
-        return graph.rows(table, graph.rows(kind_of_cell, cell, np.int32))
+        """The row of a table for the kind of the place so many cells ahead."""
+        moved = graph.node("Add", here, graph.constant(world.parts * ahead, np.int32))
+        part = graph.node("Min", moved, graph.constant(world.parts * world.length, np.int32))
+        return graph.rows(table, graph.rows(kind_of_part, part, np.int32))
 
     ahead = np.asarray(world.cells_ahead).tolist()
     if policy.encoder.sees_prices:
@@ -150,6 +151,16 @@ def _inputs(graph: Graph, world: SweepWorld, policy: TrainedPolicy) -> str:
     stretch = graph.node("Div", "cell", graph.constant(world.stride, np.int32))
     left = graph.rows(np.asarray(world.left), stretch)
     return graph.node("Concat", *scalars, *views, left, axis=1)
+
+
+def _part(graph: Graph, world: SweepWorld) -> str:
+    """The part of the path where the vehicle is."""
+    if world.parts == 1:
+        return "cell"
+    within = graph.node("Mul", "offset", graph.constant(float(world.parts)))
+    before = graph.node("Cast", within, to=6)  # int32, cut off
+    first = graph.node("Mul", "cell", graph.constant(world.parts, np.int32))
+    return graph.node("Add", first, before)
 
 
 def _scalars(graph: Graph, world: SweepWorld) -> list[str]:

@@ -21,6 +21,8 @@ from scrl.worlds.sweep.places import ends_of_stretches, places_at, stretch_at, t
 
 DEFAULT_TOLERANCE = 0.02
 """Steps are merged while their speeds differ by at most this share of the top speed."""
+MOST_OFF = 5.0
+"""Times the tolerance: by how many steps a segment may be early or late anywhere on its way."""
 
 
 AUTOPILOTS = ("px4", "ardupilot")
@@ -58,8 +60,7 @@ def segments(route: Route, tolerance: float = DEFAULT_TOLERANCE) -> list[Segment
         raise ExportError(f"tolerance = {tolerance:g} must lie between 0 and 1 of the top speed")
     spec = route.problem.world_spec
     pieces = _pieces(route, spec.path)
-    band = tolerance * spec.vehicle.max_speed
-    heads = _heads(pieces.speed, pieces.is_straight_on, band)
+    heads = _heads(pieces, tolerance * spec.vehicle.max_speed, MOST_OFF * tolerance)
     tails = np.append(heads[1:], len(pieces.speed))
     amount, received = _given(route, pieces, heads)
     found: list[Segment] = []
@@ -118,18 +119,23 @@ def _pieces(route: Route, path: SweepPath) -> _Pieces:
     )
 
 
-def _heads(
-    speed: Float[np.ndarray, " piece"], is_straight_on: Bool[np.ndarray, " piece"], band: float
-) -> Int[np.ndarray, " segment"]:
-    """Where segments begin: at turns, and where speeds would differ by more than the band."""
-    heads, low, high = [], np.inf, -np.inf
-    for index, (value, goes_on) in enumerate(
-        zip(speed.tolist(), is_straight_on.tolist(), strict=True)
+def _heads(pieces: _Pieces, band: float, most_off: float) -> Int[np.ndarray, " segment"]:
+    """Where segments begin: at turns, and where speeds would differ by more than the band.
+
+    At low speeds that is little, and yet much of the time. A segment that goes the first half at
+    one speed and the second half at another is off by L/4 (1/low - 1/high) steps in its middle,
+    and others by less.
+    """
+    heads, low, high, length = [], np.inf, -np.inf, 0.0
+    columns = (pieces.speed, pieces.length, pieces.is_straight_on)
+    for index, (speed, more, goes_on) in enumerate(
+        zip(*(each.tolist() for each in columns), strict=True)
     ):
-        low, high = min(low, value), max(high, value)
-        if index == 0 or not goes_on or high - low > band:
+        low, high, length = min(low, speed), max(high, speed), length + more
+        is_off = length * (high - low) > 4.0 * most_off * high * low
+        if index == 0 or not goes_on or high - low > band or is_off:
             heads.append(index)
-            low = high = value
+            low, high, length = speed, speed, more
     return np.array(heads)
 
 

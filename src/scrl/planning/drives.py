@@ -209,10 +209,10 @@ def _with_filled_tables(world: SweepWorld) -> SweepWorld:
 
 
 def _filled_served(served: Served, columns: int) -> Served:
-    kinds, runs = (_few(len(each)) for each in (served.kinds, served.first_cell))
+    kinds, runs = (_few(len(each)) for each in (served.kinds, served.first_part))
     return served._replace(
         kinds=on_device(_filled_up(served.kinds, kinds, columns)),
-        first_cell=on_device(_filled_up(served.first_cell, runs)),
+        first_part=on_device(_filled_up(served.first_part, runs)),
         sums=on_device(_filled_up(served.sums, runs, columns)),
     )
 

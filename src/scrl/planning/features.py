@@ -89,7 +89,8 @@ class Outlook(eqx.Module):
         """
         numbers = world.numbers
         part = part_of(jnp.arange(world.length + 1), world, len(price))
-        of_cell = (price @ world.kinds.T)[part, world.kind_of_cell]
+        kinds = world.kind_of_part.reshape(-1, world.parts)
+        of_cell = (price @ world.kinds.T)[part[:, None], kinds].mean(axis=1)
         time = best_time(of_cell, numbers)
         gain = of_cell * time - time**2 / (1.0 + time)
         slowness = jnp.log(time * numbers.max_speed)

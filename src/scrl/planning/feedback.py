@@ -50,6 +50,8 @@ GUST_WEIGHT = np.array([1.0, 4.0, 1.0], np.float32) / 6.0
 FURTHEST = 2.0
 """The longest step that is looked at, in steps at top speed."""
 MOST_MILESTONES = 4096
+SHARES_OF_CELL = 4
+"""Effects of cells that the border of a region cuts are rounded to multiples of 1 over this."""
 FILLED_TO = 4
 """Atoms and groups are filled up to a multiple, so that few sizes are compiled."""
 
@@ -277,16 +279,24 @@ def _groups(
     """What a step in each group adds to the atoms, which groups are late, and those of the cells.
 
     A cell is late if it counts against an atom and no later cell helps that atom. Late or not,
-    cells whose steps have the same effect are one group; groups are filled up.
+    cells whose steps have the same effect are one group; groups are filled up. Where the border of
+    a region cuts a cell, its effect is rounded, so that groups stay few.
     """
-    kind_of_cell = spec.service.kind_of_cell[:-1]
-    of_kind = np.round(spec.service.kinds[:-1].astype(float) @ coefficients.T, 9)
+    service = spec.service
+    of_kind = np.round(service.kinds[:-1].astype(float) @ coefficients.T, 9)
+    kinds, kind_of_cell = np.unique(
+        np.sort(service.on_path.reshape(-1, service.parts), axis=1), axis=0, return_inverse=True
+    )
+    of_kind = of_kind[kinds].mean(axis=1)
+    if service.parts > 1:
+        of_kind = np.round(SHARES_OF_CELL * of_kind) / SHARES_OF_CELL
+    kind_of_cell = kind_of_cell.ravel()
     of_cell = of_kind[kind_of_cell]
     helps_later = np.cumsum((of_cell < 0.0)[::-1], axis=0)[::-1] > 0
     is_late = ((of_cell > 0.0) & ~helps_later).any(axis=1)
-    kinds, group = np.unique(2 * kind_of_cell + is_late, return_inverse=True)
+    found, group = np.unique(2 * kind_of_cell + is_late, return_inverse=True)
     rows, of_row = np.unique(
-        np.column_stack([of_kind[kinds // 2], kinds % 2]), axis=0, return_inverse=True
+        np.column_stack([of_kind[found // 2], found % 2]), axis=0, return_inverse=True
     )
     rows = np.pad(rows, ((0, -len(rows) % FILLED_TO), (0, 0)))
     return rows[:, :-1].T, rows[:, -1] > 0, of_row.ravel()[group.ravel()]

@@ -47,9 +47,9 @@ def random_road(ranges: Ranges, *, window: int, key: PRNGKeyArray) -> Road:
     region = jax.random.randint(region_key, (CELLS + 1,), 0, REGIONS)[jnp.cumsum(is_border)]
     unseen = jnp.zeros(CELLS + 1)
     served = Served(
-        kind_of_cell=jnp.concatenate([region, jnp.full((1,), REGIONS, region.dtype)]),
+        kind_of_part=jnp.concatenate([region, jnp.full((1,), REGIONS, region.dtype)]),
         kinds=jnp.eye(REGIONS + 1, REGIONS),
-        **dict.fromkeys(("run_of_cell", "first_cell", "sums", "unit"), unseen),  # not asked for
+        **dict.fromkeys(("run_of_part", "first_part", "sums", "unit"), unseen),  # not asked for
     )
     world = SweepWorld(
         served=(served, served), place=(unseen, unseen), left=jnp.zeros((1, REGIONS)),

@@ -179,9 +179,10 @@ class Proposals:
         found = dual.maximise(np.append(0.0, branch.multipliers / self.pool.effort))
         if not dual.is_close(found):
             return None
-        times = found.times[self.fluid.group_of_cell]
+        times = found.times[self.fluid.group_of_part]
         prices = self._prices(self.pool.effort * found.multipliers[None, 1:])[0]
-        return prices, with_times(self.pool.problem.world_spec.vehicle, times)
+        spec = self.pool.problem.world_spec
+        return prices, with_times(spec.vehicle, times, spec.service.parts)
 
     def _prices(
         self, multipliers: Float[np.ndarray, "plan atom"]

@@ -20,6 +20,7 @@ from scrl.errors import ScrlError
 from scrl.planning.drives import PriceDriver
 from scrl.planning.feedback import Aims, FeedbackPolicy
 from scrl.planning.margins import Reacting
+from scrl.planning.polish import Polish
 from scrl.planning.pool import DrivenPlan, Pool, SearchSettings
 from scrl.planning.proposals import Proposals, Timetable
 from scrl.planning.timetable import with_shorter_stops
@@ -38,6 +39,9 @@ FAR = 0.02
 """A single plan this share of the return from the best mixture is tried with shorter stops."""
 MOST_ANSWERS = 8
 """Single plans that are offered."""
+POLISHED, DEAR, ROOM = 2, 3.0, 0.02
+"""How many single plans are polished, what a missed unit then costs, in multipliers, and how far
+inside the bounds they aim, in steps of service."""
 HARD = 8
 """From this round on, plans that were set aside help where no mixture keeps the branch."""
 MOST_BROKEN_ROUNDS = 16
@@ -98,6 +102,9 @@ class PlanSearch:
         self.spare: list[Column[DrivenPlan]] = []
         self.plans, self.is_stuck = 0, False
         """Plans so far, and whether none of the last round came to the end of the path in time."""
+        spec = problem.world_spec
+        self.can_polish = spec.is_poured and self.pool.lattice is not None and settings.by_rules
+        self.is_polished = False
         self.starts = self.proposals.first() if before is None else before.pool.best()
 
     def run(self) -> Iterator[Found]:
@@ -149,12 +156,20 @@ class PlanSearch:
             raise NoPlanError(
                 "no plan came to the end of the path in time; raise horizon_steps in [world]"
             )
-        mixture = generation.run(
-            self._propose, rounds=self.settings.rounds, tolerance=-np.inf, is_enough=self._is_enough
-        )
+        mixture = self._generate()
+        if self.can_polish:
+            self._polish(mixture)
+            if not len(self.pool.kept()):
+                mixture = self._generate()
+                self._polish(mixture)
         if not len(self.pool.kept()):
             generation.columns += self._spare()
         return mixture
+
+    def _generate(self) -> Mixture:
+        return self.pool.generation.run(
+            self._propose, rounds=self.settings.rounds, tolerance=-np.inf, is_enough=self._is_enough
+        )
 
     def _spare(self) -> list[Column[DrivenPlan]]:
         """The plans that were set aside, once."""
@@ -240,6 +255,28 @@ class PlanSearch:
             if pool.generation.returns[pool.kept()[0]] <= returns[0]:
                 return
 
+    def _polish(self, mixture: Mixture) -> None:
+        """The single plans that come nearest to an answer, made better."""
+        pool, settings = self.pool, self.settings
+        self.is_polished = True
+        least = pool.effort / pool.rate
+        penalty = DEAR * max(float(mixture.multipliers.max(initial=0.0)), least)
+        branch = pool.branch
+        polish = Polish(
+            pool.problem.world_spec, branch.coefficients, branch.bounds - ROOM * pool.step, penalty
+        )
+        over = np.maximum(pool.generation.over(pool.generation.columns), 0.0)
+        best = np.argsort(penalty * over.sum(axis=1) - pool.generation.returns)[:POLISHED]
+        for number in best.tolist():
+            plan = pool.plans[number]
+            throttles = polish.better(plan.throttles, settings.deadline)
+            found = pool.follow(plan.prices[None], [throttles])[0].column
+            if found is None:
+                continue
+            pool.generation.columns.append(found)
+            if found.policy.is_kept and found.return_ >= self._limit(mixture, settings.good_enough):
+                return
+
     def _limit(self, mixture: Mixture, share: float) -> float:
         return mixture.return_ - share * abs(mixture.return_)
 
@@ -259,4 +296,6 @@ class PlanSearch:
         limit = self._limit(mixture, enough)
         if self.pool.lattice is not None and self.pool.generation.gain > enough * abs(limit):
             return False  # the best responses still improve the mixture
+        if self.can_polish and not self.is_polished and not self.pool.is_broken(mixture).any():
+            return True
         return bool((self.pool.generation.returns[kept] >= limit).any())

@@ -27,18 +27,18 @@ def averaged(
     weights: Float[np.ndarray, " drive"],
 ) -> Float[np.ndarray, " step"]:
     """The throttles of a drive whose timetable is the mean of those of some drives to the end."""
-    places = [_places(vehicle, throttles) for throttles in drives]
+    places = [places_of(vehicle, throttles) for throttles in drives]
     stops = np.unique(np.concatenate([np.minimum(each, length) for each in places]))
     times = weights @ np.array([np.interp(stops, each, np.arange(len(each))) for each in places])
     return _by_timetable(vehicle, stops, times)
 
 
 def with_times(
-    vehicle: Vehicle, times_of_cell: Float[np.ndarray, " cell"]
+    vehicle: Vehicle, paces: Float[np.ndarray, " part"], parts: int = 1
 ) -> Float[np.ndarray, " step"]:
-    """The throttles of a drive that spends so many steps in each cell of the path."""
-    edges = np.arange(len(times_of_cell) + 1, dtype=float)
-    return _by_timetable(vehicle, edges, np.concatenate([[0.0], np.cumsum(times_of_cell)]))
+    """The throttles of a drive with so many steps per cell in each part of the path's cells."""
+    edges = np.arange(len(paces) + 1) / parts
+    return _by_timetable(vehicle, edges, np.concatenate([[0.0], np.cumsum(paces / parts)]))
 
 
 def _by_timetable(
@@ -53,7 +53,9 @@ def _by_timetable(
     return np.array(_followed(vehicle, wanted, length))
 
 
-def _places(vehicle: Vehicle, throttles: Float[np.ndarray, " step"]) -> Float[np.ndarray, " place"]:
+def places_of(
+    vehicle: Vehicle, throttles: Float[np.ndarray, " step"]
+) -> Float[np.ndarray, " place"]:
     """Where a drive is before its first step and after each one."""
     speed, places = 0.0, [0.0]
     for throttle in throttles.tolist():
@@ -91,7 +93,7 @@ def with_shorter_stops(
     No prices lead to a stop of just the length that a rule asks for: at a price at which it pays to
     stop, it pays to stay.
     """
-    speeds = np.diff(_places(vehicle, throttles))
+    speeds = np.diff(places_of(vehicle, throttles))
     is_slow = np.concatenate([[False], speeds <= SLOW * speeds.min(), [False]])
     edges = np.flatnonzero(np.diff(is_slow.astype(int)))
     stops = sorted(edges.reshape(-1, 2).tolist(), key=lambda stop: stop[0] - stop[1])

@@ -198,9 +198,7 @@ def _speed_hint(question: Question) -> list[str]:
     vehicle = question.problem.world_spec.vehicle
 
     def is_enough(speed: float) -> bool:
-        saved = (1.0 / vehicle.max_speed - 1.0 / speed) / vehicle.crawl
-        slowest = question.fluid.slowest - saved
-        faster = replace(question.fluid, fastest=1.0 / speed, slowest=slowest)
+        faster = question.fluid.with_limits_of(replace(vehicle, max_speed=speed))
         return replace(question, fluid=faster).is_possible()
 
     needed = _smallest(is_enough, vehicle.max_speed, 20.0 * vehicle.max_speed)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,60 +12,69 @@ from scipy import sparse
 
 from scrl.errors import ScrlError
 from scrl.reference.model import LinearModel
+from scrl.worlds.sweep import dynamics
+from scrl.worlds.sweep.dynamics import Scalars
 from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.vehicle import Vehicle
 
 
 @dataclass(frozen=True)
 class FluidSweep:
-    """Groups of cells that the rules treat alike, and the amounts of a step in each."""
+    """Groups of cells, or of parts of cells, that the rules treat alike, and their amounts."""
 
     weight: Float[np.ndarray, " group"]
     """Cells in each group (those that the start may skip count in part)."""
     amount: Float[np.ndarray, "region group"]
     """What each region receives if every cell of the group takes one step, in units."""
-    fastest: float
+    fastest: Float[np.ndarray, " group"]
     """The smallest time per cell, in steps."""
     slowest: Float[np.ndarray, " group"]
     """The largest time per cell, in steps."""
     effort: float
     horizon_steps: int
-    group_of_cell: Int[np.ndarray, " cell"]
-    """The group of each cell of the path."""
+    group_of_part: Int[np.ndarray, " part"]
+    """The group of each part of the path."""
+    start: int | None = None
+    """The group of the first cells, where the vehicle starts from rest and that is known."""
 
     @classmethod
     def of(cls, spec: SweepSpec, named: np.ndarray | None = None) -> FluidSweep:
         """The fluid of a sweep world; regions that are not `named` need no group of their own."""
         service, kinds = spec.service, spec.service.kinds[:-1].astype(float)
-        kind_of_cell = service.kind_of_cell[:-1]
+        kind_of_part, parts = service.on_path, service.parts
         keys = kinds if named is None else kinds[:, named]
         _, group_of_kind = np.unique(keys, axis=0, return_inverse=True)
-        group_of_kind = group_of_kind.ravel()
-        seen = _chance_to_be_swept(len(kind_of_cell), spec.vehicle.start_noise)
-        cells_of_kind = np.bincount(kind_of_cell, weights=seen, minlength=len(kinds))
-        groups = int(group_of_kind.max()) + 1
-        member = sparse.csr_array(
-            (cells_of_kind, (group_of_kind, np.arange(len(kinds)))), shape=(groups, len(kinds))
-        )
-        vehicle = spec.vehicle
+        group_of_part = group_of_kind.ravel()[kind_of_part]
+        vehicle, is_from_rest = spec.vehicle, spec.is_poured and not spec.is_random
+        if is_from_rest:
+            group_of_part = _with_start_apart(group_of_part, kind_of_part[: parts * START])
+        seen = _chance_to_be_swept(len(kind_of_part), parts * vehicle.start_noise) / parts
+        shape = int(group_of_part.max()) + 1, len(kinds)
+        member = sparse.csr_array((seen, (group_of_part, kind_of_part)), shape=shape)
         weight = np.asarray(member.sum(axis=1)).ravel()
-        # A vehicle at rest is slower than the crawl for a while: t steps on it has reached the
-        # share 1 - inertia^t of it, so all cells of a group together may take as much longer.
-        from_rest = vehicle.inertia / (1.0 - vehicle.inertia)
+        start = int(group_of_part[0]) if is_from_rest else None
+        fastest, slowest = _limits(vehicle, weight, start)
         fluid = cls(
             weight=weight,
             amount=vehicle.rate * (member @ kinds).T,
-            fastest=1.0 / vehicle.max_speed,
-            slowest=1.0 / (vehicle.max_speed * vehicle.crawl) + from_rest / weight,
+            fastest=fastest,
+            slowest=slowest,
             effort=vehicle.effort,
             horizon_steps=spec.route.horizon_steps,
-            group_of_cell=group_of_kind[kind_of_cell],
+            group_of_part=group_of_part,
+            start=start,
         )
-        if fluid.weight.sum() * fluid.fastest > fluid.horizon_steps:
+        if fluid.weight @ fluid.fastest > fluid.horizon_steps:
             raise ScrlError(
                 f"horizon_steps = {fluid.horizon_steps} is too short to finish the path even at "
-                f"full speed ({fluid.weight.sum() * fluid.fastest:.0f} steps); raise it"
+                f"full speed ({fluid.weight @ fluid.fastest:.0f} steps); raise it"
             )
         return fluid
+
+    def with_limits_of(self, vehicle: Vehicle) -> FluidSweep:
+        """The same for a vehicle with other limits of its speed."""
+        fastest, slowest = _limits(vehicle, self.weight, self.start)
+        return replace(self, fastest=fastest, slowest=slowest)
 
     @property
     def groups(self) -> int:
@@ -94,7 +104,7 @@ class FluidSweep:
         return LinearModel(
             reward=np.zeros(self.groups),
             density=sparse.csr_array(self.amount),
-            lower=np.full(self.groups, self.fastest),
+            lower=self.fastest,
             upper=self.slowest,
             below=sparse.csr_array(self.weight[None, :]),
             below_at=np.array([float(self.horizon_steps)]),
@@ -111,21 +121,64 @@ class FluidSweep:
 
     def _most(self, worth: Float[np.ndarray, " group"]) -> float:
         """max worth . tau over the box and the horizon: groups with the most worth come first."""
-        left = self.horizon_steps - self.weight.sum() * self.fastest
-        total = float(worth.sum() * self.fastest)
+        left = self.horizon_steps - self.weight @ self.fastest
+        total = float(worth @ self.fastest)
         order = np.argsort(-worth / self.weight)
         room = (self.weight * (self.slowest - self.fastest))[order]
         spent = np.clip(left - np.concatenate([[0.0], np.cumsum(room)[:-1]]), 0.0, room)
         return total + float(np.maximum(worth[order] / self.weight[order], 0.0) @ spent)
 
 
-def _chance_to_be_swept(cells: int, start_noise: float) -> Float[np.ndarray, " cell"]:
-    """The expected share of each cell that lies ahead of a uniformly drawn start."""
+START = 16
+"""Cells in which a vehicle has nearly reached its top speed."""
+
+
+def _with_start_apart(
+    group_of_part: Int[np.ndarray, " part"], first_kinds: Int[np.ndarray, " first"]
+) -> Int[np.ndarray, " part"]:
+    """The first parts, as far as they are of one kind, as a group of their own."""
+    is_other = first_kinds != first_kinds[0]
+    start = int(is_other.argmax()) if is_other.any() else len(is_other)
+    if not (group_of_part[start:] == group_of_part[0]).any():
+        return group_of_part
+    return np.append(np.full(start, group_of_part.max() + 1), group_of_part[start:])
+
+
+def _limits(
+    vehicle: Vehicle, weight: Float[np.ndarray, " group"], start: int | None
+) -> tuple[Float[np.ndarray, " group"], Float[np.ndarray, " group"]]:
+    """The smallest and the largest time per cell in each group (docs/bound.md)."""
+    crawl, inertia = vehicle.max_speed * vehicle.crawl, vehicle.inertia
+    # A vehicle at rest is slower than the crawl for a while: t steps on it has reached the share
+    # 1 - inertia^t of it, so all cells of a group together may take as much longer.
+    more = np.full(len(weight), inertia / (1.0 - inertia))
+    fastest = np.full(len(weight), 1.0 / vehicle.max_speed)
+    if start is not None:
+        cells = float(weight[start])
+        is_later = np.arange(len(weight)) != start
+        more[is_later] = inertia ** (math.floor(cells / crawl) + 1) / (1.0 - inertia)
+        # It also needs a while to reach its top speed.
+        fastest[start] = _steps_from_rest(vehicle, cells) / cells
+    slowest = 1.0 / crawl + more / weight
+    return fastest, np.maximum(slowest, fastest)
+
+
+def _steps_from_rest(vehicle: Vehicle, cells: float) -> float:
+    """How many steps the first cells take at full throttle: no drive is there earlier."""
+    place, speed, steps = 0.0, 0.0, 0.0
+    while place < cells:
+        speed = dynamics.next_speed(vehicle, speed, 1.0, Scalars)
+        place, steps = place + speed, steps + 1.0
+    return steps - (place - cells) / speed
+
+
+def _chance_to_be_swept(parts: int, start_noise: float) -> Float[np.ndarray, " part"]:
+    """The expected share of each part that lies ahead of a uniformly drawn start."""
     if start_noise == 0:
-        return np.ones(cells)
-    edges = np.minimum(np.arange(cells + 1), start_noise)
+        return np.ones(parts)
+    edges = np.minimum(np.arange(parts + 1), start_noise)
     behind = edges**2 / (2.0 * start_noise)
-    beyond = np.maximum(np.arange(cells + 1) - start_noise, 0.0)
+    beyond = np.maximum(np.arange(parts + 1) - start_noise, 0.0)
     return np.diff(behind + beyond)
 
 

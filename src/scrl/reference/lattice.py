@@ -64,10 +64,10 @@ class SpeedLattice:
 
     @cached_property
     def kind_of_position(self) -> Int[np.ndarray, " position_and_beyond"]:
-        """Kind of cell at each position; as far past the end as one step reaches."""
-        cells = len(self.spec.path.cells)
+        """Kind of part at each position; as far past the end as one step reaches."""
+        service, cells = self.spec.service, len(self.spec.path.cells)
         place = (np.arange(self.positions + self.levels + 1) + 0.5) * self.unit
-        return self.spec.service.kind_of_cell[np.minimum(place.astype(int), cells)]
+        return service.kind_of_part[(service.parts * np.minimum(place, cells)).astype(int)]
 
     @cached_property
     def reach(self) -> tuple[Int[np.ndarray, " level"], Int[np.ndarray, " level"]]:

@@ -39,7 +39,7 @@ def tangent_model(fluid: FluidSweep, touch: Float[np.ndarray, "group tangent"]) 
     """
     slope = fluid.slope(touch)
     corner = _corners(fluid, touch, slope)
-    base = np.full(fluid.groups, fluid.fastest)
+    base = fluid.fastest
     pieces = touch.shape[1]
 
     def rows(of_group: Float[np.ndarray, "row group"]) -> sparse.csr_array:
@@ -74,8 +74,7 @@ def _corners(
     meet = -np.diff(at_zero, axis=1) / np.where(steeper > 0, steeper, 1.0)
     # Two tangents at one point meet there.
     meet = np.where(steeper > 0, np.clip(meet, touch[:, :-1], touch[:, 1:]), touch[:, 1:])
-    fastest = np.full((fluid.groups, 1), fluid.fastest)
-    return np.concatenate([fastest, meet, fluid.slowest[:, None]], axis=1)
+    return np.concatenate([fluid.fastest[:, None], meet, fluid.slowest[:, None]], axis=1)
 
 
 def best_fluid_by_tangents(

@@ -47,8 +47,12 @@ def estimate(problem: Problem, top: float | None = None) -> dict[str, Any]:
         "bars": bars_document(problem, reference.fluid_density),
         "margins": _margins(problem, list(reference.fluid_density.values())),
         "costs": costs_of(problem, reference),
-        "pictures": estimate_pictures(problem, best.times[question.fluid.group_of_cell], top),
+        "pictures": estimate_pictures(problem, _times(problem, best.times[question.fluid.group_of_part]), top),
     }
+
+
+def _times(problem: Problem, of_part: Float[np.ndarray, " part"]) -> Float[np.ndarray, " cell"]:
+    return of_part.reshape(-1, problem.world_spec.service.parts).mean(axis=1)
 
 
 def _margins(problem: Problem, density: Sequence[float]) -> dict[str, float]:
@@ -80,7 +84,7 @@ def plan_document(answer: Answer) -> dict[str, Any]:
         problem=problem.name, method=METHOD, bound=answer.reference.bound,
         seeds=(SeedResult(0, evaluation, answer.gap),), wall_s=answer.wall_s, run=Path(),
     )  # fmt: skip
-    verdict, state = verdict_on(result, problem, answer.confidence)
+    verdict, state = verdict_on(result, problem)
     if answer.status == "impossible":
         verdict, state = impossible_verdict(result, problem), "bad"
     elif not answer.is_satisfied and not answer.reference.conflict:

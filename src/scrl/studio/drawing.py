@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from scrl.problems import Problem
-from scrl.report.allocation import given_over_cells, nearest_path_cell, on_map
 from scrl.report.page.bars import Received, region_bars
 from scrl.report.page.maps import MOST_PIXELS, MapFrame, block_means, draw_map, heat_pictures
 from scrl.report.page.ways import (
@@ -22,9 +20,8 @@ from scrl.report.page.ways import (
     speed_picture,
 )
 from scrl.report.words import amount
-from scrl.route import Route
+from scrl.route import Route, given_over_cells, on_map
 from scrl.rules.show import show_name
-from scrl.worlds.sweep.spec import SweepSpec
 
 MOST_PLACES = 3_000
 """Places of a drive that the animation passes through."""
@@ -69,17 +66,12 @@ def bars_document(problem: Problem, density: Mapping[str, float]) -> list[dict[s
     ]  # fmt: skip
 
 
-@lru_cache(maxsize=2)
-def _nearest(spec: SweepSpec) -> Int[np.ndarray, "row column"]:
-    return nearest_path_cell(spec)
-
-
 def estimate_pictures(
     problem: Problem, times: Float[np.ndarray, " cell"], top: float | None
 ) -> dict[str, Any]:
     """What the fluid gives where, and how fast it is, for the steps that each path cell takes."""
     spec = problem.world_spec
-    nearest = _nearest(spec)
+    nearest = spec.path.number
     sharing = np.maximum(np.bincount(nearest[nearest >= 0], minlength=len(times)), 1)
     given = on_map(spec.vehicle.rate * times / sharing, nearest)
     (heat,), most = heat_pictures([given], top)
@@ -93,7 +85,7 @@ def route_document(route: Route) -> dict[str, Any]:
     given = given_over_cells(route)
     (heat,), most = heat_pictures([given])
     spec, units = route.problem.world_spec, route.problem.units
-    speed, scale = on_map(cell_speeds(route), _nearest(spec)), MapFrame(*spec.regions.shape).scale
+    speed, scale = on_map(cell_speeds(route), spec.path.number), MapFrame(*spec.regions.shape).scale
     every = max(1, -(-route.steps // MOST_PLACES))
     some = np.unique(np.append(np.arange(0, route.steps, every), route.steps - 1))
     received = np.cumsum(route.received, axis=0)[some]

@@ -44,7 +44,7 @@ def value_of(
 
 def prices_of_cells(spec: SweepSpec, prices: np.ndarray) -> np.ndarray:
     service = spec.service
-    return service.kinds[service.kind_of_cell[:-1]].astype(float) @ prices
+    return service.kinds[service.kind_of_part[:-1]].astype(float) @ prices
 
 
 def all_drives(steps: int, throttles: int) -> np.ndarray:

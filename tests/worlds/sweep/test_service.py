@@ -1,4 +1,4 @@
-"""What a step gives: every implementation against a plain loop over the cells that it crosses."""
+"""What a step gives: every implementation against a plain loop over the parts that it crosses."""
 
 from __future__ import annotations
 
@@ -22,19 +22,24 @@ from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle, Wind
 from scrl.worlds.sweep.world import SweepState, SweepWorld
 
+from .outlined import outlined, tilted
+
 SERVICES: tuple[Service, ...] = ("poured", "landing")
 
 
 def by_cells(
     spec: SweepSpec, cell: int, offset: float, distance: float, landing: int
 ) -> Float[np.ndarray, " region"]:
-    """The share of a step that each region receives, cell by cell."""
-    rows = spec.path.service
+    """The share of a step that each region receives, cell by cell or part by part."""
+    rows, parts = spec.path.service, spec.service.parts
     nothing = np.zeros(rows.shape[1])
     if not spec.is_poured:
         return rows[landing] if landing < len(rows) else nothing
+    if parts > 1:
+        rows = spec.service.kinds[spec.service.on_path]
+    cell, offset, distance = parts * cell, parts * offset, parts * distance
     end = offset + distance
-    for ahead in range(min(math.ceil(end), len(rows) - cell)):
+    for ahead in range(int(offset), min(math.ceil(end), len(rows) - cell)):
         overlap = min(ahead + 1.0, end) - max(float(ahead), offset)
         nothing = nothing + overlap / distance * rows[cell + ahead]
     return nothing
@@ -52,7 +57,14 @@ def worlds() -> dict[str, SweepSpec]:
     )
     columns = dataclasses.replace(windy, route=SweepRoute(direction="columns", swath=2))
     fast = dataclasses.replace(calm, vehicle=Vehicle(max_speed=40.0, inertia=0.3, crawl=0.001))
-    return {
+    rng = np.random.default_rng(7)
+    polygons = outlined([tilted(rng, (9, 14)) for _ in range(3)], (9, 14))
+    drawn = {
+        name: dataclasses.replace(spec, regions=polygons)
+        for name, spec in (("polygons", calm), ("polygons, two wide", wide[0]),
+                           ("windy polygons", windy))
+    }  # fmt: skip
+    return drawn | {
         "calm": calm, "two wide": wide[0], "three wide": wide[1], "windy": windy,
         "windy in columns": columns, "fast": fast,
     }  # fmt: skip

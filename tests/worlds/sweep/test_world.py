@@ -182,7 +182,7 @@ def test_overlapping_regions_are_served_together() -> None:
     masks[0, 0, :3] = True
     masks[1, 0, 2:] = True
     world = SweepWorld.from_spec(SweepSpec(from_masks(masks)))
-    served = world.kinds[world.kind_of_cell]
+    served = world.kinds[world.kind_of_part]
     assert np.array_equal(served, [[1, 0], [1, 0], [1, 1], [0, 1], [0, 0]])
 
 
@@ -200,9 +200,9 @@ def test_equal_rows_are_stored_once_and_read_back() -> None:
     rows = np.random.default_rng(0).integers(0, 2, (500, 3)).astype(float)
     outside = np.where(rows.any(axis=1), 0.0, np.arange(500) % 2 + 1.0)
     table = service_table(rows, outside, is_poured=True, most_cells=24.0)
-    assert np.array_equal(table.kinds[table.kind_of_cell[:-1]], rows)
-    assert np.array_equal(table.kinds[table.kind_of_cell[-1]], np.zeros(3))
-    assert np.array_equal(table.outside[table.kind_of_cell], [*outside, 0.0])
+    assert np.array_equal(table.kinds[table.kind_of_part[:-1]], rows)
+    assert np.array_equal(table.kinds[table.kind_of_part[-1]], np.zeros(3))
+    assert np.array_equal(table.outside[table.kind_of_part], [*outside, 0.0])
     assert len(table.kinds) == 10  # eight rows, one of them with two shares outside, and the end
 
 

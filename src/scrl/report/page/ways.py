@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from scrl.report.page.maps import MapFrame, block_means, png
-from scrl.route import Route, nearest_path_cell, on_map
+from scrl.route import Route, on_map
 from scrl.worlds.sweep.regions import rgb
 
 SPEED_COLOURS = ("#b5432a", "#d4754a", "#d6a56a", "#97aca6", "#5890ad", "#2c6c98")
@@ -76,7 +76,7 @@ def draw_route(route: Route) -> DrawnRoute:
         "".join(_polyline(each.places * frame.scale) for each in driven_transits[:MOST_TRANSITS]),
         len(driven_transits) + 1,
         _arrows(path[: driven[-1] + 1 if len(driven) else 0], frame),
-        speed_picture(classes, nearest_path_cell(spec)) if is_many else None,
+        speed_picture(classes, spec.path.number) if is_many else None,
         _place(first, frame),
         _place(last, frame),
         max(1.2, min(5.0, 0.5 * frame.scale * spec.route.swath)),

@@ -153,7 +153,7 @@ class LandingBound:
         given = np.zeros((filled, prices.shape[1]))
         given[: len(service.kinds) - 1] = spec.vehicle.rate * service.kinds[:-1].astype(float)
         gains = prices @ given.T - per_step[:, None]
-        kinds = np.repeat(service.kind_of_cell[:-1], self.bins)
+        kinds = np.repeat(service.on_path, self.bins)
         first = np.zeros(self.top_level + 1, bool)
         first[self.first_levels] = True
         with jax.enable_x64(True):

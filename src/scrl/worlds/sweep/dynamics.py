@@ -35,26 +35,36 @@ class WindLike(Protocol):
 
 
 class Place(NamedTuple):
-    """A place on the path: a cell and the distance from its start."""
+    """A place on the path, counted in parts of cells: a part and the distance from its start."""
 
-    cell: Any
+    part: Any
     offset: Any
+
+    @classmethod
+    def of(cls, cell: Any, offset: Any, parts: int, whole: Callable[[Any], Any]) -> Place:
+        """The place at an offset in a cell; `whole` cuts off what follows the decimal point."""
+        if parts == 1:
+            return cls(cell, offset)
+        within = parts * offset
+        before = whole(within)
+        return cls(parts * cell + before, within - before)
 
 
 class Served(NamedTuple):
-    """What the cells of a path serve, and sums of it along the path, for some columns.
+    """What the parts of a path serve, and sums of it along the path, for some columns.
 
-    Past the end of the path is one more cell, which serves nothing.
+    A part is a cell or an equal part of one. Past the end of the path is one more cell, which
+    serves nothing.
     """
 
-    kind_of_cell: Any
+    kind_of_part: Any
     kinds: Any
-    """The share of a step's amount that each column receives, by kind of cell."""
-    run_of_cell: Any
-    first_cell: Any
-    """Of each run: some successive cells of one kind."""
+    """The share of a step's amount that each column receives, by kind of part."""
+    run_of_part: Any
+    first_part: Any
+    """Of each run: some successive parts of one kind."""
     sums: Any
-    """What the cells before each run serve, as whole multiples of `unit`; they may wrap around, and
+    """What the parts before each run serve, as whole multiples of `unit`; they may wrap around, and
     their differences are exact all the same."""
     unit: Any
 
@@ -105,11 +115,12 @@ def share_of_step(
 ) -> Any:
     """The share of a step's amount that each column receives. `look` finds a row of a table.
 
-    Poured: the amount is spread evenly along the distance of the step, and what lies past the end
-    of the path is lost. Landing: all of it goes to the cell where the step ends.
+    Places and the distance are counted in parts. Poured: the amount is spread evenly along the
+    distance of the step, and what lies past the end of the path is lost. Landing: all of it goes to
+    the cell where the step ends.
     """
     if not is_poured:
-        return look(served.kinds, look(served.kind_of_cell, after.cell))
+        return look(served.kinds, look(served.kind_of_part, after.part))
     begin, end = (_on_run(served, place, look) for place in (before, after))
     gained = (end.before - begin.before) * served.unit + (
         end.along * end.row - begin.along * begin.row
@@ -132,10 +143,10 @@ class _OnRun(NamedTuple):
 
 
 def _on_run(served: Served, place: Place, look: Callable[[Any, Any], Any]) -> _OnRun:
-    run = look(served.run_of_cell, place.cell)
+    run = look(served.run_of_part, place.part)
     return _OnRun(
         run,
-        place.cell - look(served.first_cell, run) + place.offset,
-        look(served.kinds, look(served.kind_of_cell, place.cell)),
+        place.part - look(served.first_part, run) + place.offset,
+        look(served.kinds, look(served.kind_of_part, place.part)),
         look(served.sums, run),
     )

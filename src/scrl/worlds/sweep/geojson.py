@@ -98,7 +98,8 @@ def read_geojson(
     if strict:
         faults.refuse()
     region_map = from_masks(masks, names, replace(where, system=system))
-    return replace(region_map, warnings=(*faults.warnings(), *notes))
+    outlines = Edges.of(list(drawn.values())).in_cells(where)
+    return replace(region_map, outlines=outlines, warnings=(*faults.warnings(), *notes))
 
 
 def projection_of(crs: str | None, system: str | None) -> Projection | None:
@@ -191,7 +192,7 @@ def _rasterised(
 ) -> tuple[Bool[np.ndarray, "region row column"], Georeference]:
     """A mask for each region, and the grid, which may be refined if it was not given.
 
-    A region that holds no cell centre gets the one cell that it lies in.
+    A region that holds no cell centre becomes the one cell that it lies in.
     """
     masks = _masks(drawn, where, forbidden)
     lost = [name for name, mask in zip(drawn, masks, strict=True) if not mask.any()]
@@ -213,7 +214,8 @@ def _rasterised(
         if not mask.any():
             text = f"{places[name]}: {_no_centre(where)}{advice}"
             faults.add(text, "gave a single cell to", "region")
-            mask[_cell_of(drawn[name], where)] = True
+            mask[cell := _cell_of(drawn[name], where)] = True
+            drawn[name] = [_box_of(cell, where)]
     return masks, where
 
 
@@ -266,11 +268,21 @@ def _cell_of(polygons: list[Polygon], where: Georeference) -> tuple[int, int]:
     return min(max(row, 0), rows - 1), min(max(column, 0), columns - 1)
 
 
+def _box_of(cell: tuple[int, int], where: Georeference) -> Polygon:
+    import shapely
+
+    row, column = cell
+    (left, top), (right, bottom) = where.places(
+        np.array([[row, column], [row + 1.0, column + 1.0]])
+    )
+    return shapely.box(left, bottom, right, top)
+
+
 def _masks(
     drawn: dict[str, list[Polygon]], where: Georeference, forbidden: Collection[str]
 ) -> Bool[np.ndarray, "region row column"]:
     edges = Edges.of(list(drawn.values()))
-    check_work(edges, where)
+    check_work(edges.crossings(where))
     masks = np.zeros((len(drawn), *where.shape), bool)
     for number, (name, mask) in enumerate(zip(drawn, masks, strict=True)):
         if name in forbidden:

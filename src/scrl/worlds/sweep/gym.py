@@ -53,13 +53,14 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     def __init__(self, world: SweepSpec, render_mode: str | None = None) -> None:
         self.world = world
         self.render_mode = render_mode
-        self._kind_of_cell: list[int] = world.service.kind_of_cell.tolist()
+        self._kind_of_part: list[int] = world.service.kind_of_part.tolist()
+        self._parts = world.service.parts
         self._served = _as_lists(world.service.of_regions)
         self._scenery = np.asarray(world.service.kinds, np.float32)
         self._cells_ahead: list[int] = cells_ahead(world.vehicle).tolist()
         self._left, self._stride = milestones(world)
         self._place: list[list[float]] = place_of_cells(world).tolist()
-        self._length = len(self._kind_of_cell) - 1
+        self._length = len(self._place) - 1
         self.action_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
         self.observation_space = gymnasium.spaces.Box(-1.0, 1.0, (self._size,), np.float32)
         self._start(0.0)
@@ -90,7 +91,7 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
             noise = self.np_random.standard_normal()
             self._gust = dynamics.next_gust(world.wind, self._gust, noise)
         distance = dynamics.ground_speed(self._speed, self._gust, Scalars)
-        before = Place(self._cell, self._offset)
+        before = self._on_parts()
         whole, self._offset = dynamics.advance(self._offset, distance, Scalars)
         self._cell = min(self._cell + whole, self._length)
         self._steps += 1
@@ -98,16 +99,20 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         is_truncated = not is_terminated and self._steps >= world.route.horizon_steps
         reward = dynamics.step_reward(world.vehicle, distance)
         labels = dynamics.share_of_step(
-            self._served, before, Place(self._cell, self._offset), distance,
+            self._served, before, self._on_parts(), self._parts * distance,
             is_poured=world.is_poured, look=list.__getitem__,
         )  # fmt: skip
         info = {"labels": np.array(labels, np.float32)}
         return self._observe(), reward, is_terminated, is_truncated, info
 
+    def _on_parts(self) -> Place:
+        return Place.of(self._cell, self._offset, self._parts, int)
+
     def _observe(self) -> np.ndarray:
         observation = np.empty(self._size, np.float32)
-        cells = [min(self._cell + ahead, self._length) for ahead in self._cells_ahead]
-        views = self._scenery[[self._kind_of_cell[cell] for cell in cells]]
+        here, last = self._on_parts().part, self._parts * self._length
+        seen = [min(here + self._parts * ahead, last) for ahead in self._cells_ahead]
+        views = self._scenery[[self._kind_of_part[part] for part in seen]]
         first_left = OBSERVED_SCALARS + VIEWS * views.shape[1]
         observation[OBSERVED_SCALARS:first_left] = views.ravel()
         observation[first_left:] = self._left[self._cell // self._stride]
@@ -134,6 +139,6 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 def _as_lists(served: Served) -> Served:
     """Tables as lists of numbers and of rows: looking up one row of an array takes longer."""
     return Served(
-        served.kind_of_cell.tolist(), list(served.kinds.astype(float)), served.run_of_cell.tolist(),
-        served.first_cell.tolist(), list(served.sums), served.unit,
+        served.kind_of_part.tolist(), list(served.kinds.astype(float)), served.run_of_part.tolist(),
+        served.first_part.tolist(), list(served.sums), served.unit,
     )  # fmt: skip

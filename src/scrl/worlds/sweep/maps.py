@@ -184,6 +184,7 @@ def _cut(region_map: RegionMap, field: tuple[str, ...], forbidden: tuple[str, ..
         blocked,
         region_map.georeference,
         region_map.warnings,
+        None if region_map.outlines is None else region_map.outlines.of_regions(demand),
     )
 
 

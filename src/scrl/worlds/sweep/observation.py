@@ -71,12 +71,15 @@ class Milestones(NamedTuple):
 
 def milestones(spec: SweepSpec) -> Milestones:
     """The shares left: 1 at the start of the path, 0 at its end, 0 for regions never served."""
-    kind_of_cell, kinds = spec.service.kind_of_cell, spec.service.kinds
-    cells = len(kind_of_cell) - 1
+    from scipy import sparse
+
+    kind_of_part, kinds = spec.service.on_path, spec.service.kinds
+    cells = len(spec.path.cells)
     stride = -(-cells // MOST_MILESTONES)
     heads = np.arange(0, cells + 1, stride)
-    one_hot_of_stretch = np.zeros((len(heads), len(kinds)))
-    np.add.at(one_hot_of_stretch, (np.arange(cells) // stride, kind_of_cell[:cells]), 1.0)
-    served = one_hot_of_stretch @ np.asarray(kinds, float)
+    places = np.arange(len(kind_of_part)) // (stride * spec.service.parts), kind_of_part
+    shape = (len(heads), len(kinds))
+    in_stretch = sparse.csr_array((np.ones(len(kind_of_part)), places), shape=shape)
+    served = in_stretch @ np.asarray(kinds, float)
     left = np.cumsum(served[::-1], axis=0)[::-1]
     return Milestones((left / np.maximum(left[:1], 1e-12)).astype(np.float32), stride)

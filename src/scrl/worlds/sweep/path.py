@@ -32,11 +32,13 @@ class SweepPath:
     cells: Int[np.ndarray, "cell 2"]
     """Row and column of the swath's centre line at each path cell."""
     service: Float[np.ndarray, "cell region"]
-    """Share of the swath's field cells that lie in each region; 0 or 1 if the swath is 1."""
+    """Share of the swath that lies in each region."""
     outside: Float[np.ndarray, " cell"]
-    """Share of the swath's field cells that lie in no region."""
+    """Share of the swath that lies in no region."""
     legs: tuple[int, ...]
     """Where each unbroken leg starts; between legs the vehicle gives nothing out."""
+    number: Int[np.ndarray, "row column"]
+    """The path cell whose swath covers each enterable cell of the map; -1 where none does."""
     missed_cells: int
     """Enterable cells that are not covered, since the swath would touch forbidden cells."""
 
@@ -57,7 +59,10 @@ def sweep_path(
     start: Start = "top-left",
     swath: int = 1,
 ) -> SweepPath:
-    """The path that covers every enterable cell once, in bands of `swath` rows or columns."""
+    """The path that covers every enterable cell once, in bands of `swath` rows or columns.
+
+    Shares are counted in field cells: 0 or 1 if the swath is 1.
+    """
     _check_options(direction, start, swath)
     field_cells = _banded(_turned(region_map.enterable, direction, start), swath)
     forbidden_cells = _banded(_turned(region_map.forbidden, direction, start), swath)
@@ -74,7 +79,8 @@ def sweep_path(
     _check_all_served(region_map, service, swath)
     cells = _cells(region_map.shape, turn, at)
     missed = int(field_cells.sum() - field_cells[free].sum())
-    return SweepPath(cells, service, outside, legs, missed)
+    number = np.where(region_map.enterable, _numbers(region_map.shape, turn, at), -1)
+    return SweepPath(cells, service, outside, legs, number, missed)
 
 
 def _check_options(direction: str, start: str, swath: int) -> None:
@@ -165,6 +171,21 @@ def _cells(
     first = band * swath
     middle = (first + np.minimum(first + swath, own.shape[0]) - 1) // 2
     return np.stack(np.divmod(own[middle, column], shape[1]), axis=1)
+
+
+def _numbers(
+    shape: tuple[int, int],
+    turn: tuple[Direction, Start, int],
+    at: tuple[Int[np.ndarray, " cell"], Int[np.ndarray, " cell"]],
+) -> Int[np.ndarray, "row column"]:
+    """The path cell in whose swath each cell of the map lies; -1 where there is none."""
+    direction, start, swath = turn
+    numbers = np.full(shape, -1)
+    seen = _turned(numbers, direction, start)
+    of_band = np.full((-(-seen.shape[0] // swath), seen.shape[1]), -1)
+    of_band[at] = np.arange(len(at[0]))
+    seen[:] = np.repeat(of_band, swath, axis=0)[: seen.shape[0]]
+    return numbers
 
 
 class _Runs(NamedTuple):

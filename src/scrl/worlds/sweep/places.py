@@ -35,7 +35,7 @@ def stretch_at(path: SweepPath, along: Float[np.ndarray, " place"]) -> Int[np.nd
 
 def turns_of(path: SweepPath) -> Float[np.ndarray, " turn"]:
     """Distances along the path where the way changes its direction, or a new stretch begins."""
-    arriving, leaving = _moves(path)
+    arriving, leaving = moves_of(path)
     centres = np.flatnonzero(np.any(arriving != leaving, axis=1)) + 0.5
     return np.union1d(centres, np.array(path.stretches[1:], float))
 
@@ -45,7 +45,7 @@ def _places(
 ) -> Float[np.ndarray, "place 2"]:
     starts = np.array([*path.stretches, len(path.cells)])
     first, last = starts[stretch], starts[stretch + 1] - 1
-    arriving, leaving = _moves(path)
+    arriving, leaving = moves_of(path)
     middle = along - 0.5  # counted from the first centre
     inner = np.clip(middle, first, last)
     before = np.floor(inner).astype(int)
@@ -56,7 +56,7 @@ def _places(
     return at + beyond * np.where(beyond < 0, arriving[first], leaving[last])
 
 
-def _moves(path: SweepPath) -> tuple[Int[np.ndarray, "cell 2"], Int[np.ndarray, "cell 2"]]:
+def moves_of(path: SweepPath) -> tuple[Int[np.ndarray, "cell 2"], Int[np.ndarray, "cell 2"]]:
     """The moves into and out of each cell; at the ends of a stretch both are equal."""
     moves = np.diff(path.cells, axis=0, append=path.cells[-1:])
     first = np.array(path.stretches)

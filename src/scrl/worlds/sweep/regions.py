@@ -12,6 +12,7 @@ from jaxtyping import Bool, Int, Integer, UInt8
 
 from scrl.errors import MapError, check_text
 from scrl.worlds.sweep.georeference import Georeference
+from scrl.worlds.sweep.scanline import Edges
 
 MOST_CELLS = 4_000_000
 MOST_REGIONS = 2_000
@@ -35,6 +36,9 @@ class RegionMap:
     """Where the grid lies, if the map says so."""
     warnings: tuple[str, ...] = ()
     """What was repaired or ignored in the file; not compared by ==."""
+    outlines: Edges | None = None
+    """The edges of the regions' polygons, in cells from the lower left corner of the grid; none on
+    a map without polygons."""
 
     def __post_init__(self) -> None:
         check_size(len(self.names), self.field.shape)
@@ -43,10 +47,14 @@ class RegionMap:
         _check_not_empty(self)
 
     def __eq__(self, other: object) -> bool:
-        """Maps are equal if names, masks, field, forbidden cells and georeference are."""
+        """Maps are equal if names, cells, georeference and outlines are."""
         if not isinstance(other, RegionMap):
             return NotImplemented
         same_place = self.names == other.names and self.georeference == other.georeference
+        if self.outlines is None or other.outlines is None:
+            same_place &= self.outlines is other.outlines
+        else:
+            same_place &= self.outlines.is_same(other.outlines)
         arrays = ("masks", "field", "forbidden")
         pairs = ((getattr(self, name), getattr(other, name)) for name in arrays)
         return same_place and all(np.array_equal(mine, theirs) for mine, theirs in pairs)

@@ -1,6 +1,6 @@
-"""Which cell centres lie inside polygons, and which cells a polygon overlaps.
+"""What lies inside polygons: centres of cells, parts of their centre lines, or any part of a cell.
 
-Centres are found by scan lines: along each row, from edge to edge.
+Centres and centre lines are found by scan lines: along a row or column, from edge to edge.
 
 Crossing an edge changes the number of polygons around the point by 1; the sign depends on the
 direction of the edge around its area. The work grows with the crossings, not with the cells of
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 MOST_CROSSINGS = 50_000_000
 """Largest number of edge crossings, which take some seconds."""
 AT_ONCE = 1_000_000
+Along = Literal["rows", "columns"]
+"""Scan lines run through the centres of cells, along rows or along columns."""
 # A centre on an edge that two regions share must belong to one of them. Shifted by an irrational
 # fraction of a cell, no centre lies on an edge between round coordinates.
 NUDGE_RIGHT = math.sqrt(2) * 1e-7
@@ -65,17 +67,46 @@ class Edges:
         own = slice(*np.searchsorted(self.owner, [number, number + 1]).tolist())
         return Edges(self.start[own], self.end[own], self.turn[own], self.owner[own])
 
+    def of_regions(self, numbers: Sequence[int]) -> Edges:
+        """The edges of some regions, which are numbered anew."""
+        some = [self.of_region(number) for number in numbers]
+        owner = np.repeat(np.arange(len(some)), [len(each.turn) for each in some])
+        return Edges(
+            np.concatenate([each.start for each in some]),
+            np.concatenate([each.end for each in some]),
+            np.concatenate([each.turn for each in some]),
+            owner,
+        )
+
+    def united(self) -> Edges:
+        """The edges as those of a single region."""
+        return Edges(self.start, self.end, self.turn, np.zeros_like(self.owner))
+
+    def in_cells(self, where: Georeference) -> Edges:
+        """The edges in cells from the lower left corner of a grid."""
+        left, bottom, *_ = where.extent
+        size = np.array([where.cell_width, where.cell_height])
+        start, end = ((each - (left, bottom)) / size for each in (self.start, self.end))
+        return Edges(start, end, self.turn, self.owner)
+
+    def is_same(self, other: Edges) -> bool:
+        """Whether all edges are the same, up to rounding."""
+        if len(self.turn) != len(other.turn):
+            return False
+        names = ("start", "end", "turn", "owner")
+        pairs = ((getattr(self, name), getattr(other, name)) for name in names)
+        return all(np.allclose(mine, theirs, rtol=0.0, atol=1e-6) for mine, theirs in pairs)
+
     def crossings(self, where: Georeference) -> int:
         """How often edges cross rows of centres, including rows outside the grid."""
         return int(np.abs(self.end[:, 1] - self.start[:, 1]).sum() / where.cell_height)
 
 
-def check_work(edges: Edges, where: Georeference) -> None:
-    """Raise if it would take too long to fill these polygons."""
-    crossings = edges.crossings(where)
+def check_work(crossings: int, along: Along = "rows") -> None:
+    """Raise if it would take too long to find so many crossings."""
     if crossings > MOST_CROSSINGS:
         raise MapError(
-            f"the outlines cross the rows of the grid {crossings:,} times and at most "
+            f"the outlines cross the {along} of the grid {crossings:,} times and at most "
             f"{MOST_CROSSINGS:,} are allowed: set a coarser grid, or simplify the outlines"
         )
 
@@ -88,7 +119,7 @@ def fill(mask: Bool[np.ndarray, "row column"], edges: Edges, where: Georeference
     width = right - left + 1
     changes = np.zeros((bottom - top) * width)
     for _, row, column, change in _crossings(edges, where):
-        place = np.clip(column - left, 0, width - 1) + (row - top) * width
+        place = np.clip(_next_centre(column) - left, 0, width - 1) + (row - top) * width
         changes += np.bincount(place, change, len(changes))
     depth = np.cumsum(changes.reshape(-1, width), axis=1)
     mask[top:bottom, left:right] |= depth[:, : width - 1] > 0.5
@@ -99,7 +130,7 @@ def cell_counts(edges: Edges, where: Georeference, regions: int) -> Int[np.ndarr
     rows, columns = where.shape
     counts = np.zeros(regions)
     for owner, row, column, change in _crossings(edges, where, at_once=MOST_CROSSINGS):
-        column = np.clip(column, 0, columns)
+        column = np.clip(_next_centre(column), 0, columns)
         order = np.lexsort((column, owner * rows + row))
         # The changes of a row add up to 0, so that the next row begins at 0 again.
         depth = np.cumsum(change[order])[:-1]
@@ -117,28 +148,104 @@ def _reach(
     return low, high
 
 
+def _next_centre(place: Float[np.ndarray, " crossing"]) -> Int[np.ndarray, " crossing"]:
+    """The first cell whose centre does not lie before a place."""
+    return np.ceil(place).astype(np.int64)
+
+
+class _OnLines(NamedTuple):
+    """Edges and scan lines, counted in cells from the shifted centre of cell (0, 0)."""
+
+    lines: Int[np.ndarray, " line"]
+    across: Float[np.ndarray, "2 edge"]
+    """Start and end of each edge across the lines."""
+    along: Float[np.ndarray, "2 edge"]
+    owner: Int[np.ndarray, " edge"]
+    change: Float[np.ndarray, " edge"]
+    first: Int[np.ndarray, " edge"]
+    """Index of the first line that an edge crosses, and the one past the last."""
+    end: Int[np.ndarray, " edge"]
+
+    @classmethod
+    def of(
+        cls,
+        edges: Edges,
+        where: Georeference,
+        along: Along,
+        lines: Int[np.ndarray, " line"],
+    ) -> _OnLines:
+        y, x = (np.stack([edges.start[:, axis], edges.end[:, axis]]) for axis in (1, 0))
+        y = (where.top - y) / where.cell_height - 0.5 + NUDGE_UP
+        x = (x - where.left) / where.cell_width - 0.5 - NUDGE_RIGHT
+        across, place, turn = (y, x, edges.turn) if along == "rows" else (x, y, -edges.turn)
+        first, end = np.searchsorted(lines, np.sort(across, axis=0), side="right")
+        change = np.where(across[1] > across[0], turn, -turn)
+        return cls(lines, across, place, edges.owner, change, first, end)
+
+    @property
+    def total(self) -> int:
+        """How often edges cross lines."""
+        return int((self.end - self.first).sum())
+
+    def crossings(
+        self, at_once: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+        """Owner, line, place on the line, and the change there."""
+        count = self.end - self.first
+        until = np.cumsum(count)
+        slope = np.diff(self.along, axis=0)[0]
+        slope = slope / np.where(count > 0, np.diff(self.across, axis=0)[0], 1.0)
+        for begin in range(0, self.total, at_once):
+            number = np.arange(begin, min(begin + at_once, self.total))
+            edge = np.searchsorted(until, number, side="right")
+            line = self.lines[self.first[edge] + number - (until - count)[edge]]
+            place = self.along[0, edge] + (line - self.across[0, edge]) * slope[edge]
+            yield self.owner[edge], line, place, self.change[edge]
+
+
 def _crossings(
     edges: Edges, where: Georeference, *, at_once: int = AT_ONCE
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-    """Where edges cross rows of centres: owner, row, first column to the right, and the change."""
-    # In rows and columns, with the shifted centre of cell (0, 0) at the origin.
-    y, x = (np.stack([edges.start[:, axis], edges.end[:, axis]]) for axis in (1, 0))
-    y = (where.top - y) / where.cell_height - 0.5 + NUDGE_UP
-    x = (x - where.left) / where.cell_width - 0.5 - NUDGE_RIGHT
-    first = np.maximum(np.floor(y.min(axis=0)) + 1, 0)
-    last = np.minimum(np.floor(y.max(axis=0)), where.shape[0] - 1)
-    count = np.maximum(last - first + 1, 0).astype(np.int64)
-    until = np.cumsum(count)
-    total = int(until[-1])
-    change = np.where(y[1] > y[0], edges.turn, -edges.turn)
-    slope = (x[1] - x[0]) / np.where(count > 0, y[1] - y[0], 1.0)
-    for begin in range(0, total, at_once):
-        number = np.arange(begin, min(begin + at_once, total))
-        edge = np.searchsorted(until, number, side="right")
-        row = first[edge] + number - (until - count)[edge]
-        column = x[0, edge] + (row - y[0, edge]) * slope[edge]
-        column = np.ceil(column).astype(np.int64)
-        yield edges.owner[edge], row.astype(np.int64), column, change[edge]
+    """Where edges cross rows of centres."""
+    return _OnLines.of(edges, where, "rows", np.arange(where.shape[0])).crossings(at_once)
+
+
+class CrossedCells(NamedTuple):
+    """How much of the centre lines of some cells lies inside some regions."""
+
+    region: Int[np.ndarray, " entry"]
+    row: Int[np.ndarray, " entry"]
+    column: Int[np.ndarray, " entry"]
+    inside: Float[np.ndarray, "entry part"]
+    """The share of each part of the line, from the left or from above."""
+
+
+def parts_inside(
+    edges: Edges, where: Georeference, along: Along, lines: Int[np.ndarray, " line"], parts: int
+) -> Iterator[CrossedCells]:
+    """Equal parts of the centre lines that an edge crosses; others lie wholly in or out.
+
+    The lines of all regions are joined to a single one, on which the length inside is summed up.
+    """
+    count, cells = where.shape if along == "rows" else where.shape[::-1]
+    crossings = _OnLines.of(edges, where, along, lines).total
+    check_work(crossings, along)
+    for some in np.array_split(lines, crossings // AT_ONCE + 1):
+        on_some = _OnLines.of(edges, where, along, some)
+        for owner, line, place, change in on_some.crossings(MOST_CROSSINGS):
+            start, cell = (owner * count + line) * cells, np.floor(place + 0.5)
+            crossed = np.unique((start + cell)[(cell >= 0) & (cell < cells)])
+            at = start + np.clip(place + 0.5, 0.0, cells)
+            order = np.argsort(at)
+            at, depth = at[order], np.cumsum(change[order])
+            length = np.cumsum(np.where(depth[:-1] > 0.5, np.diff(at), 0.0))
+            ends = crossed[:, None] + np.linspace(0.0, 1.0, parts + 1)
+            until = np.interp(ends, at, np.append(0.0, length))
+            number, cell = np.divmod(crossed.astype(np.int64), cells)
+            region, line = np.divmod(number, count)
+            row, column = (line, cell) if along == "rows" else (cell, line)
+            inside = np.clip(parts * np.diff(until, axis=1), 0.0, 1.0)
+            yield CrossedCells(region, row, column, inside)
 
 
 def fill_overlapped(

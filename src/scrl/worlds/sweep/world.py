@@ -60,6 +60,8 @@ class SweepWorld(eqx.Module):
     horizon_steps: int = eqx.field(static=True)
     is_windy: bool = eqx.field(static=True)
     is_poured: bool = eqx.field(static=True)
+    parts: int = eqx.field(static=True, default=1)
+    """Parts of a cell that differ in what they serve."""
 
     @classmethod
     def from_spec(cls, spec: SweepSpec) -> SweepWorld:
@@ -84,15 +86,16 @@ class SweepWorld(eqx.Module):
             horizon_steps=spec.route.horizon_steps,
             is_windy=not wind.is_calm,
             is_poured=spec.is_poured,
+            parts=spec.service.parts,
         )
 
     @property
-    def kind_of_cell(self) -> Int[Array, " cell_and_end"]:
-        return self.served[0].kind_of_cell
+    def kind_of_part(self) -> Int[Array, " part_and_end"]:
+        return self.served[0].kind_of_part
 
     @property
     def kinds(self) -> Float[Array, "kind region"]:
-        """The share of the swath in each region, by kind of cell."""
+        """The share of the swath in each region, by kind of part."""
         return self.served[0].kinds
 
     @property
@@ -108,7 +111,7 @@ class SweepWorld(eqx.Module):
     @property
     def length(self) -> int:
         """Cells on the path."""
-        return self.kind_of_cell.shape[0] - 1
+        return self.place[0].shape[0] - 1
 
     @property
     def observation_size(self) -> int:
@@ -181,12 +184,15 @@ class SweepWorld(eqx.Module):
     ) -> Float[Array, " column"]:
         return dynamics.share_of_step(
             served,
-            Place(state.cell, state.offset),
-            Place(after.cell, after.offset),
-            dynamics.ground_speed(after.speed, after.gust, jnp),
+            self._place(state),
+            self._place(after),
+            self.parts * dynamics.ground_speed(after.speed, after.gust, jnp),
             is_poured=self.is_poured,
             look=_row,
         )
+
+    def _place(self, state: SweepState) -> Place:
+        return Place.of(state.cell, state.offset, self.parts, lambda place: place.astype(int))
 
     def observe(self, state: SweepState) -> Float[Array, " feature"]:
         """Progress, speed, gust, place on the map, the regions here and ahead, and what is left."""
@@ -198,11 +204,12 @@ class SweepWorld(eqx.Module):
         return jnp.concatenate([scalars, place, self._views(state), left])
 
     def _views(self, state: SweepState) -> Float[Array, " view_and_region"]:
-        """The regions of the cells here and ahead; past the end of the path there are none."""
-        cells = jnp.minimum(state.cell + self.cells_ahead, self.length)
+        """The regions here and some cells ahead; past the end of the path there are none."""
+        last = self.parts * self.length
+        ahead = jnp.minimum(self._place(state).part + self.parts * self.cells_ahead, last)
         # One look-up serves all views: XLA splits every operation that may read a large table
         # over threads, and each split costs more than the look-up.
-        kinds = _row(self.kind_of_cell, cells)
+        kinds = _row(self.kind_of_part, ahead)
         return _row(self.kinds, kinds).reshape(-1)
 
 
@@ -212,8 +219,8 @@ _VEHICLE_FIELDS = ("max_speed", "inertia", "crawl", "rate", "effort", "start_noi
 def _served_on_device(served: Served) -> Served:
     whole, real = (partial(on_device, kind=kind) for kind in (int, float))
     return Served(
-        whole(served.kind_of_cell), real(served.kinds), whole(served.run_of_cell),
-        whole(served.first_cell), on_device(served.sums), real(served.unit),
+        whole(served.kind_of_part), real(served.kinds), whole(served.run_of_part),
+        whole(served.first_part), on_device(served.sums), real(served.unit),
     )  # fmt: skip
 
 
