@@ -159,7 +159,7 @@ def drive(problem: Problem, policy: Policy | Action | PlacedPolicy, *, seed: int
     It is the first episode that `evaluate` runs with the same seed.
     """
     world = problem.world
-    running = _begin(world, jax.random.split(jax.random.key(seed), 1)[0])
+    running = _begin(world, policy, jax.random.split(jax.random.key(seed), 1)[0])
     start, chunks = float(running.state.cell + running.state.offset), []
     while _is_running(world, running):
         running, chunk = _continue(world, policy, running)
@@ -183,8 +183,8 @@ def _is_running(world: SweepWorld, running: RunningEpisode) -> bool:
 
 
 @eqx.filter_jit
-def _begin(world: SweepWorld, key: PRNGKeyArray) -> RunningEpisode:
-    return begin_episode(world, key=key)
+def _begin(world: SweepWorld, policy: Action | PlacedPolicy, key: PRNGKeyArray) -> RunningEpisode:
+    return begin_episode(world, policy, key=key)
 
 
 @eqx.filter_jit
