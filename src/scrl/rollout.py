@@ -86,7 +86,7 @@ class RunningEpisode(NamedTuple):
 def begin_episode(
     world: SweepWorld, policy: Action | PlacedPolicy | None = None, *, key: PRNGKeyArray
 ) -> RunningEpisode:
-    """The start of an episode, with all sums 0; without a policy, for one that remembers nothing."""
+    """The start of an episode, with all sums 0; without a policy, for one without a memory."""
     start_key, loop_key = jax.random.split(key)
     regions = world.kinds.shape[1]
     nothing = Episode(
