@@ -46,7 +46,8 @@ def drive(problem: Problem, *, runs: int, seed: int = 0, margin: float = MARGIN)
     if times is None:
         return None
     spec, fluid = problem.world_spec, Question.of(problem).fluid
-    vehicle, wind, group = spec.vehicle, spec.wind, fluid.group_of_cell
+    vehicle, wind = spec.vehicle, spec.wind
+    group = fluid.group_of_part[:: spec.service.parts]
     cells, groups = len(group), len(times)
     is_of = np.zeros((cells + 1, groups))
     is_of[np.arange(cells), group] = 1.0

@@ -136,6 +136,7 @@ def task_of(problem: BaseProblem, config: TrainingConfig) -> EnvironmentTask:
         plan=config.plan.with_discount(problem.discount),
         rules=Atoms.of(problem.atoms),
         reading=Atoms.of(config.read(problem.rules)),
+        is_in_runs=problem.rules.largest_share is not None,
         penalty=config.penalty_rule,
         tolerance=problem.tolerance,
         discount=problem.discount,

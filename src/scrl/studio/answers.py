@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from scrl.evaluation import REPORT_SEED
 from scrl.planning import Answer
@@ -47,7 +48,9 @@ def estimate(problem: Problem, top: float | None = None) -> dict[str, Any]:
         "bars": bars_document(problem, reference.fluid_density),
         "margins": _margins(problem, list(reference.fluid_density.values())),
         "costs": costs_of(problem, reference),
-        "pictures": estimate_pictures(problem, _times(problem, best.times[question.fluid.group_of_part]), top),
+        "pictures": estimate_pictures(
+            problem, _times(problem, best.times[question.fluid.group_of_part]), top
+        ),
     }
 
 
