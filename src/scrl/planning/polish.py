@@ -28,6 +28,8 @@ TANGENTS = (0.7, 0.85, 1.0, 1.18, 1.4)
 """Where tangents touch the cost of a step, relative to its length."""
 NEAR, NEAREST, STEADY = 0.2, 0.003, 0.3
 """Cells by which places may move at first and at least, and the share by which steps may."""
+AT_END = 0.01
+"""Cells from the end of the path that do not count, and the share of the last step past it."""
 HARDLY = 2e-5
 """A gain of a smaller share is not worth another program."""
 
@@ -51,19 +53,23 @@ class Polish:
 
     def better(
         self, throttles: Float[np.ndarray, " step"], deadline: float = float("inf")
-    ) -> Float[np.ndarray, " step"]:
+    ) -> Float[np.ndarray, " better"]:
         """The throttles of a drive that is better than this one, or of this one."""
         places = places_of(self.spec.vehicle, throttles)
-        worth, near, steady = self._worth(places), NEAR, STEADY
+        worth, near, steady, may_grow = self._worth(places), NEAR, STEADY, True
         for _ in range(MOST_PROGRAMS):
             if time.monotonic() > deadline or near < NEAREST:
                 break
-            found = self._program(places, near, steady)
+            start = self._with_fitting_end(places, may_grow=may_grow)
+            found = self._program(start, near, steady)
             hoped = -found.fun if found.status == 0 else -np.inf
+            tried = self._driven(found.x[: len(start) - 1]) if found.status == 0 else places
+            gain = self._worth(tried) - worth
+            if gain <= 0.0 and len(start) > len(places):
+                may_grow = False
+                continue
             if found.status == 0 and hoped - worth < HARDLY * abs(worth):
                 break
-            tried = self._driven(found.x[: len(throttles)]) if found.status == 0 else places
-            gain = self._worth(tried) - worth
             if gain <= 0.0:
                 near, steady = near / 2.5, steady / 1.5
                 continue
@@ -73,6 +79,18 @@ class Polish:
             near, steady = factor * near, min(factor * steady, 1.0)
             places, worth = tried, worth + gain
         return self._throttles(places)
+
+    def _with_fitting_end(
+        self, places: Float[np.ndarray, " place"], *, may_grow: bool
+    ) -> Float[np.ndarray, " fitting"]:
+        """With a step more where the last one hardly reaches the end, with one less where it is
+        not needed."""
+        end, length = len(self.spec.path.cells), places[-1] - places[-2]
+        if places[-2] > end - AT_END:
+            return places[:-1]
+        if may_grow and places[-1] < end + AT_END * length:
+            return np.append(places, places[-1] + length)
+        return places
 
     @cached_property
     def _served(self) -> tuple[Float[np.ndarray, "part atom"], Float[np.ndarray, "part atom"]]:

@@ -1,0 +1,119 @@
+"""Single drives made better by linear programs on their places."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import shapely
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jaxtyping import Float
+
+from scrl.planning.polish import Polish
+from scrl.planning.timetable import places_of, with_times
+from scrl.policies import Schedule
+from scrl.problems import Problem
+from scrl.route import Route, drive
+from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.vehicle import Vehicle
+
+from ..worlds.sweep.outlined import outlined, tilted
+
+
+def some_world(seed: int, inertia: float = 0.6) -> SweepSpec:
+    rng = np.random.default_rng(seed)
+    regions = outlined([tilted(rng, (6, 10)) for _ in range(2)], (6, 10))
+    return SweepSpec(regions, Vehicle(inertia=inertia))
+
+
+def to_the_end(spec: SweepSpec, throttles: list[float]) -> Float[np.ndarray, " step"]:
+    """Repeated throttles, as many as lead to the end of the path."""
+    repeated = np.tile(throttles, 500 // len(throttles))
+    places = places_of(spec.vehicle, repeated)
+    return repeated[: int(np.argmax(places >= len(spec.path.cells)))]
+
+
+def driven(spec: SweepSpec, throttles: Float[np.ndarray, " step"]) -> Route:
+    route = drive(Problem.create(spec), Schedule.of(throttles))
+    assert route.is_whole
+    return route
+
+
+def cost(route: Route) -> float:
+    return float((route.problem.world_spec.vehicle.effort / (1.0 + route.speed)).sum())
+
+
+speeds = st.lists(st.floats(0.2, 1.0), min_size=1, max_size=12)
+
+
+@given(st.integers(0, 100), speeds)
+@settings(max_examples=30)
+def test_sides_are_those_of_the_world_and_slopes_their_derivative(
+    seed: int, throttles: list[float]
+) -> None:
+    spec = some_world(seed)
+    coefficients = np.array([[1.0, 0.0], [-1.0, 2.0]])
+    polish = Polish(spec, coefficients, np.zeros(2), penalty=1.0)
+    found = to_the_end(spec, throttles)
+    places = places_of(spec.vehicle, found)
+    totals = np.array(list(driven(spec, found).totals.values()))
+    assert polish._sides(places).sides == pytest.approx(coefficients @ totals, abs=1e-3)
+    # Away from the edges of parts, where the slope jumps.
+    places = places[:-1]
+    within = np.abs(4.0 * places[1:-1] - np.round(4.0 * places[1:-1])) > 1e-3
+    for step in np.flatnonzero(within)[:10].tolist():
+        moved = np.zeros(len(places))
+        moved[step + 1] = 1e-5
+        ahead, behind = (polish._sides(places + sign * moved).sides for sign in (1, -1))
+        slope = polish._sides(places).slopes[step]
+        assert (ahead - behind) / 2e-5 == pytest.approx(slope, rel=1e-4, abs=1e-4)
+
+
+@given(st.integers(0, 100), speeds, st.floats(0.5, 3.0), st.sampled_from([0.0, 0.6, 0.85]))
+@settings(max_examples=15)
+def test_nothing_gets_worse(
+    seed: int, throttles: list[float], factor: float, inertia: float
+) -> None:
+    """For rules that may hold already, may ask for more, or cannot be kept at all."""
+    spec = some_world(seed, inertia)
+    first = to_the_end(spec, throttles)
+    before = driven(spec, first)
+    bounds = -factor * np.array(list(before.totals.values()))
+    found = Polish(spec, -np.eye(2), bounds, penalty=0.5).better(first)
+    after = driven(spec, found)
+
+    def worth(route: Route) -> float:
+        missed = np.maximum(-np.array(list(route.totals.values())) - bounds, 0.0)
+        return -cost(route) - 0.5 * float(missed.sum())
+
+    assert worth(after) >= worth(before) - 1e-3
+
+
+def test_a_small_region_receives_what_a_rule_asks_for_and_hardly_more() -> None:
+    """A region of 1.4 cells, and a drive that brakes for ten cells around it."""
+    regions = outlined([[shapely.box(20.3, 0, 21.7, 1)], [shapely.box(0, 0, 60, 1)]], (1, 60))
+    spec = SweepSpec(regions)
+    paces = np.full(60, 1.0 / 3.0)
+    paces[16:26] = 0.9
+    first = with_times(spec.vehicle, paces)
+    before = driven(spec, first)
+    assert before.totals["S1"] < 3.9
+    polish = Polish(spec, np.array([[-1.0, 0.0]]), np.array([-4.0]), penalty=0.3)
+    after = driven(spec, polish.better(first))
+    assert 3.99 < after.totals["S1"] < 4.05
+    assert cost(after) < cost(before)
+    assert np.allclose(polish.better(first, deadline=time.monotonic() - 1.0), first)
+
+
+def test_the_plan_keeps_the_limits_of_the_vehicle() -> None:
+    spec = replace(some_world(3), vehicle=Vehicle(crawl=0.3, inertia=0.8))
+    first = to_the_end(spec, [0.9])
+    most = np.array(list(driven(spec, first).totals.values())) * 1.5
+    found = Polish(spec, -np.eye(2), -most, penalty=0.5).better(first)
+    assert ((found >= 0.0) & (found <= 1.0)).all()
+    route = driven(spec, found)
+    # Each step is at least what the crawl leaves of the step before.
+    assert (route.speed[1:] >= 0.8 * route.speed[:-1] + 0.2 * 0.9 - 1e-5).all()
