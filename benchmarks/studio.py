@@ -141,7 +141,10 @@ def main() -> None:
         "|---|---|---|---|---|---|"
     )
     print("\n".join(rows))
-    print(f"\nMedians, and what 95 % are below. The page has {size:.0f} kB. {held}")
+    print(
+        f"\nMedians, and what 95 % are below. The page has {size:.0f} kB. {held} "
+        f"Load average while measuring: {os.getloadavg()[1]:.1f}."
+    )
 
 
 if __name__ == "__main__":

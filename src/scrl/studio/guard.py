@@ -28,7 +28,7 @@ SAFE_HEADERS = {
 }
 
 
-class Guard:
+class RequestGuard:
     """Lets through only requests of our own page: address, origin, cookie and size are checked.
 
     The first address holds the token; it is exchanged for a cookie and vanishes from the address.

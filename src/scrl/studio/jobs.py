@@ -16,7 +16,7 @@ class DroppedError(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class BackgroundJob:
     """Work under a key; the keys decide what replaces what."""
 
     key: str
@@ -28,8 +28,8 @@ class Jobs:
 
     def __init__(self) -> None:
         self._changed = Condition()
-        self._pending: dict[str, Job] = {}
-        self._running: Job | None = None
+        self._pending: dict[str, BackgroundJob] = {}
+        self._running: BackgroundJob | None = None
         self._is_dropped = False
         self._is_closed = False
         self._thread = Thread(target=self._run, name="studio", daemon=True)
@@ -39,7 +39,7 @@ class Jobs:
         """Do this work; pending and running work under the same key is dropped."""
         with self._changed:
             self.drop(key)
-            self._pending[key] = Job(key, work)
+            self._pending[key] = BackgroundJob(key, work)
             self._changed.notify_all()
 
     def drop(self, key: str) -> None:
@@ -69,7 +69,7 @@ class Jobs:
         with self._changed:
             return self._is_dropped
 
-    def _next(self) -> Job | None:
+    def _next(self) -> BackgroundJob | None:
         with self._changed:
             while not self._pending and not self._is_closed:
                 self._changed.wait()

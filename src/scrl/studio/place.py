@@ -22,7 +22,7 @@ _PLAIN_NAME = re.compile(r"[\w][\w .+-]{0,99}")
 
 
 @dataclass
-class Place:
+class ProblemPlace:
     """The folder and the files of an opened problem."""
 
     root: Path
@@ -38,7 +38,7 @@ class Place:
     _held: ExitStack = field(default_factory=ExitStack)
 
     @classmethod
-    def of(cls, target: str | None) -> tuple[Place, Problem]:
+    def of(cls, target: str | None) -> tuple[ProblemPlace, Problem]:
         """The place of what is named, and the problem there."""
         here = Path.cwd()
         if target is None:

@@ -19,7 +19,7 @@ from starlette.routing import Route as Address
 
 from scrl.errors import ScrlError
 from scrl.studio.document import StudioError, rules_from_json
-from scrl.studio.guard import Guard
+from scrl.studio.guard import RequestGuard
 from scrl.studio.hub import Hub
 from scrl.studio.session import LARGEST_MAP_BYTES, ChangedOnDiskError
 
@@ -63,7 +63,7 @@ class Server:
         self.files = page_files()
         self.is_ending = asyncio.Event()
 
-    def guarded(self, port: int) -> Guard:
+    def guarded(self, port: int) -> RequestGuard:
         """The whole application for a port."""
         posts: dict[str, Callable[[Body], Any]] = {
             "check": lambda body: self.hub.session.check(rules_from_json(body.get("rules"))),
@@ -93,7 +93,7 @@ class Server:
                 ),
             ]
         )
-        return Guard(app, port, {"/api/open": LARGEST_MAP_BYTES})
+        return RequestGuard(app, port, {"/api/open": LARGEST_MAP_BYTES})
 
     # The page -----------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from scrl.rules import PlacedRuleError, Rule, show
 from scrl.studio.document import Document, EditHistory, RuleText, Settings, StudioError
 from scrl.studio.journal import Journal, JournalHead
 from scrl.studio.loosening import loosen
-from scrl.studio.place import PROBLEM, Place
+from scrl.studio.place import PROBLEM, ProblemPlace
 from scrl.studio.problem_text import read_rules, with_rules, with_values
 from scrl.worlds.sweep.maps import MapOptions, is_map_name
 from scrl.worlds.sweep.regions import RegionMap
@@ -45,7 +45,7 @@ class ChangedOnDiskError(StudioError):
 class Session:
     """One opened problem; every method may be called from any thread."""
 
-    def __init__(self, place: Place, problem: Problem) -> None:
+    def __init__(self, place: ProblemPlace, problem: Problem) -> None:
         self.place, self.lock = place, RLock()
         self.notices: list[str] = []
         self._maps: dict[str | None, tuple[RegionMap, MapSource | None]] = {}
@@ -59,7 +59,7 @@ class Session:
     @classmethod
     def open(cls, target: str | None = None) -> Session:
         """The session of a built-in problem, a problem file, a folder or a map."""
-        place, problem = Place.of(target)
+        place, problem = ProblemPlace.of(target)
         try:
             return cls(place, problem)
         except BaseException:
