@@ -107,7 +107,7 @@ def test_clauses_draw_on_their_own_and_add_up() -> None:
 def test_an_atom_shared_by_two_clauses_has_one_kappa() -> None:
     atoms = atoms_of("A <= 1 or B <= 1", "A <= 1 or A + B <= 3")
     assert atoms.listed.tolist() == [[0, 1], [0, 2]]
-    assert atoms.shape == (3, 2, 2)
+    assert atoms.shape == (3, 2, 2, 2)
 
 
 def test_clauses_of_different_lengths_leave_places_empty() -> None:

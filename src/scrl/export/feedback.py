@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from scrl.export.policies import STATE, THROTTLE, about_world
+from scrl.export.policies import STATE, THROTTLE, about_world, given_port
 from scrl.export.portable import Graph, Port
 from scrl.planning.feedback import (
     FOR_RESERVE,
@@ -52,11 +52,9 @@ class PortableFeedbackPolicy:
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        regions = self.problem.world_spec.regions.names
-        amounts = f"what each region has received so far, in units: {', '.join(regions)}"
         return (
             *STATE,
-            Port("given", "float32", (len(regions),), amounts),
+            given_port(self.problem),
             self._memory("those of the last step; before the first one, first_multipliers"),
         )
 

@@ -17,8 +17,9 @@ from scrl.environments.encoder import FARTHEST, EnvironmentEncoder, spread_of
 from scrl.export.frame import frame_of
 from scrl.export.portable import Graph, Port, draw_choice, draw_numbers
 from scrl.export.segments import ExportError
-from scrl.learners import TrainedPolicy
+from scrl.learners import ReactingPolicy, SweepEncoder, TrainedPolicy
 from scrl.learners.actions import Discrete
+from scrl.learners.encoders import FASTEST_PACE, NEAR
 from scrl.problems import Problem
 from scrl.runs.folder import EnvironmentRecord
 from scrl.worlds.sweep.places import turns_of
@@ -37,6 +38,15 @@ STATE = (
     ),
     Port("gust", "float32", (), "the gust as a share of the speed; 0 in calm air"),
 )  # fmt: skip
+
+
+def given_port(problem: Problem) -> Port:
+    """What was given so far, as an input."""
+    regions = problem.world_spec.regions.names
+    sentence = f"what each region has received so far, in units: {', '.join(regions)}"
+    return Port("given", "float32", (len(regions),), sentence)
+
+
 THROTTLE = Port("throttle", "float32", (), "from 0 to 1, as a share of the top speed")
 
 
@@ -47,8 +57,16 @@ class PortableSweepPolicy:
     problem: Problem
     policy: TrainedPolicy
 
-    inputs = STATE
     outputs = (THROTTLE,)
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        return (*STATE, given_port(self.problem)) if self._counts else STATE
+
+    @property
+    def _counts(self) -> bool:
+        """Whether the policy sees what was given so far."""
+        return isinstance(self.policy, ReactingPolicy)
 
     @classmethod
     def of(cls, problem: Problem, policy: Any) -> PortableSweepPolicy:
@@ -116,16 +134,18 @@ def about_world(spec: SweepSpec) -> dict[str, Any]:
 def throttle_function(problem: Problem, policy: TrainedPolicy) -> Throttle:
     """The policy as a function of whole arrays of states."""
     world = problem.world
-    key = jax.random.key(0)  # the policy is deterministic and ignores the key
 
     def one(
         cell: Int[Array, ""],
         offset: Float[Array, ""],
         speed: Float[Array, ""],
         gust: Float[Array, ""],
+        *given: Float[Array, " region"],
     ) -> Float[Array, ""]:
         state = SweepState(cell, offset, speed, gust, jax.numpy.zeros((), int))
-        return policy(world.observe(state), key=key)
+        if isinstance(policy, ReactingPolicy):
+            return policy.at(world, state, given[0] / world.rate, ())[0]
+        return policy.throttle(world.observe(state))
 
     return jax.vmap(one)
 
@@ -143,14 +163,66 @@ def _inputs(graph: Graph, world: SweepWorld, policy: TrainedPolicy) -> str:
         return graph.rows(table, graph.rows(kind_of_part, part, np.int32))
 
     ahead = np.asarray(world.cells_ahead).tolist()
+    left = graph.rows(
+        np.asarray(world.left), graph.node("Div", "cell", graph.constant(world.stride, np.int32))
+    )
+    if policy.encoder.of_runs is not None:
+        views = [seen(kinds, each) for each in ahead]
+        return graph.node("Concat", *scalars, *_of_run(graph, world, policy, views, left), axis=1)
     if policy.encoder.sees_prices:
         prices = kinds @ np.asarray(policy.price) / np.asarray(policy.encoder.price_unit)
         views = [graph.column(seen(prices, each)) for each in ahead]
         return graph.node("Concat", *scalars, seen(kinds, 0), *views, axis=1)
     views = [seen(kinds, each) for each in ahead]
-    stretch = graph.node("Div", "cell", graph.constant(world.stride, np.int32))
-    left = graph.rows(np.asarray(world.left), stretch)
     return graph.node("Concat", *scalars, *views, left, axis=1)
+
+
+def _of_run(
+    graph: Graph, world: SweepWorld, policy: TrainedPolicy, views: list[str], left: str
+) -> list[str]:
+    """The inputs of a network that sees what was given, as from `SweepEncoder.actor`."""
+    encoder = cast(SweepEncoder, policy.encoder)
+    assert encoder.of_runs is not None  # noqa: S101 (for the type checker)
+    atoms, unit = encoder.of_runs, np.asarray(encoder.price_unit)
+    rows = np.asarray(atoms.coefficients)
+    service = graph.node("Div", "given", graph.constant(np.asarray(world.rate)))
+    if not encoder.sees_prices:
+        cells = graph.constant(np.maximum(np.asarray(atoms.cells), 1.0))
+        return [*views, left, graph.node("Div", service, cells)]
+
+    def times(value: str, matrix: np.ndarray) -> str:
+        return graph.node("MatMul", value, graph.constant(matrix))
+
+    def within(value: str, low: float, high: float) -> str:
+        return graph.node("Clip", value, graph.constant(low), graph.constant(high))
+
+    expected = graph.node("Mul", left, graph.constant(np.asarray(atoms.expected)))
+    forecast = graph.node("Add", service, expected)
+    side = graph.node("Sub", times(forecast, rows.T), graph.constant(np.asarray(atoms.bounds)))
+    cells = times(left, (np.abs(rows) * np.asarray(atoms.cells)).T)
+    over = graph.node("Max", cells, graph.constant(1.0))
+    pace = within(graph.node("Div", side, over), -FASTEST_PACE, FASTEST_PACE)
+    here = times(views[0], (rows / np.abs(rows).max(axis=1, keepdims=True)).T)
+    near = within(graph.node("Div", side, graph.constant(NEAR)), -1.0, 1.0)
+    is_violated = graph.node("Cast", graph.node("GreaterOrEqual", side, graph.constant(0.0)), to=1)
+    price = np.asarray(policy.price)
+    of_violation = price[encoder.regions :, None] * rows
+    now = graph.node(
+        "Add", graph.constant(price[: encoder.regions]), times(is_violated, of_violation)
+    )
+    ahead = [
+        graph.node(
+            "Asinh",
+            graph.node(
+                "Div",
+                graph.node("ReduceSum", graph.node("Mul", view, now),
+                           graph.constant([1], np.int64), keepdims=1),
+                graph.constant(unit),
+            ),
+        )
+        for view in views
+    ]  # fmt: skip
+    return [views[0], *ahead, pace, graph.node("Mul", pace, here), near]
 
 
 def _part(graph: Graph, world: SweepWorld) -> str:

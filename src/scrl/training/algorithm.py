@@ -327,10 +327,6 @@ def move_kappa(
     rate = kappa_rate(task, state.encoder, _typical_steps(task, state.encoder, seen))
     rate *= _kappa_rate_share(task, state, is_learning=is_learning)
     excess = seen.excess + loop.inset * step
-    if state.encoder.of_runs is not None:
-        progress = jnp.minimum(state.iteration / loop.iterations, 1.0)
-        more = 1.0 + (loop.run_kappa_rate - 1.0) * progress
-        rate *= jnp.where(task.reading.share > 0.0, more, 1.0)
     charged = task.charged(state.encoder)
     integral = task.penalty.update(charged, state.integral, excess, rate)
     quick = task.penalty.rates(charged, rate) * _quick_terms(loop, excess, state.excess)
@@ -339,9 +335,11 @@ def move_kappa(
         seen.return_, seen.density, seen.violation, seen.steps, state.kappa,
         jnp.zeros(()), best.return_, best.violation, measured.env_steps,
     )  # fmt: skip
-    encoder = _with_forecast(state.encoder, seen.density / task.rate) if is_learning else None
+    encoder = state.encoder
+    if is_learning:  # settling changes kappa alone
+        encoder = _with_forecast(encoder, seen.density / task.rate)
     return state._replace(
-        encoder=state.encoder if encoder is None else encoder,
+        encoder=encoder,
         kappa=kappa, integral=integral, excess=excess, best=best,
     ), metrics  # fmt: skip
 
@@ -470,9 +468,21 @@ def ends_with_horizon(task: Task) -> bool:
     return task.is_horizon_an_end and task.plan.discount(task.discount) == 1.0
 
 
-def _kappa_rate_share(task: Task, state: LoopState, *, is_learning: bool) -> Float[Array, ""]:
-    """Beta in this round, as a share of the initial beta."""
+def _kappa_rate_share(
+    task: Task, state: LoopState, *, is_learning: bool
+) -> Float[Array, ""] | Float[Array, " atom"]:
+    """Beta in this round, as a share of the initial beta.
+
+    Runs near their bounds violate them by little, so kappas that follow single runs would hardly
+    move in the end: their beta shrinks less. At the start it would drive them too far.
+    """
     loop = task.plan.loop
     if is_learning:
-        return loop.learning_share(state.iteration / loop.iterations)
-    return loop.settling_share((state.iteration - loop.iterations) / max(loop.settle, 1))
+        share = loop.learning_share(state.iteration / loop.iterations)
+    else:
+        share = loop.settling_share((state.iteration - loop.iterations) / max(loop.settle, 1))
+    if state.encoder.of_runs is None:
+        return share
+    progress = jnp.minimum(state.iteration / loop.iterations, 1.0)
+    more = 1.0 + (loop.run_kappa_rate - 1.0) * progress
+    return share * jnp.where(task.reading.share > 0.0, more, 1.0)

@@ -49,11 +49,11 @@ class KappaConfig:
         0.5, "How far inside each bound kappa aims, in steps of service.", low=0.0, high=1e6
     )
     run_inset: float = setting(
-        2.5, "How far inside its bound each single run aims, in steps of service, where rules must "
-        "hold in single runs.", low=0.0, high=1e6,
+        2.5, "How far inside its bound each run aims, in steps of service (rules on single runs).",
+        low=0.0, high=1e6,
     )  # fmt: skip
     run_kappa_rate: float = setting(
-        4.0, "Beta of rules that must hold in single runs, as a multiple of beta.",
+        4.0, "Beta at the end of learning as a multiple of what it would be (rules on single runs).",
         low=0.0, high=1e6,
     )  # fmt: skip
     episodes: int = setting(

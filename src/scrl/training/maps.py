@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from scrl.errors import ScrlError
+from scrl.errors import MethodError, ScrlError
 from scrl.evaluation import (
     REPORT_EPISODES,
     REPORT_SEED,
@@ -59,6 +59,11 @@ def create_run(
     """A new run in a folder of its own; what cannot be run is refused before it is written."""
     check_seeds(seeds)
     config.read(problem.rules)
+    if problem.discount < 1.0 and problem.is_random and problem.rules.largest_share is not None:
+        raise MethodError(
+            f"discount = {problem.discount:g}: training for rules on single runs needs a discount "
+            "of 1"
+        )
     record = RunRecord.now(problem.name, config.method, config.to_json(), seeds)
     return training_run(RunFolder.create(path, problem, record), problem, config)
 
