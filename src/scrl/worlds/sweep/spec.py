@@ -229,9 +229,9 @@ def service_table(
     if finer is not None:
         changed, entry = np.unique(finer.part, return_inverse=True)
         old = kind[changed // parts]
-        rows = np.column_stack([service[old], outside[old]]).astype(float)
+        rows = np.column_stack([service[old], outside[old]])
         np.add.at(rows, (entry, finer.column), finer.share)
-        rows = np.clip(rows, 0.0, 1.0).astype(np.float32)
+        np.clip(rows, 0.0, 1.0, out=rows)
         service = np.concatenate([service, rows[:, :-1]])
         outside = np.concatenate([outside, rows[:, -1]])
         kind = np.repeat(kind, parts)
