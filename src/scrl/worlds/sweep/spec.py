@@ -160,6 +160,12 @@ class ServiceTable:
         return float(self.outside[self.on_path].mean(dtype=float))
 
     @property
+    def lengths(self) -> Float[np.ndarray, " region"]:
+        """How many cells of the path lie inside each region."""
+        count = np.bincount(self.on_path, minlength=len(self.kinds))
+        return count @ self.kinds.astype(float) / self.parts
+
+    @property
     def on_path(self) -> Int[np.ndarray, " part"]:
         """The kinds of all parts of the path, without its end."""
         return self.kind_of_part[: -self.parts]
