@@ -35,8 +35,8 @@ def test_the_labels_of_a_run_add_up_to_its_violation_less_the_first_forecast(
     counted = CountedWorld(world, ATOMS)
     starts = jax.vmap(lambda key: counted.initial(key=key))(jax.random.split(jax.random.key(0), 8))
 
-    def act(observation: jax.Array, lane: jax.Array, noise: jax.Array) -> tuple[jax.Array, ...]:
-        del observation, lane
+    def act(seen: jax.Array, lane: jax.Array, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
+        del seen, lane
         return jnp.clip(0.5 + 0.4 * noise, 0.0, 1.0), jnp.zeros(())
 
     _, rollout = jax.jit(

@@ -42,6 +42,9 @@ MOST_ANSWERS = 8
 POLISHED, DEAR, ROOM = 2, 3.0, 0.02
 """How many single plans are polished, what a missed unit then costs, in multipliers, and how far
 inside the bounds they aim, in steps of service."""
+ENOUGH = 0.005
+"""After polishing the search goes on if no single plan is this share of the return from the best
+mixture."""
 HARD = 8
 """From this round on, plans that were set aside help where no mixture keeps the branch."""
 MOST_BROKEN_ROUNDS = 16
@@ -159,7 +162,8 @@ class PlanSearch:
         mixture = self._generate()
         if self.can_polish:
             self._polish(mixture)
-            if not len(self.pool.kept()):
+            kept = self.pool.kept()[:1]
+            if not (generation.returns[kept] >= self._limit(mixture, ENOUGH)).any():
                 mixture = self._generate()
                 self._polish(mixture)
         if not len(self.pool.kept()):

@@ -120,7 +120,7 @@ def _rules_table(spec: SweepSpec) -> str:
     """Example rules with bounds a little above the amounts at full speed, for the user to edit."""
     names = [show_name(name) for name in spec.regions.names]
     per_cell = spec.vehicle.rate / spec.vehicle.max_speed
-    received = [float(f"{size * per_cell:.3g}") for size in spec.regions.sizes]
+    received = [float(f"{length * per_cell:.3g}") for length in spec.service.lengths.tolist()]
     about = [
         f"#   {name}: {size} cells, about {amount:g} at full speed"
         for name, size, amount in zip(names, spec.regions.sizes, received, strict=True)

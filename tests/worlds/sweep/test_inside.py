@@ -54,6 +54,7 @@ def test_a_row_by_hand() -> None:
     assert shares(spec)[:, 1].tolist() == [0] * 10 + [1 - share] + [1] * 5
     assert spec.service.outside[spec.service.on_path].tolist() == [1, 1] + [0] * 14
     assert spec.service.outside_share == 2 / 16
+    assert spec.service.lengths.tolist() == [2 + share / 4, 1.5 - share / 4]
 
 
 def test_a_cell_with_a_turn_goes_along_two_halves() -> None:

@@ -20,7 +20,7 @@ from scrl.worlds.sweep.scanline import Along, Edges, parts_inside
 
 PARTS = 4
 """Parts of a path cell; an even number."""
-FINEST = 64
+FINEST = 256
 """Shares of a part are multiples of 1 / FINEST, so that large maps have few kinds of parts."""
 
 
@@ -58,30 +58,38 @@ def _corrections(
     where: Georeference,
 ) -> Corrections:
     """The corrections in cells with centre lines that edges cross; other cells need none."""
-    both_moves, half = moves_of(path), PARTS // 2
+    moves_in_and_out = moves_of(path)
     weight = 1.0 / np.bincount(path.number[path.number >= 0], minlength=len(path.cells))
     nothing = np.zeros(0, int)
     found = [Corrections(nothing, nothing, np.zeros(0))]
     for along, axis in _AXES:
-        moves = [each[:, axis] for each in both_moves]
+        moves = [each[:, axis] for each in moves_in_and_out]
         is_along = np.any(moves, axis=0)
         lines = np.flatnonzero(((path.number >= 0) & is_along[path.number]).any(axis=axis))
         for crossed in parts_inside(edges, where, along, lines, PARTS):
             number = path.number[crossed.row, crossed.column]
             mask = masks[crossed.region, crossed.row, crossed.column]
             more = np.round(FINEST * crossed.inside) / FINEST - mask[:, None]
-            for move, begin in zip(moves, (0, half), strict=True):
-                ahead = begin + np.arange(half)
-                for sign, taken in ((1, ahead), (-1, PARTS - 1 - ahead)):
-                    entry = np.flatnonzero((move[number] == sign) & (number >= 0))
-                    share = weight[number[entry], None] * more[entry[:, None], taken]
-                    row, place = np.nonzero(share)
-                    entry = entry[row]
-                    found.append(
-                        Corrections(
-                            PARTS * number[entry] + ahead[place],
-                            crossed.region[entry],
-                            share[row, place],
-                        )
-                    )
+            share = weight[number, None] * more
+            for half, move in enumerate(moves):
+                step = np.where(number >= 0, move[number], 0)
+                found.append(_on_half(half, step, number, crossed.region, share))
     return Corrections(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def _on_half(
+    half: int,
+    step: Int[np.ndarray, " entry"],
+    number: Int[np.ndarray, " entry"],
+    region: Int[np.ndarray, " entry"],
+    share: Float[np.ndarray, "entry part"],
+) -> Corrections:
+    """Those of the way into centres (0) or out of them (1), where a step leads along the line.
+
+    Backwards the parts of a line are passed in the opposite order.
+    """
+    passed = half * PARTS // 2 + np.arange(PARTS // 2)
+    on_line = np.where(step[:, None] > 0, passed, PARTS - 1 - passed)
+    added = np.where(step[:, None] != 0, np.take_along_axis(share, on_line, axis=1), 0.0)
+    entry, place = np.nonzero(added)
+    return Corrections(PARTS * number[entry] + passed[place], region[entry], added[entry, place])

@@ -160,6 +160,12 @@ class ServiceTable:
         return float(self.outside[self.on_path].mean(dtype=float))
 
     @property
+    def lengths(self) -> Float[np.ndarray, " region"]:
+        """How many cells of the path lie inside each region."""
+        count = np.bincount(self.on_path, minlength=len(self.kinds))
+        return count @ self.kinds.astype(float) / self.parts
+
+    @property
     def on_path(self) -> Int[np.ndarray, " part"]:
         """The kinds of all parts of the path, without its end."""
         return self.kind_of_part[: -self.parts]
@@ -229,9 +235,9 @@ def service_table(
     if finer is not None:
         changed, entry = np.unique(finer.part, return_inverse=True)
         old = kind[changed // parts]
-        rows = np.column_stack([service[old], outside[old]]).astype(float)
+        rows = np.column_stack([service[old], outside[old]])
         np.add.at(rows, (entry, finer.column), finer.share)
-        rows = np.clip(rows, 0.0, 1.0).astype(np.float32)
+        np.clip(rows, 0.0, 1.0, out=rows)
         service = np.concatenate([service, rows[:, :-1]])
         outside = np.concatenate([outside, rows[:, -1]])
         kind = np.repeat(kind, parts)
