@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from scrl.export import ROUTE_FORMATS, ExportError, ExportOptions, segments
+from scrl.export import ROUTE_FORMATS, ExportError, ExportOptions, export, segments
 from scrl.export.qgroundcontrol import autopilot_warnings, count_items
+from scrl.opening import open_run
+from scrl.planning import planner
 from scrl.route import Route
 
 WAYPOINT, RETURN, TAKEOFF, SPEED, ACTUATOR, SPRAYER = 16, 20, 22, 178, 187, 216
@@ -225,3 +227,12 @@ def test_the_file_has_what_the_documented_format_asks_for(plan: Path) -> None:
         if item["command"] in (WAYPOINT, TAKEOFF):
             assert item["params"][3] is None  # the autopilot chooses the yaw
             assert item["params"][6] == item["Altitude"] == 25.0
+
+
+def test_without_degrees_or_scales_a_plan_is_refused_before_it_is_warned_about(
+    tmp_path: Path,
+) -> None:
+    answer = planner().ask("agri-joint")
+    run = planner().keep(answer, tmp_path / "run")
+    with pytest.raises(ExportError, match="degrees"):
+        export(open_run(run), "plan", tmp_path / "x.plan")

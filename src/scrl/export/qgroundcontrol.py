@@ -229,6 +229,7 @@ def _flown(count: int) -> str:
 
 def autopilot_warnings(route: Route, options: ExportOptions) -> list[str]:
     """What the autopilot will not do as the plan says."""
+    checked_frame(route.problem.world_spec)  # what cannot be written gets no warnings
     stretches = _stretches(route, options.tolerance)
     found = []
     limit, name = FASTEST_M_S[options.autopilot]
