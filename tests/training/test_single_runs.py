@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import scrl
+from scrl.errors import MethodError
 from scrl.learners import ReactingPolicy
 from scrl.opening import MapRun, open_run
 from scrl.penalty import Atoms
@@ -94,3 +96,13 @@ def test_single_runs_keep_the_rule_because_the_policy_reacts(trained: TrainingRe
 def test_without_chance_single_runs_train_like_means() -> None:
     calm = corridor(("A >= 9 in 90 %",))
     assert not task_of(calm, configure()).is_in_runs
+
+
+def test_what_cannot_be_learned_for_single_runs_is_refused(tmp_path: Path) -> None:
+    gusty = corridor(("A >= 9 in 90 %",), wind=GUSTY)
+    with pytest.raises(MethodError, match="'cal' predicts costs of means"):
+        scrl.train(gusty, method="cal", out=tmp_path / "cal")
+    discounted = dataclasses.replace(gusty, options=ProblemOptions(discount=0.9))
+    with pytest.raises(MethodError, match="needs a discount of 1"):
+        scrl.train(discounted, out=tmp_path / "discounted")
+    assert not any(tmp_path.iterdir())

@@ -20,7 +20,7 @@ from scrl.evaluation import (
     chosen_episodes,
     evaluate,
 )
-from scrl.learners import TrainedPolicy
+from scrl.learners import LEARNERS, TrainedPolicy
 from scrl.problems import Problem
 from scrl.rollout import Episode
 from scrl.runs.folder import RunFolder, RunRecord
@@ -59,13 +59,24 @@ def create_run(
     """A new run in a folder of its own; what cannot be run is refused before it is written."""
     check_seeds(seeds)
     config.read(problem.rules)
-    if problem.discount < 1.0 and problem.is_random and problem.rules.largest_share is not None:
+    if problem.is_random and problem.rules.largest_share is not None:
+        _check_single_runs(problem, config)
+    record = RunRecord.now(problem.name, config.method, config.to_json(), seeds)
+    return training_run(RunFolder.create(path, problem, record), problem, config)
+
+
+def _check_single_runs(problem: Problem, config: TrainingConfig) -> None:
+    """Raise where rules on single runs cannot be learned."""
+    if problem.discount < 1.0:
         raise MethodError(
             f"discount = {problem.discount:g}: training for rules on single runs needs a discount "
             "of 1"
         )
-    record = RunRecord.now(problem.name, config.method, config.to_json(), seeds)
-    return training_run(RunFolder.create(path, problem, record), problem, config)
+    if LEARNERS[config.learner].has_multipliers:
+        raise MethodError(
+            f"the learner '{config.learner}' predicts costs of means: it cannot be trained for "
+            "rules on single runs"
+        )
 
 
 def training_run(
