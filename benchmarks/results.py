@@ -4,6 +4,7 @@
 runs/bench, unless another folder is named). What each seed did goes into docs/results/seeds.csv;
 commit, command, machine and settings into docs/results/runs.csv; the tables into docs/results.md
 and docs/tables.md, between their marks, and as CSV and LaTeX beside them.
+`python -m benchmarks.results FOLDER ablation` writes the ablation alone.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ Found = dict[Cell, tuple[RunFolder, TrainingResult]]
 def main() -> None:
     """Read the runs, write data and pages."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/bench")
+    write(DOCS / "training.md", {"ablation": ablation(folder)})
+    if "ablation" in sys.argv[2:]:
+        return
     found = read(folder)
     _write_csv(DOCS / "results" / "seeds.csv", _seeds(found))
     _write_csv(DOCS / "results" / "runs.csv", _runs(found))
@@ -48,7 +52,7 @@ def main() -> None:
         **{name: summary(found, name) for name in ("default", "wind", "paper")},
         "beside": beside(found),
     })  # fmt: skip
-    tables = {name: _table(name, folder) for name in (*PAPERS, "ablation")}
+    tables = {name: _table(name, folder) for name in PAPERS}
     in_the_papers_settings = {
         f"{name}-paper": _table(name, folder, Terms(preset="paper")) for name in PAPERS
     }
@@ -189,6 +193,31 @@ def _table(name: str, folder: Path, terms: Terms = EQUAL) -> str:
     (results / f"{name}.csv").write_text(as_csv(rows), encoding="utf-8")
     (results / f"{name}.tex").write_text(latex(table, rows), encoding="utf-8")
     return markdown(table, rows).strip()
+
+
+def ablation(folder: Path) -> str:
+    """A row for each variant of SCRL, a column for each problem; "-" where no run is finished."""
+    table = TABLES["ablation"]
+    cells = [
+        cell for cell in cells_of(table) if (folder / cell.folder / "result.json").exists()
+    ]  # fmt: skip
+    rows = {(row.cell.problem, row.cell.name): row for row in run_bench(table, cells, folder).rows}
+    (DOCS / "results" / "ablation.csv").write_text(as_csv(list(rows.values())), encoding="utf-8")
+    lines = ["| | " + " | ".join(table.problems) + " |", "|---" * (1 + len(table.problems)) + "|"]
+    for name, _ in table.variants:
+        found = [rows.get((problem, name)) for problem in table.problems]
+        lines.append(f"| {name} | " + " | ".join(map(_ablation_cell, found)) + " |")
+    runs = {cell: RunFolder.open(folder / cell.folder).record for cell in cells}
+    known = sorted({(record.commit, record.device) for record in runs.values()})
+    origin = "; ".join(f"commit {commit}, {device}" for commit, device in known)
+    return "\n".join(lines) + f"\n\nTen seeds each (0 to 9), `scrl bench ablation`; {origin}."
+
+
+def _ablation_cell(row: Row | None) -> str:
+    if row is None:
+        return "-"
+    return_ = f"{PAPER_SCALE * row.return_.mean:.2f} ± {PAPER_SCALE * row.return_.std:.2f}"
+    return f"{return_} ({row.satisfied}, {row.last_satisfied})"
 
 
 def _more(folder: Path) -> str:
