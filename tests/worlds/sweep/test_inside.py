@@ -36,7 +36,7 @@ def lines(spec: SweepSpec) -> np.ndarray:
     where = spec.regions.georeference
     assert where is not None
     ends = [where.places(places_at(spec.path, begin + off)) for off in (1e-9, 1 / parts - 1e-9)]
-    return shapely.linestrings(np.stack(ends, axis=1))
+    return np.asarray(shapely.linestrings(np.stack(ends, axis=1)))
 
 
 def inside(line: np.ndarray, polygons: list[shapely.Polygon]) -> Float[np.ndarray, " part"]:
@@ -127,7 +127,7 @@ def test_a_wide_swath_counts_the_lines_of_all_its_cells(direction: Direction) ->
             ends[:, along] += place / PARTS - 0.5
             where = by_cell.regions.georeference
             assert where is not None
-            drawn = shapely.linestrings(where.places(ends)[None])
+            drawn = np.asarray(shapely.linestrings(where.places(ends)[None]))
             index = PARTS * number + part
             expected[index] += [inside(drawn, region)[0] for region in regions]
             count[index] += 1
@@ -164,7 +164,7 @@ def test_a_line_along_many_edges_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
                           "columns", np.arange(9), PARTS))  # fmt: skip
 
 
-def write(folder: Path, **shapes: shapely.Geometry) -> Path:
+def write(folder: Path, **shapes: shapely.Polygon) -> Path:
     features = [
         {
             "type": "Feature",
