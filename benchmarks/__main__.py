@@ -20,6 +20,7 @@ ON_A_CPU: dict[str, str] = {
     "reference_finite": "measurements.md",
     "training_time": "measurements.md",
     "startup": "measurements.md",
+    "studio": "measurements.md",
     "training_growth": "measurements.md",
     "against_sb3": "peers.md",
     "peers": "peers.md",

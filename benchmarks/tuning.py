@@ -12,12 +12,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import combinations
+from multiprocessing import get_context
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -74,7 +77,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     problems = tuning_problems()
-    best = {problem.name: _best_plan(problem) for problem in problems}
+    with ProcessPoolExecutor(mp_context=get_context("spawn"), initializer=_on_cpu) as processes:
+        names = [problem.name for problem in problems]
+        best = dict(zip(names, processes.map(_best_plan, problems), strict=True))
     rows: list[dict[str, Any]] = []
     for name in given.methods:
         print(f"searching {name} ...", file=sys.stderr, flush=True)
@@ -142,6 +147,10 @@ def _trained(tasks: list[SweepTask], seeds: range) -> list[Best]:
 def _gap(found: Best, best: float) -> float:
     gaps = (best - np.asarray(found.return_)) / abs(best)
     return float(np.where(np.asarray(found.violation) <= 1e-6, gaps, FAILED).mean())
+
+
+def _on_cpu() -> None:
+    jax.config.update("jax_platforms", "cpu")
 
 
 def _best_plan(problem: Problem) -> float:

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from fractions import Fraction
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 import scrl
-from scrl.errors import PolicyError
-from scrl.evaluation import Evaluation, evaluate_mixture
-from scrl.policies import Schedule
+from scrl.density import from_episodes
+from scrl.errors import PolicyError, RuleError
+from scrl.evaluation import Evaluation, RuleResult, chosen_episodes, evaluate_mixture, verdict
+from scrl.policies import Schedule, fixed_policy
 from scrl.problems import Problem, ProblemOptions
+from scrl.rollout import run_episodes
+from scrl.rules import Clause, RuleSet, Statement, clauses_size, holds
+from scrl.statistics import share_interval
 from scrl.worlds.sweep.regions import from_labels, from_masks
 from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle, Wind
+
+from .rules.strategies import REGIONS, plain, small_shares, statements
 
 
 @pytest.mark.parametrize(
@@ -102,7 +112,9 @@ def test_the_json_fields_of_the_contract() -> None:
         "return", "density", "density_se", "cons_vio", "satisfied", "rules", "episodes",
         "episodes_satisfied", "steps",
     } <= document.keys()  # fmt: skip
-    assert {"name", "text", "satisfied", "margin"} == document["rules"][0].keys()
+    assert document["rules"][0].keys() == {
+        "name", "text", "satisfied", "margin", "asked", "share", "share_low", "share_high",
+    }  # fmt: skip
 
 
 def test_a_drive_that_the_horizon_cuts_off_is_said() -> None:
@@ -244,3 +256,215 @@ def test_what_was_given_out_is_in_the_json_and_may_be_missing_there() -> None:
     assert Evaluation.from_json(document) == result
     old = {key: value for key, value in document.items() if key not in ("given_out", "outside")}
     assert Evaluation.from_json(old) == dataclasses.replace(result, given_out=None, outside=None)
+
+
+def slow_violation(clauses: list[Clause], run: dict[str, Fraction]) -> Fraction:
+    """The sum over the clauses of the smallest violation of an atom."""
+
+    def over(clause: Clause) -> Fraction:
+        sides = [sum(c * run[name] for name, c in atom.coefficients) for atom in clause.atoms]
+        return min(max(Fraction(0), s - a.bound) for s, a in zip(sides, clause.atoms, strict=True))
+
+    return sum(map(over, clauses), Fraction(0))
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(statements(plain), min_size=1, max_size=3),
+    st.none() | small_shares.filter(lambda share: share < 1),
+    st.sampled_from([1, 2, 4, 8]).flatmap(
+        lambda runs: st.lists(st.tuples(*[st.integers(-32, 32)] * 3), min_size=runs, max_size=runs)
+    ),
+)
+def test_runs_are_judged_as_a_slow_referee_judges_them(
+    rules: list[Statement], confidence: Fraction | None, drawn: list[tuple[int, int, int]]
+) -> None:
+    given_rules = RuleSet.of(rules, REGIONS)
+    if any(rule.statement != rule.formula and rule.share is None for rule in given_rules.rules):
+        confidence = None  # `on average` is not asked of single runs
+    rule_set = RuleSet.of(rules, REGIONS, confidence=confidence)
+    assume(all(clauses_size(node).groups <= 200 for node in rule_set.positive))
+    amounts = np.array(drawn) / 8.0  # exact, and so is their mean
+    exact: list[dict[str, Fraction]] = [
+        dict(zip(REGIONS, map(Fraction, run), strict=True)) for run in amounts
+    ]
+    found = verdict(rule_set, from_episodes(amounts), amounts, 0.0)
+    assert found["is_satisfied"] == rule_set.holds_in_runs(exact)
+    assert found["episodes_satisfied"] == sum(map(rule_set.holds, exact))
+    for index, (rule, judged) in enumerate(zip(rule_set.rules, found["rules"], strict=True)):
+        assert isinstance(judged, RuleResult)
+        kept = sum(holds(rule.formula, run) for run in exact)
+        assert judged.share == kept / len(exact)
+        share = rule_set.shares[index]
+        assert judged.asked == (None if share is None else float(share))
+        asked = RuleSet.of([rule.formula if share is None else rule.formula.surely()], REGIONS)
+        if share is None or share == 1:
+            assert judged.is_satisfied == asked.holds_in_runs(exact)
+        else:
+            assert judged.is_satisfied == (Fraction(kept, len(exact)) >= share)
+        assert judged.is_satisfied == (judged.margin >= 0.0)
+    broken = [slow_violation([*rule_set.clauses], run) for run in exact if not rule_set.holds(run)]
+    if broken:
+        mean = sum(broken, Fraction(0)) / len(broken)
+        assert found["broken_violation"] == pytest.approx(float(mean))
+    else:
+        assert found["broken_violation"] is None
+
+
+def test_many_runs_are_judged_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = RuleSet.of(["A >= 4 in 90 %", "if A > 5 then B <= 3", "A + B <= 9 in 60 %"], ("A", "B"))
+    amounts = np.random.default_rng(0).uniform(0.0, 9.0, (100, 2))
+    whole = verdict(rules, from_episodes(amounts), amounts, 1e-6)
+    monkeypatch.setattr("scrl.evaluation.MOST_NUMBERS", 20)
+    assert verdict(rules, from_episodes(amounts), amounts, 1e-6) == whole
+
+
+def windy_strip(strip: SweepSpec, *rules: str, **options: Any) -> Problem:
+    spec = dataclasses.replace(strip, wind=Wind(strength=0.3))
+    return Problem.create(spec, list(rules), ProblemOptions(name="windy", **options))
+
+
+def test_the_share_and_not_the_mean_decides_over_a_rule_in_a_share(strip: SweepSpec) -> None:
+    amounts = scrl.evaluate(windy_strip(strip), "constant:1", episodes=400).density["S1"]
+    texts = [f"S1 >= {amounts - 0.1:.2f}{how}" for how in ("", " in 95 %", " in 25 %")]
+    found = scrl.evaluate(windy_strip(strip, *texts), "constant:1", episodes=400)
+    average, often, seldom = found.rules
+    assert [rule.is_satisfied for rule in found.rules] == [True, False, True]
+    assert [rule.asked for rule in found.rules] == [None, 0.95, 0.25]
+    assert average.share == often.share == seldom.share == found.episodes_satisfied / 400
+    assert (average.share_low, average.share_high) == pytest.approx(
+        tuple(map(float, share_interval(found.episodes_satisfied, 400)))
+    )
+    assert average.margin > 0.0 > often.margin
+    assert seldom.margin > often.margin
+    assert not found.is_satisfied
+    # The 5 %-quantile of S1 is missing to its bound.
+    assert found.cons_vio == pytest.approx(-often.margin)
+    assert found.broken_violation is not None
+    assert 0.0 < found.broken_violation / 3 < found.cons_vio, "the sum over three equal rules"
+    assert found.summary.startswith(f"violated by {found.cons_vio:,.2f}; ")
+    assert f"break them by {found.broken_violation:,.2f} on average" in found.summary
+    assert RuleResult.from_json(often.to_json()) == often
+    assert Evaluation.from_json(found.to_json()) == found
+
+
+def test_all_rules_together_may_fail_where_each_alone_does_not(strip: SweepSpec) -> None:
+    """The wind leaves a corridor on each side in 20 % of the runs, so on either one in 40 %."""
+    found = scrl.evaluate(windy_strip(strip), "constant:1", episodes=400)
+    problem = windy_strip(strip)
+    ran = run_episodes(
+        problem.world, fixed_policy("constant:1", problem),
+        keys=jax.random.split(jax.random.key(0), 400),
+    )  # fmt: skip
+    single = 2.25 * np.asarray(ran.service, float)[:, 0]
+    assert single.mean() == pytest.approx(found.density["S1"])
+    low, high = np.quantile(single, [0.2, 0.8])
+    texts = (f"S1 >= {low:.6f}", f"S1 <= {high:.6f}")
+    each = scrl.evaluate(
+        windy_strip(strip, *(f"{text} in 75 %" for text in texts)), "constant:1", episodes=400
+    )
+    assert each.is_satisfied
+    both = scrl.evaluate(windy_strip(strip, *texts, confidence=0.75), "constant:1", episodes=400)
+    assert both.episodes_satisfied == each.episodes_satisfied == pytest.approx(240, abs=4)
+    assert [rule.is_satisfied for rule in both.rules] == [True, True]
+    assert [rule.asked for rule in both.rules] == [0.75, 0.75]
+    assert not both.is_satisfied
+    assert "75 % asked" in both.summary
+    assert both.to_json()["confidence"] == 0.75
+    assert scrl.evaluate(
+        windy_strip(strip, *texts, confidence=0.5), "constant:1", episodes=400
+    ).is_satisfied
+
+
+@pytest.mark.parametrize("how", ["in 95 %", "in 99.99999 %", "surely", "on average", "confidence"])
+def test_where_nothing_is_random_a_share_means_the_average(strip: SweepSpec, how: str) -> None:
+    for bound in (1.0, 1000.0):
+        plain_one = scrl.evaluate(Problem.create(strip, f"S1 >= {bound}"), "full-speed")
+        if how == "confidence":
+            problem = Problem.create(
+                strip, f"S1 >= {bound}", ProblemOptions(name="problem", confidence=0.95)
+            )
+        else:
+            problem = Problem.create(strip, f"S1 >= {bound} {how}")
+        found = scrl.evaluate(problem, "full-speed")
+        assert found.episodes == 1
+        assert found.cons_vio == plain_one.cons_vio
+        assert found.is_satisfied == plain_one.is_satisfied == (bound == 1.0)
+        (rule,), (other,) = found.rules, plain_one.rules
+        assert (rule.margin, rule.share) == (other.margin, other.share) == (
+            other.margin, float(found.is_satisfied)
+        )  # fmt: skip
+        assert rule.share_low is None
+        assert found.summary == plain_one.summary
+
+
+def test_a_share_gets_the_episodes_that_can_show_it_or_is_refused(strip: SweepSpec) -> None:
+    assert scrl.evaluate(windy_strip(strip, "S1 >= 1 in 90 %"), "full-speed").episodes == 100
+    # 0.025^(1/n) >= 0.99 from n = 368 on.
+    assert scrl.evaluate(windy_strip(strip, "S1 >= 1 in 99 %"), "full-speed").episodes == 368
+    few = windy_strip(strip, "S1 >= 1 in 99.99 %")
+    with pytest.raises(PolicyError, match=r"episodes = 1,000 cannot show .* in 99.99 % .* 36,887"):
+        scrl.evaluate(few, "full-speed", episodes=1_000)
+    with pytest.raises(PolicyError, match="at least 72"):
+        scrl.evaluate(windy_strip(strip, "S1 >= 1", confidence=0.95), "full-speed", episodes=71)
+    with pytest.raises(RuleError, match=r"takes 368,887 runs, and at most 100,000 are made"):
+        windy_strip(strip, "S1 >= 1 in 99.999 %")
+    with pytest.raises(RuleError, match=r"rule 'rule-1' must hold in 99.9999 % of single runs"):
+        windy_strip(strip, "S1 >= 1", confidence=0.999999)
+    rules = few.rules
+    assert chosen_episodes(rules, None, is_random=True, usual=1_000) == 36_887
+    assert chosen_episodes(rules, None, is_random=False, usual=1_000) == 1
+    assert chosen_episodes(rules, 5, is_random=False) == 5
+    assert chosen_episodes(rules.on_average(), None, is_random=True, usual=1_000) == 1_000
+
+
+def test_surely_is_for_chance_with_bounds(strip: SweepSpec) -> None:
+    with pytest.raises(RuleError, match=r"gusts of wind have no largest strength; write 'in 99 %'"):
+        windy_strip(strip, "S1 >= 1 surely")
+    start = dataclasses.replace(strip, vehicle=Vehicle(start_noise=3.0))
+    found = scrl.evaluate(Problem.create(start, "S1 >= 0.5 surely"), "constant:1")
+    assert found.is_satisfied
+    assert found.summary.startswith(
+        "every rule holds as asked; 100 of 100 single episodes (100.0 %)"
+    )
+    assert (found.episodes, found.rules[0].share) == (100, 1.0)
+    assert found.rules[0].share_low == pytest.approx(0.025 ** (1 / 100))
+    amounts = scrl.evaluate(Problem.create(start), "constant:1").density["S1"]
+    mean = scrl.evaluate(Problem.create(start, f"S1 >= {amounts:.2f} surely"), "constant:1")
+    assert not mean.is_satisfied
+    assert mean.rules[0].asked_text == "surely"
+
+
+def test_a_mixture_cannot_be_judged_by_single_runs() -> None:
+    problem = overlapping().with_rules("one >= 1 in 95 %")
+    plans = [Schedule.of(np.full(2, throttle)) for throttle in (0.2, 0.9)]
+    with pytest.raises(PolicyError, match="only a single plan can be judged"):
+        evaluate_mixture(problem, plans, np.array([0.25, 0.75]), episodes=1, name="both")
+    assert evaluate_mixture(problem, plans[:1], np.ones(1), episodes=1, name="one").is_satisfied
+
+
+def test_the_shares_of_a_mixture_are_those_of_its_plans_by_their_weights() -> None:
+    problem = overlapping(strength=0.3).with_rules({"one": "one >= 15", "other": "other >= 3"})
+    plans = [Schedule.of(np.full(2, throttle)) for throttle in (0.2, 0.9)]
+    slow, fast = (scrl.evaluate(problem, plan, episodes=20, seed=3) for plan in plans)
+    found = evaluate_mixture(
+        problem, plans, np.array([0.25, 0.75]), episodes=20, seed=3, name="both"
+    )
+    for mixed, one, other in zip(found.rules, slow.rules, fast.rules, strict=True):
+        assert one.share is not None
+        assert other.share is not None
+        assert mixed.share == pytest.approx(0.25 * one.share + 0.75 * other.share)
+
+
+def test_results_of_earlier_versions_are_read(strip: SweepSpec) -> None:
+    found = scrl.evaluate(windy_strip(strip, "S1 >= 1"), "full-speed")
+    document = found.to_json()
+    for name in ("confidence", "share", "share_low", "share_high", "broken_violation"):
+        del document[name]
+    for name in ("asked", "share", "share_low", "share_high"):
+        del document["rules"][0][name]
+    old = Evaluation.from_json(document)
+    assert old.rules[0].share_text == ""
+    assert old.is_on_average
+    assert old.share == found.share
+    assert "on average" in old.summary

@@ -18,6 +18,7 @@ from scrl.penalty import (
     smallest_sigma,
 )
 from scrl.rules import AtomTable, RuleSet
+from scrl.violation import signed_violation
 
 
 def atoms_of(*rules: str, regions: tuple[str, ...] = ("A", "B")) -> Atoms:
@@ -106,7 +107,7 @@ def test_clauses_draw_on_their_own_and_add_up() -> None:
 def test_an_atom_shared_by_two_clauses_has_one_kappa() -> None:
     atoms = atoms_of("A <= 1 or B <= 1", "A <= 1 or A + B <= 3")
     assert atoms.listed.tolist() == [[0, 1], [0, 2]]
-    assert atoms.shape == (3, 2, 2)
+    assert atoms.shape == (3, 2, 2, 2)
 
 
 def test_clauses_of_different_lengths_leave_places_empty() -> None:
@@ -123,6 +124,10 @@ def test_clauses_of_different_lengths_leave_places_empty() -> None:
     assert float(least(atoms, kappa, labels, jnp.zeros(2))) == pytest.approx(4.0)
 
 
+def violations(atoms: Atoms, density: jax.Array) -> jax.Array:
+    return signed_violation(atoms.coefficients, atoms.bounds, density)
+
+
 @pytest.mark.parametrize("rule", ["2*A - 3*B <= 4", "A >= 7", "A + B <= 5"])
 def test_with_one_atom_scrl_is_the_lagrangian_method(rule: str) -> None:
     """The proposition: lambda = kappa / d with rate beta / d; the same charges, step for step."""
@@ -131,9 +136,9 @@ def test_with_one_atom_scrl_is_the_lagrangian_method(rule: str) -> None:
     kappa = multiplier = jnp.zeros(1)
     rng = np.random.default_rng(0)
     for _ in range(50):
-        density = jnp.asarray(rng.uniform(0, 10, 2), float)
-        kappa = scrl.update(atoms, kappa, density, beta)
-        multiplier = lagrangian.update(atoms, multiplier, density, beta)
+        signed = violations(atoms, jnp.asarray(rng.uniform(0, 10, 2), float))
+        kappa = scrl.update(atoms, kappa, signed, beta)
+        multiplier = lagrangian.update(atoms, multiplier, signed, beta)
         labels = jnp.asarray(rng.integers(0, 2, 2), float)
         uniform = jnp.asarray(rng.uniform(0, 1, 1), float)
         ours = float(scrl.charge(atoms, kappa, labels, uniform))
@@ -144,7 +149,7 @@ def test_with_one_atom_scrl_is_the_lagrangian_method(rule: str) -> None:
 
 def test_no_penalty_charges_nothing_and_learns_nothing() -> None:
     atoms, none = atoms_of("A <= 1"), PENALTIES["none"]()
-    assert float(none.update(atoms, jnp.zeros(1), jnp.array([9.0, 9.0]), 1.0)[0]) == 0.0
+    assert float(none.update(atoms, jnp.zeros(1), jnp.array([8.0]), 1.0)[0]) == 0.0
     assert float(none.charge(atoms, jnp.ones(1), jnp.ones(2), jnp.zeros(1))) == 0.0
 
 
@@ -152,7 +157,7 @@ def test_no_rules_no_charge() -> None:
     atoms = Atoms.of(AtomTable.of(RuleSet((), ("A", "B"))))
     for make in PENALTIES.values():
         penalty = make()
-        kappa = penalty.update(atoms, jnp.zeros(0), jnp.ones(2), 0.1)
+        kappa = penalty.update(atoms, jnp.zeros(0), jnp.zeros(0), 0.1)
         assert float(penalty.charge(atoms, kappa, jnp.ones(2), jnp.zeros(0))) == 0.0
         assert np.allclose(penalty.price(atoms, kappa), 0.0)
 
@@ -222,8 +227,8 @@ def test_netting_does_not_touch_what_an_equality_charges() -> None:
     atoms = atoms_of("A == B within 6", "B >= 3")
     plain, net = PENALTIES["lagrangian"](), PENALTIES["lagrangian"](is_netted=True)
     kappa = jnp.array([0.5, 0.2, 0.1])
-    density = jnp.array([9.0, 9.0])
-    moved, less = (each.update(atoms, kappa, density, 0.01) for each in (plain, net))
+    signed = violations(atoms, jnp.array([9.0, 9.0]))
+    moved, less = (each.update(atoms, kappa, signed, 0.01) for each in (plain, net))
     # Both halves hold by 6: 0.5 - 0.01 * 6 / 2 = 0.47 and 0.17; B >= 3 by 6: 0.1 - 0.06.
     assert np.allclose(moved, [0.47, 0.17, 0.04])
     assert np.allclose(less, [0.3, 0.0, 0.04])

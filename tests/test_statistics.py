@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import permutation_test
+from scipy.stats import binomtest, permutation_test
 
 from scrl import statistics
 from scrl.statistics import (
     Difference,
     holm,
     is_lower,
+    least_runs,
     mean_of,
     paired_difference,
+    share_interval,
     unpaired_difference,
 )
 
@@ -111,3 +114,31 @@ def test_holm_by_hand() -> None:
     assert holm([0.03, 0.01, 0.02]) == pytest.approx([0.04, 0.03, 0.04])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([0.2]) == [0.2]
+
+
+@pytest.mark.parametrize(("kept", "runs"), [(0, 1), (1, 1), (0, 20), (19, 20), (20, 20), (37, 100)])
+def test_the_interval_of_a_share_is_the_exact_one(kept: int, runs: int) -> None:
+    expected = binomtest(kept, runs).proportion_ci(0.95, method="exact")
+    assert tuple(map(float, share_interval(kept, runs))) == pytest.approx(tuple(expected))
+    low, high = share_interval(np.array([kept, runs], float), runs)
+    assert (low[0], high[0]) == pytest.approx(tuple(expected))
+    assert high[1] == 1.0
+    assert low[1] == pytest.approx(0.025 ** (1 / runs))
+
+
+def test_the_interval_holds_the_share_as_often_as_it_says() -> None:
+    drawn = np.random.default_rng(0).binomial(60, 0.95, 20_000).astype(float)
+    low, high = share_interval(drawn, 60)
+    assert ((low <= 0.95) & (high >= 0.95)).mean() >= 0.95
+
+
+@pytest.mark.parametrize("share", [0.001, 0.5, 0.9, 0.95, 0.99, 0.9999, Fraction(2, 3)])
+def test_the_fewest_runs_that_show_a_share(share: float | Fraction) -> None:
+    least = least_runs(share)
+    assert share_interval(least, least)[0] >= float(share)
+    if least > 1:
+        assert share_interval(least - 1, least - 1)[0] < float(share)
+
+
+def test_a_share_next_to_1_takes_more_runs_than_a_float_can_tell_it_from_1() -> None:
+    assert least_runs(1 - Fraction(1, 10**20)) == pytest.approx(3.69e20, rel=1e-2)

@@ -20,7 +20,7 @@ from scrl.training.result import TrainingResult
 if TYPE_CHECKING:
     from scrl.environments import EnvironmentPolicy
     from scrl.learners import TrainedPolicy
-    from scrl.planning.policy import PricePolicy
+    from scrl.planning.feedback import FeedbackPolicy
     from scrl.policies import Schedule
 
 
@@ -84,7 +84,7 @@ def resume(
 
 def load_policy(
     run: Path | str, seed: int | None = None
-) -> TrainedPolicy | EnvironmentPolicy | PricePolicy | Schedule:
+) -> TrainedPolicy | EnvironmentPolicy | FeedbackPolicy | Schedule:
     """The policy that a run ended with: that of a seed, or of the best one.
 
     One for an external environment is a function of an observation; the environment is not needed.

@@ -19,7 +19,8 @@ from scrl.problems import BaseProblem, Problem
 from scrl.problems.problem import MOST_SHOWN, html_table
 from scrl.rollout import run_episodes, unused_keys
 from scrl.rules import AtomTable, RuleSet
-from scrl.violation import cons_vio, rule_margins
+from scrl.statistics import least_runs, share_interval
+from scrl.violation import required_from, rule_margins, rule_violation, share_quantile
 
 DEFAULT_EPISODES = 100
 """Default number of episodes of an evaluation; 1 if episodes cannot differ."""
@@ -28,15 +29,32 @@ REPORT_SEED = 1_000_003
 REPORT_EPISODES = 1_000
 """Episodes behind a result where chance plays a part; else one tells everything."""
 
+NO_MIXTURE = (
+    "a mixture keeps rules on average over its plans, and here rules must hold in a share of "
+    "single episodes: only a single plan can be judged by them"
+)
+MOST_NUMBERS = 20_000_000
+"""Single episodes are judged in parts, each with at most this many atoms of clauses."""
+
 
 @dataclass(frozen=True)
 class RuleResult:
-    """One rule: whether it holds for the densities, and its margin (negative if violated)."""
+    """One rule: whether it holds as surely as it must, and its margin (negative if violated).
+
+    The margin of a rule with a share p is one that at least a share p of single runs has.
+    """
 
     name: str
     text: str
     is_satisfied: bool
     margin: float
+    asked: float | None = None
+    """The share of single runs in which it must hold; none: on average."""
+    share: float | None = None
+    """The share of single runs that keep it; none in results of earlier versions."""
+    share_low: float | None = None
+    """The ends of its 95 % interval; none for a single run."""
+    share_high: float | None = None
 
     def margin_text(self, form: str = "+.1f") -> str:
         """The margin with its sign, without a minus on a rule that holds and never -0."""
@@ -44,6 +62,51 @@ class RuleResult:
             return format(max(self.margin, 0.0) + 0.0, form)
         text = format(self.margin, form)
         return text if float(text.replace(",", "")) else f"{self.margin:+.1g}"
+
+    @property
+    def asked_text(self) -> str:
+        """How surely it must hold."""
+        return "on average" if self.asked is None else asked_text(self.asked)
+
+    @property
+    def share_text(self) -> str:
+        """The share of single runs that keep it, with its interval; empty where none is known."""
+        if self.share is None:
+            return ""
+        text = f"{100.0 * self.share:.1f} %"
+        if self.share_low is None or self.share_high is None:
+            return text
+        return f"{text} ({100.0 * self.share_low:.1f} to {100.0 * self.share_high:.1f})"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "text": self.text,
+            "satisfied": self.is_satisfied,
+            "margin": self.margin,
+            "asked": self.asked,
+            "share": self.share,
+            "share_low": self.share_low,
+            "share_high": self.share_high,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> RuleResult:
+        return cls(
+            name=document["name"],
+            text=document["text"],
+            is_satisfied=document["satisfied"],
+            margin=document["margin"],
+            asked=document.get("asked"),
+            share=document.get("share"),
+            share_low=document.get("share_low"),
+            share_high=document.get("share_high"),
+        )
+
+
+def asked_text(share: float) -> str:
+    """How surely rules must hold, as text: in 95 %, surely."""
+    return "surely" if share == 1.0 else f"in {100.0 * share:.10g} %"
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,6 +135,24 @@ class Evaluation:
     """Units given out in cells of no region."""
     units: Mapping[str, str] = field(default_factory=dict)
     """The unit of each region, where these differ."""
+    confidence: float | None = None
+    """The share of single episodes that must keep all rules together."""
+    share_low: float | None = None
+    """The ends of the 95 % interval of the share of single episodes that keep every rule; none for
+    a single episode."""
+    share_high: float | None = None
+    broken_violation: float | None = None
+    """The mean Cons.Vio of the episodes that break a rule; none if none does."""
+
+    @property
+    def is_on_average(self) -> bool:
+        """Whether all rules must hold on average, and none in a share of single episodes."""
+        return self.confidence is None and all(rule.asked is None for rule in self.rules)
+
+    @property
+    def share(self) -> float:
+        """The share of single episodes that keep every rule."""
+        return self.episodes_satisfied / self.episodes
 
     @property
     def summary(self) -> str:
@@ -80,11 +161,25 @@ class Evaluation:
         if self.episodes == 1:
             is_mixed = self.is_satisfied and not self.episodes_satisfied
             return f"{text} on average over several plans, not by each alone" if is_mixed else text
-        share = 100.0 * self.episodes_satisfied / self.episodes
-        return (
-            f"{text} on average; {self.episodes_satisfied:,} of {self.episodes:,} single episodes "
-            f"({share:.1f} %) keep every rule"
+        how = f" {self.how}" if self.is_satisfied or self.is_on_average else ""
+        return f"{text}{how}; {self.single_episodes}"
+
+    @property
+    def how(self) -> str:
+        """How the rules are judged."""
+        return "on average" if self.is_on_average else "as asked"
+
+    @property
+    def single_episodes(self) -> str:
+        """How many single episodes keep every rule, what was asked, and how far others are off."""
+        asked = "" if self.confidence is None else f", {100.0 * self.confidence:.10g} % asked"
+        text = (
+            f"{self.episodes_satisfied:,} of {self.episodes:,} single episodes "
+            f"({100.0 * self.share:.1f} %{asked}) keep every rule"
         )
+        if self.broken_violation is None:
+            return text
+        return f"{text}, the others break them by {self.broken_violation:,.2f} on average"
 
     @property
     def total(self) -> str | None:
@@ -108,17 +203,14 @@ class Evaluation:
             "density_se": self.density_se,
             "cons_vio": self.cons_vio,
             "satisfied": self.is_satisfied,
-            "rules": [
-                {
-                    "name": rule.name,
-                    "text": rule.text,
-                    "satisfied": rule.is_satisfied,
-                    "margin": rule.margin,
-                }
-                for rule in self.rules
-            ],
+            "rules": [rule.to_json() for rule in self.rules],
+            "confidence": self.confidence,
             "episodes": self.episodes,
             "episodes_satisfied": self.episodes_satisfied,
+            "share": self.share,
+            "share_low": self.share_low,
+            "share_high": self.share_high,
+            "broken_violation": self.broken_violation,
             "episodes_truncated": self.episodes_truncated,
             "steps": self.steps,
             "horizon_is_an_end": self.is_horizon_an_end,
@@ -130,17 +222,17 @@ class Evaluation:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Evaluation:
         """The evaluation that `to_json` wrote."""
-        rules = tuple(
-            RuleResult(rule["name"], rule["text"], rule["satisfied"], rule["margin"])
-            for rule in document["rules"]
-        )
+        rules = tuple(map(RuleResult.from_json, document["rules"]))
         renamed = {"return_": document["return"], "is_satisfied": document["satisfied"]}
         same = (
             "problem", "policy", "unit", "density", "density_se", "cons_vio", "episodes",
             "episodes_satisfied", "episodes_truncated", "steps",
         )  # fmt: skip
         is_end = bool(document.get("horizon_is_an_end", False))
-        later: dict[str, Any] = {name: document.get(name) for name in ("given_out", "outside")}
+        names = (
+            "given_out", "outside", "confidence", "share_low", "share_high", "broken_violation",
+        )  # fmt: skip
+        later: dict[str, Any] = {name: document.get(name) for name in names}
         later["units"] = document.get("units", {})
         return cls(
             rules=rules, is_horizon_an_end=is_end, **renamed, **later,
@@ -227,11 +319,10 @@ def evaluate(
             f"{label}: this policy was trained on a map with {asked} regions, and {problem.name} "
             f"has {there}"
         )
-    if episodes is None:
-        # A function without `is_random` is taken to be random.
-        is_random = problem.world_spec.is_random or getattr(policy, "is_random", True)
-        episodes = DEFAULT_EPISODES if is_random else 1
-    keys = jax.random.split(jax.random.key(seed), checked_episodes(episodes))
+    # A function without `is_random` is taken to be random.
+    is_random = problem.world_spec.is_random or getattr(policy, "is_random", True)
+    episodes = chosen_episodes(problem.rules, episodes, is_random=is_random)
+    keys = jax.random.split(jax.random.key(seed), episodes)
     ran = run_episodes(problem.world, policy, keys=keys, discount=problem.discount)
     amounts = problem.world_spec.vehicle.rate * np.asarray(ran.service, float)
     return Evaluation(
@@ -258,6 +349,8 @@ def evaluate_mixture(
 ) -> Evaluation:
     """Evaluate a mixture, which draws one policy by its weight for each episode, in expectation."""
     episodes = checked_episodes(episodes)
+    if len(policies) > 1 and problem.rules.largest_share is not None:
+        raise PolicyError(NO_MIXTURE)
     is_random = problem.world_spec.is_random
     keys = jax.random.split(jax.random.key(seed), episodes) if is_random else unused_keys(episodes)
     ran = jax.device_get([
@@ -272,8 +365,6 @@ def evaluate_mixture(
 
     # All policies run with the same keys, so the error is that of the weighted sum per episode.
     density = densities.from_episodes(expected(amounts))
-    judged = [verdict(problem, density, each, problem.tolerance) for each in amounts]
-    alone = expected(each["episodes_satisfied"] for each in judged)
     return Evaluation(
         problem=problem.name,
         policy=name,
@@ -283,8 +374,7 @@ def evaluate_mixture(
         episodes_truncated=math.ceil(expected((~each.is_terminated).sum() for each in ran) - 1e-9),
         steps=float(expected(np.asarray(each.steps, float).mean() for each in ran)),
         **given_out(problem, expected(np.asarray(each.given, float).mean(axis=0) for each in ran)),
-        # Rounded down: 60 % of one episode is none.
-        **{**judged[0], "episodes_satisfied": math.floor(alone + 1e-9)},
+        **verdict(problem, density, np.stack(amounts), problem.tolerance, weights),
     )
 
 
@@ -300,30 +390,121 @@ def checked_episodes(episodes: int) -> int:
     return episodes
 
 
+def chosen_episodes(
+    rules: RuleSet, episodes: int | None, *, is_random: bool, usual: int = DEFAULT_EPISODES
+) -> int:
+    """The number of episodes asked for, or as many as usual and as the rules need.
+
+    Too few to show the share of single episodes that a rule asks for are refused.
+    """
+    asked = rules.largest_share
+    least = 1 if not is_random or asked is None or asked == 1 else least_runs(asked)
+    if episodes is None:
+        return max(usual, least) if is_random else 1
+    if checked_episodes(episodes) < least:
+        share = asked_text(float(asked or 1))
+        raise PolicyError(
+            f"episodes = {episodes:,} cannot show that rules hold {share} of single episodes: that "
+            f"takes at least {least:,}"
+        )
+    return episodes
+
+
 def verdict(
     judged: RuleSet | BaseProblem,
     density: densities.Density,
-    amounts: Float[np.ndarray, "episode region"],
+    amounts: Float[np.ndarray, "*batch episode region"],
     tolerance: float,
+    weights: Float[np.ndarray, " policy"] | None = None,
 ) -> dict[str, Any]:
-    """The fields of an evaluation that judge densities and single episodes by the rules."""
+    """The fields of an evaluation that judge densities and single episodes by the rules.
+
+    With weights, the first axis of `amounts` is the policy of a mixture.
+    """
     rule_set, table = (
         (judged, AtomTable.of(judged))
         if isinstance(judged, RuleSet)
         else (judged.rules, judged.atoms)
     )
+    if weights is None:
+        amounts, weights = amounts[None], np.ones(1)
     names = rule_set.regions
-    violation = float(cons_vio(table, density.mean))
-    margins = rule_margins(table, density.mean, len(rule_set.rules))
-    single = np.asarray(cons_vio(table, amounts))
+    single = _of_runs(table, amounts, lambda part: rule_violation(table, part))
+    required = required_from(table, rule_violation(table, density.mean), single[0])
+    margins = _margins(table, density.mean, amounts[0])
+    together = single.sum(axis=-1)
+    is_broken = together > tolerance
+    broken = float(weights @ is_broken.sum(axis=1))
+    # Rounded down: 60 % of one episode is none.
+    satisfied = math.floor(float(weights @ (~is_broken).sum(axis=1)) + 1e-9)
+    kept = np.append(weights @ (single <= tolerance).sum(axis=1), satisfied)
+    shares, low, high = _shares(kept, density.episodes)
     return {
         "density": dict(zip(names, density.mean.tolist(), strict=True)),
         "density_se": dict(zip(names, density.standard_error.tolist(), strict=True)),
-        "cons_vio": violation,
-        "is_satisfied": violation <= tolerance,
+        "cons_vio": float(required.total),
+        "is_satisfied": bool(required.total <= tolerance),
         "rules": tuple(
-            RuleResult(rule.name, rule.text, bool(margin >= -tolerance), float(margin))
-            for rule, margin in zip(rule_set.rules, margins, strict=True)
+            RuleResult(
+                name=rule.name,
+                text=rule.text,
+                is_satisfied=bool(
+                    margins[index] >= -tolerance
+                    if asked is None
+                    else required.by_rule[index] <= tolerance
+                ),
+                margin=float(margins[index]),
+                asked=None if asked is None else float(asked),
+                share=shares[index],
+                share_low=low[index],
+                share_high=high[index],
+            )
+            for index, (rule, asked) in enumerate(zip(rule_set.rules, table.shares, strict=True))
         ),
-        "episodes_satisfied": int((single <= tolerance).sum()),
+        "confidence": None if rule_set.confidence is None else float(rule_set.confidence),
+        "episodes_satisfied": satisfied,
+        "share_low": low[-1],
+        "share_high": high[-1],
+        "broken_violation": (
+            float(weights @ (is_broken * together).sum(axis=1)) / broken if broken else None
+        ),
     }
+
+
+def _of_runs(
+    table: AtomTable,
+    amounts: Float[np.ndarray, "*batch episode region"],
+    function: Callable[[np.ndarray], np.ndarray],
+) -> Float[np.ndarray, "*batch episode rule"]:
+    """A function of the amounts of runs, in parts that fit into memory."""
+    most = max(1, MOST_NUMBERS // max(table.listed.size, len(table.atoms), 1))
+    flat = amounts.reshape(-1, amounts.shape[-1])
+    parts = [function(flat[first : first + most]) for first in range(0, len(flat), most)]
+    return np.concatenate(parts).reshape(*amounts.shape[:-1], len(table.rules))
+
+
+def _margins(
+    table: AtomTable,
+    mean: Float[np.ndarray, " region"],
+    amounts: Float[np.ndarray, "episode region"],
+) -> Float[np.ndarray, " rule"]:
+    """The margin of each rule: of the mean, or one that its share of single runs reaches."""
+    rules = len(table.rules)
+    margins = rule_margins(table, mean, rules)
+    if any(table.shares):
+        single = _of_runs(table, amounts, lambda part: rule_margins(table, part, rules))
+        for rule, share in enumerate(table.shares):
+            if share is not None:
+                margins[rule] = -share_quantile(-single[:, rule], share)
+    return margins
+
+
+def _shares(
+    kept: Float[np.ndarray, " rule"], runs: int
+) -> tuple[list[float], list[float | None], list[float | None]]:
+    """Shares of runs, and the ends of their intervals."""
+    shares = (kept / runs).tolist()
+    if runs == 1:
+        return shares, [None] * len(shares), [None] * len(shares)
+    low, high = share_interval(kept, runs)
+    return shares, low.tolist(), high.tolist()

@@ -17,15 +17,15 @@ import numpy as np
 
 from scrl.errors import PolicyError, ScrlError
 from scrl.evaluation import (
-    DEFAULT_EPISODES,
     REPORT_SEED,
     Evaluation,
+    chosen_episodes,
     evaluate,
     evaluate_mixture,
 )
 from scrl.learners import TrainedPolicy
 from scrl.planning import plan_files
-from scrl.planning.policy import PricePolicy
+from scrl.planning.feedback import FeedbackPolicy
 from scrl.policies import Schedule
 from scrl.problems import BaseProblem, Problem
 from scrl.route import Route, drive
@@ -192,7 +192,7 @@ class PlanRun(RunOnMap[plan_files.PlanResult]):
         return read_result(self.folder, self.problem, plan_files.PlanResult)
 
     @cached_property
-    def plans(self) -> list[tuple[float, PricePolicy | Schedule]]:
+    def plans(self) -> list[tuple[float, FeedbackPolicy | Schedule]]:
         """What drives, and in which share of the episodes; the most driven first."""
         return plan_files.read_plans(self.folder)
 
@@ -201,7 +201,7 @@ class PlanRun(RunOnMap[plan_files.PlanResult]):
         """The JSON fields of `scrl ask`."""
         return plan_files.read_answer(self.folder)
 
-    def policy(self, seed: int | None = None) -> PricePolicy | Schedule:
+    def policy(self, seed: int | None = None) -> FeedbackPolicy | Schedule:
         self._check_seed(seed)
         return self.plans[0][1]
 
@@ -220,7 +220,7 @@ class PlanRun(RunOnMap[plan_files.PlanResult]):
         weights, policies = zip(*self.plans, strict=True)
         if len(policies) == 1:
             return evaluate(problem, policies[0], episodes=episodes, seed=seed, name=name)
-        count = episodes or (DEFAULT_EPISODES if problem.is_random else 1)
+        count = chosen_episodes(problem.rules, episodes, is_random=problem.is_random)
         return evaluate_mixture(
             problem, policies, np.array(weights), episodes=count, seed=seed, name=name
         )

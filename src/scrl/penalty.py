@@ -24,7 +24,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from scrl.rules import AtomTable
-from scrl.violation import signed_violation
 
 OUT_OF_REACH = 1e30
 """A bound that is never reached; finite, so that 0 times it is 0."""
@@ -39,14 +38,21 @@ class Atoms(eqx.Module):
     """The atoms of each clause, padded with -1."""
     opposite: Int[Array, " atom"]
     """The atom that bounds the same sum from the other side, else the atom itself."""
+    groups: Float[Array, "group clause"]
+    """1 where a clause belongs to a group of clauses that must hold together."""
+    asked: Float[Array, " group"]
+    """The share of single runs in which all of a group must hold; 0: on average."""
 
     @classmethod
     def of(cls, table: AtomTable) -> Atoms:
+        groups = table.groups
         return cls(
             jnp.asarray(table.coefficients, float),
             jnp.asarray(table.bounds, float),
             jnp.asarray(table.listed, int),
             jnp.asarray(table.opposites, int),
+            jnp.asarray(groups.members, float),
+            jnp.asarray(groups.shares, float),
         )
 
     @property
@@ -55,25 +61,39 @@ class Atoms(eqx.Module):
         return jnp.abs(self.coefficients).sum(axis=1)
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """Number of atoms, number of clauses, and number of atoms in the longest clause."""
-        clauses, places = self.listed.shape
-        return len(self.bounds), clauses, places
+    def share(self) -> Float[Array, " atom"]:
+        """The share of single runs in which each atom must hold; 0: on average.
 
-    def padded(self, atoms: int, clauses: int, places: int) -> Atoms:
+        The share of runs that may break a group is divided among its clauses.
+        """
+        broken = (1.0 - self.asked) / jnp.maximum(self.groups.sum(axis=1), 1.0)
+        of_group = jnp.where(self.asked > 0.0, 1.0 - broken, 0.0)
+        of_clause = (self.groups * of_group[:, None]).max(axis=0, initial=0.0)
+        is_member = (self.listed[..., None] == jnp.arange(len(self.bounds))).any(axis=1)
+        return (is_member * of_clause[:, None]).max(axis=0, initial=0.0)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Number of atoms, clauses, atoms in the longest clause, and groups."""
+        clauses, places = self.listed.shape
+        return len(self.bounds), clauses, places, len(self.asked)
+
+    def padded(self, atoms: int, clauses: int, places: int, groups: int) -> Atoms:
         """Padded with atoms and clauses that always hold, so that several tasks share one shape.
 
         The bound of a padding atom is never reached, so its kappa stays 0.
         """
-        if self.shape == (atoms, clauses, places):
+        if self.shape == (atoms, clauses, places, groups):
             return self
-        more, rows, wider = np.subtract((atoms, clauses, places), self.shape)
+        more, rows, wider, apart = np.subtract((atoms, clauses, places, groups), self.shape)
         listed = jnp.pad(self.listed, ((0, rows), (0, wider)), constant_values=-1)
         return Atoms(
             jnp.pad(self.coefficients, ((0, more), (0, 0)), constant_values=1.0),
             jnp.pad(self.bounds, (0, more), constant_values=OUT_OF_REACH),
             listed.at[len(self.listed) :, 0].set(atoms - 1),
             jnp.concatenate([self.opposite, jnp.arange(len(self.bounds), atoms)]),
+            jnp.pad(self.groups, ((0, apart), (0, rows))),
+            jnp.pad(self.asked, (0, apart)),
         )
 
     def in_clauses(self, values: Shaped[Array, "atom ..."]) -> Shaped[Array, "clause place ..."]:
@@ -163,11 +183,10 @@ class Penalty(eqx.Module):
         self,
         atoms: Atoms,
         kappa: Float[Array, " atom"],
-        density: Float[Array, " region"],
+        signed: Float[Array, " atom"],
         rate: float | Float[Array, ""] | Float[Array, " atom"],
     ) -> Float[Array, " atom"]:
-        """Kappa after one move by the violations of this density."""
-        signed = signed_violation(atoms.coefficients, atoms.bounds, density)
+        """Kappa after one move by these violations."""
         kappa = next_kappa(kappa, signed, self.rates(atoms, rate))
         return netted(kappa, atoms.opposite) if self.is_netted else kappa
 
@@ -267,10 +286,10 @@ class NoPenalty(Penalty):
     """No step is charged: the unconstrained learner."""
 
     def update(
-        self, atoms: Atoms, kappa: Float[Array, " atom"], density: Float[Array, " region"],
+        self, atoms: Atoms, kappa: Float[Array, " atom"], signed: Float[Array, " atom"],
         rate: float | Float[Array, ""] | Float[Array, " atom"],
     ) -> Float[Array, " atom"]:  # fmt: skip
-        del atoms, density, rate
+        del atoms, signed, rate
         return kappa
 
     def rates(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -37,7 +37,15 @@ Action = Callable[..., Float[Array, ""]]
 class PlacedPolicy(Protocol):
     """Chooses a throttle from the state of the vehicle instead of an observation."""
 
-    def at(self, world: SweepWorld, state: SweepState) -> Float[Array, ""]: ...
+    def begin(self) -> Any:
+        """What it remembers before the first step: arrays, or nothing."""
+        ...
+
+    def at(
+        self, world: SweepWorld, state: SweepState, service: Float[Array, " region"], memory: Any
+    ) -> tuple[Float[Array, ""], Any]:
+        """The throttle after so many steps of service in each region, and what it remembers."""
+        ...
 
 
 class Constant(eqx.Module):
@@ -80,9 +88,14 @@ class Schedule(eqx.Module):
     def is_random(self) -> bool:
         return False
 
-    def at(self, world: SweepWorld, state: SweepState) -> Float[Array, ""]:
-        del world
-        return self.throttles[jnp.minimum(state.step, len(self.throttles) - 1)]
+    def begin(self) -> tuple[()]:
+        return ()
+
+    def at(
+        self, world: SweepWorld, state: SweepState, service: Float[Array, " region"], memory: Any
+    ) -> tuple[Float[Array, ""], Any]:
+        del world, service
+        return self.throttles[jnp.minimum(state.step, len(self.throttles) - 1)], memory
 
 
 def fixed_policy(name: str, problem: Problem) -> Policy:

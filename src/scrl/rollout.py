@@ -51,41 +51,49 @@ class Episode(NamedTuple):
 
 
 def take_step(
-    world: SweepWorld, policy: Action | PlacedPolicy, state: SweepState, *, key: PRNGKeyArray
-) -> Transition:
-    """One step: observe, choose an action, apply it."""
+    world: SweepWorld,
+    policy: Action | PlacedPolicy,
+    state: SweepState,
+    seen: tuple[Float[Array, " region"], Any],
+    *,
+    key: PRNGKeyArray,
+) -> tuple[Transition, Any]:
+    """One step: choose an action by the service so far and the memory, and apply it."""
     act_key, world_key = jax.random.split(key)
-    action = _action(world, policy, state, key=act_key)
-    after, reward, labels, is_terminated, is_truncated = world.step(state, action, key=world_key)
-    return Transition(after, action, labels, reward, is_terminated, is_truncated)
-
-
-def _action(
-    world: SweepWorld, policy: Action | PlacedPolicy, state: SweepState, *, key: PRNGKeyArray
-) -> Float[Array, ""]:
-    """The action of a policy, from an observation or from the state."""
     if isinstance(policy, PlacedPolicy):
-        return policy.at(world, state)
-    return policy(world.observe(state), key=key)
+        action, memory = policy.at(world, state, *seen)
+    else:
+        action, memory = policy(world.observe(state), key=act_key), seen[1]
+    after, reward, labels, is_terminated, is_truncated = world.step(state, action, key=world_key)
+    return Transition(after, action, labels, reward, is_terminated, is_truncated), memory
+
+
+def _memory_of(policy: Action | PlacedPolicy | None) -> Any:
+    """What a policy remembers before the first step."""
+    return policy.begin() if isinstance(policy, PlacedPolicy) else ()
 
 
 class RunningEpisode(NamedTuple):
-    """An unfinished episode: its state, its sums so far, and gamma^t."""
+    """An unfinished episode: its state, its sums so far, gamma^t, and what its policy remembers."""
 
     state: SweepState
     sums: Episode
     weight: Float[Array, "*batch"]
     key: Key[Array, "*batch"]
+    memory: Any
 
 
-def begin_episode(world: SweepWorld, *, key: PRNGKeyArray) -> RunningEpisode:
-    """The start of an episode, with all sums 0."""
+def begin_episode(
+    world: SweepWorld, policy: Action | PlacedPolicy | None = None, *, key: PRNGKeyArray
+) -> RunningEpisode:
+    """The start of an episode, with all sums 0; the default is a policy without a memory."""
     start_key, loop_key = jax.random.split(key)
     regions = world.kinds.shape[1]
     nothing = Episode(
         jnp.zeros(()), jnp.zeros(regions), jnp.zeros((), int), jnp.zeros((), bool), jnp.zeros(2)
     )
-    return RunningEpisode(world.initial(key=start_key), nothing, jnp.ones(()), loop_key)
+    start = world.initial(key=start_key)
+    return RunningEpisode(start, nothing, jnp.ones(()), loop_key, _memory_of(policy))
 
 
 def continue_episode(
@@ -116,7 +124,8 @@ def one_step(
 ) -> tuple[RunningEpisode, Float[Array, ""]]:
     """An episode one step later, and the action that led there."""
     step_key = jax.random.fold_in(now.key, now.state.step)
-    moved = take_step(world, policy, now.state, key=step_key)
+    seen = now.sums.service, now.memory
+    moved, memory = take_step(world, policy, now.state, seen, key=step_key)
     assert now.sums.given is not None  # noqa: S101 (for the type checker: there is a map)
     sums = Episode(
         now.sums.return_ + now.weight * moved.reward,
@@ -125,14 +134,14 @@ def one_step(
         moved.is_terminated,
         now.sums.given + now.weight * world.given(now.state, moved.state),
     )
-    return RunningEpisode(moved.state, sums, now.weight * discount, now.key), moved.action
+    return RunningEpisode(moved.state, sums, now.weight * discount, now.key, memory), moved.action
 
 
 def run_episode(
     world: SweepWorld, policy: Action | PlacedPolicy, *, key: PRNGKeyArray, discount: float = 1.0
 ) -> Episode:
     """One episode from start to end."""
-    running = begin_episode(world, key=key)
+    running = begin_episode(world, policy, key=key)
     until = world.horizon_steps
     return continue_episode(world, policy, running, until_step=until, discount=discount).sums
 
@@ -176,7 +185,7 @@ def _run_chunk(
     discount: float,
     is_stopped: IsStopped,
 ) -> Episode:
-    running = _begin_all(world, keys)
+    running = _begin_all(world, policy, keys)
     for until in range(CHUNK_STEPS, world.horizon_steps + CHUNK_STEPS, CHUNK_STEPS):
         running = _continue_all(
             world, policy, running, on_device(until), on_device(discount, float)
@@ -187,8 +196,10 @@ def _run_chunk(
 
 
 @eqx.filter_jit
-def _begin_all(world: SweepWorld, keys: Key[Array, " episode"]) -> RunningEpisode:
-    return jax.vmap(lambda key: begin_episode(world, key=key))(keys)
+def _begin_all(
+    world: SweepWorld, policy: Action | PlacedPolicy, keys: Key[Array, " episode"]
+) -> RunningEpisode:
+    return jax.vmap(lambda key: begin_episode(world, policy, key=key))(keys)
 
 
 @eqx.filter_jit
@@ -220,19 +231,19 @@ def run_trajectory(
     """The first `steps` steps of one episode, with every step stored."""
     start_key, loop_key = jax.random.split(key)
 
-    def body(
-        carry: tuple[SweepState, Bool[Array, ""]], step_key: PRNGKeyArray
-    ) -> tuple[tuple[SweepState, Bool[Array, ""]], Trajectory]:
-        state, is_active = carry
-        moved = take_step(world, policy, state, key=step_key)
+    def body(carry: Any, step_key: PRNGKeyArray) -> tuple[Any, Trajectory]:
+        state, (service, memory), is_active = carry
+        moved, memory = take_step(world, policy, state, (service, memory), key=step_key)
         masked = moved._replace(
             labels=jnp.where(is_active, moved.labels, 0.0),
             reward=jnp.where(is_active, moved.reward, 0.0),
         )
         is_next_active = is_active & ~moved.is_terminated & ~moved.is_truncated
-        return (moved.state, is_next_active), Trajectory(masked, is_active)
+        seen = service + masked.labels, memory
+        return (moved.state, seen, is_next_active), Trajectory(masked, is_active)
 
-    start = (world.initial(key=start_key), jnp.ones((), bool))
+    seen = jnp.zeros(world.regions), _memory_of(policy)
+    start = (world.initial(key=start_key), seen, jnp.ones((), bool))
     step_keys = jax.vmap(lambda step: jax.random.fold_in(loop_key, step))(jnp.arange(steps))
     return jax.lax.scan(body, start, step_keys)[1]
 

@@ -144,6 +144,25 @@ class Route:
         return self.problem.units.duration(self.steps, self.transit_steps)
 
 
+def given_over_cells(route: Route) -> Float[np.ndarray, "row col"]:
+    """Units given out over each cell of a route; a wide swath gives to all cells that it covers."""
+    spec = route.problem.world_spec
+    path = spec.path.cells
+    # Cumulative amount, interpolated at every edge between two cells.
+    given = np.concatenate([[0.0], np.cumsum(route.amount)])
+    at_edges = np.interp(np.arange(len(path) + 1), route.along, given)
+    nearest = spec.path.number
+    sharing = np.bincount(nearest[nearest >= 0], minlength=len(path))
+    return on_map(np.diff(at_edges) / np.maximum(sharing, 1), nearest)
+
+
+def on_map(
+    values: Float[np.ndarray, " cell"], nearest: Int[np.ndarray, "row col"]
+) -> Float[np.ndarray, "row col"]:
+    """Values of path cells on the cells that these cover; NaN elsewhere."""
+    return np.where(nearest >= 0, values[nearest], np.nan)
+
+
 class _Steps(NamedTuple):
     """What is stored of consecutive steps; after the end of an episode its last state repeats."""
 
@@ -159,7 +178,7 @@ def drive(problem: Problem, policy: Policy | Action | PlacedPolicy, *, seed: int
     It is the first episode that `evaluate` runs with the same seed.
     """
     world = problem.world
-    running = _begin(world, jax.random.split(jax.random.key(seed), 1)[0])
+    running = _begin(world, policy, jax.random.split(jax.random.key(seed), 1)[0])
     start, chunks = float(running.state.cell + running.state.offset), []
     while _is_running(world, running):
         running, chunk = _continue(world, policy, running)
@@ -183,8 +202,8 @@ def _is_running(world: SweepWorld, running: RunningEpisode) -> bool:
 
 
 @eqx.filter_jit
-def _begin(world: SweepWorld, key: PRNGKeyArray) -> RunningEpisode:
-    return begin_episode(world, key=key)
+def _begin(world: SweepWorld, policy: Action | PlacedPolicy, key: PRNGKeyArray) -> RunningEpisode:
+    return begin_episode(world, policy, key=key)
 
 
 @eqx.filter_jit

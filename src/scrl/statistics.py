@@ -1,10 +1,11 @@
-"""Means over a few seeds with bootstrap intervals, and tests of their differences."""
+"""Means over a few seeds with bootstrap intervals, tests of their differences, and shares."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +37,28 @@ def is_lower(one: Float[np.ndarray, " seed"], other: Float[np.ndarray, " seed"])
     """Whether the first mean lies below the second in 97.5 % of bootstrap resamples."""
     difference = _resampled_means(one, key=0) - _resampled_means(other, key=1)
     return bool(np.quantile(difference, _tails()[1]) < 0.0)
+
+
+def share_interval(
+    kept: float | Float[np.ndarray, "*batch"], runs: int
+) -> tuple[Float[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
+    """The exact (Clopper-Pearson) 95 % interval of a share that `kept` of `runs` runs show."""
+    from scipy.special import betaincinv  # takes a while to import
+
+    kept = np.clip(np.asarray(kept, float), 0.0, runs)
+    tail = _tails()[0]
+    with np.errstate(invalid="ignore"):
+        low = np.where(kept > 0, betaincinv(kept, runs - kept + 1.0, tail), 0.0)
+        high = np.where(kept < runs, betaincinv(kept + 1.0, runs - kept, 1.0 - tail), 1.0)
+    return low, high
+
+
+def least_runs(share: float | Fraction) -> int:
+    """The fewest runs that can show a share: if all keep the rules, the interval begins there.
+
+    The interval of n out of n begins at tail^(1/n).
+    """
+    return math.ceil(math.log(_tails()[0]) / math.log1p(float(share - 1)))
 
 
 class Difference(NamedTuple):

@@ -1,11 +1,13 @@
-"""How far densities are from the rules: violations of atoms, clauses and the whole rule set.
+"""How far densities and single runs are from the rules: of atoms, clauses, rules and all rules.
 
 The functions accept NumPy and JAX arrays. `scrl.penalty` turns violations into charges.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,19 +57,89 @@ def cons_vio(table: AtomTable, density: Any) -> Any:
     return clause_violation(table.listed, signed).sum(axis=-1)
 
 
-def rule_margins(table: AtomTable, density: Any, rules: int) -> np.ndarray:
-    """How far inside each rule the densities lie, in units; negative if the rule is violated.
+def rule_violation(table: AtomTable, density: Any) -> Any:
+    """Cons.Vio of each rule alone; the last axis is the region, and in the result the rule."""
+    signed = signed_violation(table.coefficients, table.bounds, density)
+    of_clause = clause_violation(table.listed, signed)
+    xp = signed.__array_namespace__()
+    found = [of_clause[..., own].sum(axis=-1) for own in _clauses_of_rules(table)]
+    return xp.stack(found, axis=-1) if found else xp.zeros((*signed.shape[:-1], 0))
 
-    The margin of an atom is b - a . rho; of a clause the largest, of a rule the smallest.
+
+def share_quantile(values: Any, share: Fraction, *, axis: int = -1) -> Any:
+    """The smallest value that at least this share of a sample does not exceed.
+
+    It is the k-th smallest of n values, k = ceil(share n). So the quantile of violations is at most
+    a tolerance if and only if at least this share of them is.
     """
-    slack = table.bounds - np.asarray(density, float) @ table.coefficients.T
+    xp = values.__array_namespace__()
+    place = math.ceil(share * values.shape[axis]) - 1
+    return xp.take(xp.sort(values, axis=axis), place, axis=axis)
+
+
+class Required(NamedTuple):
+    """Violations of rules as surely as these must hold."""
+
+    by_rule: Any
+    """[..., rule]: of the mean amounts, or with a share p the p-quantile over single runs."""
+    total: Any
+    """Cons.Vio: the sum over the rules. With a confidence it is the quantile of the Cons.Vio of
+    single runs, or the violation of a rule that asks for more."""
+
+
+def required_violation(table: AtomTable, amounts: Any) -> Required:
+    """How far runs [..., run, region] are from the rules as surely as these must hold.
+
+    For one run it is the Cons.Vio of its amounts.
+    """
+    of_mean = rule_violation(table, amounts.mean(axis=-2))
+    if not any(table.shares):
+        return Required(of_mean, of_mean.sum(axis=-1))
+    return required_from(table, of_mean, rule_violation(table, amounts))
+
+
+def required_from(table: AtomTable, of_mean: Any, single: Any) -> Required:
+    """The same from violations of each rule: by the mean [..., rule], by runs [..., run, rule]."""
+    xp = of_mean.__array_namespace__()
+    parts = [
+        of_mean[..., rule] if share is None else share_quantile(single[..., rule], share)
+        for rule, share in enumerate(table.shares)
+    ]
+    by_rule = xp.stack(parts, axis=-1) if parts else of_mean
+    if table.confidence is None or not parts:
+        return Required(by_rule, by_rule.sum(axis=-1))
+    together = share_quantile(single.sum(axis=-1), table.confidence)
+    return Required(by_rule, xp.maximum(together, by_rule.max(axis=-1)))
+
+
+def rule_margins(table: AtomTable, density: Any, rules: int) -> np.ndarray:
+    """How far inside each rule the densities lie, in units; negative if the rule is violated."""
+    return margins_of(
+        table, table.bounds - np.asarray(density, float) @ table.coefficients.T, rules
+    )
+
+
+def margins_of(table: AtomTable, slack: np.ndarray, rules: int) -> np.ndarray:
+    """The margins of rules from those of the atoms.
+
+    The margin of an atom is b - a . rho; of a clause the largest, of a rule the smallest. The last
+    axis is the region, and in the result the rule.
+    """
     listed = table.listed
-    of_clause = np.full(len(listed), -np.inf)
-    if len(slack):
-        of_clause = np.where(listed >= 0, slack[listed], -np.inf).max(axis=-1, initial=-np.inf)
-    margins = np.full(rules, np.inf)
-    np.minimum.at(margins, table.clause_rule, of_clause)
+    of_clause = np.full((*slack.shape[:-1], len(listed)), -np.inf)
+    if slack.shape[-1]:
+        of_clause = np.where(listed >= 0, slack[..., listed], -np.inf).max(axis=-1, initial=-np.inf)
+    margins = np.full((*slack.shape[:-1], rules), np.inf)
+    for rule, own in enumerate(_clauses_of_rules(table)):
+        margins[..., rule] = of_clause[..., own].min(axis=-1, initial=np.inf)
     return margins
+
+
+def _clauses_of_rules(table: AtomTable) -> list[np.ndarray]:
+    """The indices of the clauses of each rule."""
+    order = np.argsort(table.clause_rule, kind="stable")
+    ends = np.searchsorted(table.clause_rule[order], np.arange(1, len(table.rules)))
+    return np.split(order, ends) if table.rules else []
 
 
 FAR = 0.5

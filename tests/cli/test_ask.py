@@ -129,7 +129,8 @@ def test_solve_ends_with_1_when_it_knows_no_plan(tmp_path: Path) -> None:
         (("agri", "S1 >= 3", " ; # later"), "rule set 2 is empty"),
         (("agri", "S1 >= 3", "--with-rules"), "agri has no rules of its own"),
         (("agri", "S1 >= 3", "--policy", "."), "holds no price policy"),
-        (("agri", "S1 >= 3", "--confidence", "2"), "between 0 and 1"),
+        (("agri", "S1 >= 3", "--confidence", "0.95"), "write confidence = 0.95 below [problem]"),
+        (("agri", "S1 >= 3 in 95 %", "--mix"), "only a single plan can be judged"),
         (("agri", "--file", "missing.txt"), "missing.txt"),
     ],
 )

@@ -61,8 +61,9 @@ def test_check_shows_where_the_map_lies(degrees: Path) -> None:
     done = scrl("check", degrees)
     # At 52 degrees a hundredth is 1,113 m to the north, and cos(52) = 0.6157 of that to the east.
     assert (
-        "centre at latitude 52.00500, longitude 13.00500; 687 m from west to east, 1,113 m from "
-        "south to north; field of 76.41 ha; path in 1 leg"
+        "centre at latitude 52.00500, longitude 13.00500; longitude from 13.00000 to 13.01000, "
+        "latitude from 52.00000 to 52.01000; 687 m from west to east, 1,113 m from south to north; "
+        "field of 76.41 ha; path in 1 leg with 49 turns"
     ) in done.stdout
     place = json.loads(scrl("check", degrees, "--json").stdout)["place"]
     assert place["centre"] == pytest.approx([13.005, 52.005])

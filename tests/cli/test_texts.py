@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -85,5 +86,45 @@ def test_rules_that_hold_on_average_are_said_to_with_the_share_of_single_episode
     assert 0 < kept < 50
     said = shell(*arguments)
     share = f"{kept} of 50 single episodes ({2 * kept:.1f} %) keep every rule"
-    assert f"every rule holds on average; {share}\n" in said
+    others = f"the others break them by {found['broken_violation']:.2f} on average"
+    assert f"every rule holds on average; {share}, {others}\n" in said
     assert "per step), on average over episodes; 1 more" in said
+
+
+def test_check_eval_and_the_page_tell_how_surely_rules_must_hold(tmp_path: Path) -> None:
+    path = problem(tmp_path, WIND, "S1 >= 3 in 95%")
+    assert "least  S1 >= 3 in 95 %" in shell("check", path)
+    said = shell("eval", path, "--policy", "full-speed")
+    assert re.search(r"rule +margin, litres +must hold +single episodes +text", said)
+    assert re.search(r"least +\w+ +[-+]\d.* in 95 % +\d+\.\d % \(\d+\.\d to \d+\.\d\) ", said)
+    path.write_text("[problem]\nconfidence = 0.9\n" + path.read_text())
+    assert "all rules together must hold in 90 % of single runs" in shell("check", path)
+    assert json.loads(shell("check", path, "--json"))["confidence"] == 0.9
+    assert ", 90 % asked) keep every rule" in shell("eval", path, "--policy", "full-speed")
+    calm = problem(tmp_path, "", "S1 >= 3 surely")
+    assert "nothing is left to chance here" in shell("check", calm)
+    assert "single episodes" not in shell("eval", calm, "--policy", "full-speed")
+    bound = shell("solve", problem(tmp_path, "", "S1 >= 3 in 95 %"), "--time-limit", "1")
+    assert re.search(r"returns more than -\d+\.\d+, unless it draws lots", bound)
+    assert "mixture" not in bound
+
+
+@pytest.mark.parametrize(
+    ("rule", "arguments", "message"),
+    [
+        ("S1 >= 3 surely", ("check",), "gusts of wind have no largest strength; write 'in 99 %'"),
+        ("S1 >= 3 in 99.999 %", ("check",), "at most 100,000 are made; ask for less"),
+        (
+            "S1 >= 3 in 99.99 %",
+            ("eval", "--policy", "full-speed", "--episodes", "1000"),
+            "episodes = 1,000 cannot show that rules hold in 99.99 % of single episodes",
+        ),
+    ],
+)
+def test_what_nobody_can_show_is_refused(
+    tmp_path: Path, rule: str, arguments: tuple[str, ...], message: str
+) -> None:
+    path = problem(tmp_path, WIND, rule)
+    done = CliRunner().invoke(app, [arguments[0], str(path), *arguments[1:]])
+    assert done.exit_code == 2
+    assert message in " ".join(done.stderr.split())

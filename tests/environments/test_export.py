@@ -148,7 +148,7 @@ def test_a_run_is_exported_as_the_policy_that_is_loaded(run: Path, tmp_path: Pat
 
 def test_routes_are_refused_and_nothing_is_written(run: Path, tmp_path: Path) -> None:
     opened = open_run(run)
-    assert len(ROUTE_FORMATS) == 5
+    assert len(ROUTE_FORMATS) == 8
     for name in ROUTE_FORMATS:
         with pytest.raises(
             ExportError, match=rf"'{name}' writes a route .* \(make_walk\)\. Its po"

@@ -18,6 +18,7 @@ import pytest
 import scrl
 from scrl.environments.driver import EnvironmentRounds
 from scrl.environments.policy import evaluate_in
+from scrl.environments.problem import EnvironmentProblem
 from scrl.environments.training import (
     REPORT_SEED,
     check_same,
@@ -96,6 +97,28 @@ def test_single_episodes_that_keep_the_rules_are_counted(speed: float, kept: int
     problem = scrl.environment(make_walk, horizon_steps=HORIZON, **OPTIONS)
     found = problem.evaluate(lambda _seen: np.array([speed], np.float32), episodes=20)
     assert (found.episodes, found.episodes_satisfied) == (20, kept)
+
+
+def test_rules_may_ask_for_a_share_of_single_episodes() -> None:
+    """Right by a step of 1 until 3: from a start in [0, 0.5] that is 3 steps, and never 2.9."""
+
+    def right(_seen: np.ndarray) -> np.ndarray:
+        return np.array([1.0], np.float32)
+
+    def walk(**options: Any) -> EnvironmentProblem:
+        return scrl.environment(make_walk, horizon_steps=HORIZON, **{**OPTIONS, **options})
+
+    found = walk(rules=["east >= 3 in 99 %", "east <= 2.9 in 1 %"]).evaluate(right)
+    assert found.episodes == 368, "100 cannot show 99 %"
+    assert [rule.is_satisfied for rule in found.rules] == [True, False]
+    assert [rule.share for rule in found.rules] == [1.0, 0.0]
+    assert found.cons_vio == pytest.approx(0.1)
+    problem = walk(rules="east >= 3", confidence=0.9)
+    assert problem.evaluate(right).confidence == 0.9
+    assert problem.record.rules == problem.rules
+    for rule in ("east >= 3 surely", "east >= 3 in 99.9999 %"):
+        with pytest.raises(scrl.ScrlError, match=r"only the environment knows|ask for less"):
+            walk(rules=rule)
 
 
 class Counted(Walk):

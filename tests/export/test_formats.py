@@ -25,7 +25,7 @@ from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
 from .conftest import ON_EARTH, served, write_problem
 
 
-def written(route: Route, format_name: str, path: Path, **options: float) -> Path:
+def written(route: Route, format_name: str, path: Path, **options: Any) -> Path:
     path.write_bytes(ROUTE_FORMATS[format_name].write(route, ExportOptions(**options)))
     return path
 

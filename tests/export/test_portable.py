@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -16,11 +17,17 @@ import onnxruntime
 import pytest
 
 from scrl.export import POLICY_FORMATS, ExportError
+from scrl.export.feedback import PortableFeedbackPolicy
 from scrl.export.policies import PortableSweepPolicy, throttle_function
 from scrl.learners import LEARNERS, TrainedPolicy
 from scrl.learners.encoders import SweepEncoder
+from scrl.planning.feedback import Aims, FeedbackPolicy
 from scrl.policies import Constant
 from scrl.problems import Problem, load
+from scrl.reference.priced import price_rules
+from scrl.worlds.sweep.spec import Service, SweepRoute
+from scrl.worlds.sweep.vehicle import Wind
+from scrl.worlds.sweep.world import SweepState
 
 STATES = 1_000
 LARGEST_DIFFERENCE = 2e-6
@@ -106,10 +113,46 @@ def test_stablehlo_agrees_on_a_thousand_states_without_this_package(
     assert np.abs(found - original(problem, policy, states)).max() <= LARGEST_DIFFERENCE
 
 
+@pytest.mark.parametrize("service", ["landing", "poured"])
+def test_a_plan_that_reacts_is_the_same_elsewhere(service: Service) -> None:
+    """Med-joint has a band, and a stretch at its end that nothing can make up for."""
+    problem = load("med-joint")
+    spec = dataclasses.replace(
+        problem.world_spec, wind=Wind(strength=0.1), route=SweepRoute(service=service)
+    )
+    problem = dataclasses.replace(problem, world_spec=spec)
+    branch = price_rules(problem).branch
+    assert branch is not None
+    aims = Aims(branch.coefficients, branch.bounds, np.full(len(branch.bounds), 2.0), reserve=3.0)
+    whole = FeedbackPolicy.of(spec, problem.world, aims)
+    policy, states = PortableFeedbackPolicy.of(problem, whole), some_states(problem)
+    chance = np.random.default_rng(6)
+    sizes = 0.75 * np.array(spec.regions.sizes) * states.cell[:, None] / problem.world.length
+    given = (sizes * chance.uniform(0.8, 1.2, (STATES, 1))).astype(np.float32)
+    memory = np.asarray(policy.policy.multipliers) * chance.uniform(0.5, 1.5, (STATES, 5))
+    inputs = {**states._asdict(), "given": given, "multipliers": memory.astype(np.float32)}
+    wanted = [np.asarray(each) for each in jax.jit(policy.function())(*inputs.values())]
+    assert np.ptp(wanted[0]) > 0.9
+    model, described = POLICY_FORMATS["onnx"].write(policy)
+    names = ["throttle", "next_multipliers"]
+    found = onnxruntime.InferenceSession(model).run(names, inputs)
+    assert np.abs(found[1] - wanted[1]).max() <= 1e-4
+    # Where two throttles score the same, the last bit decides.
+    assert (np.abs(found[0] - wanted[0]) <= LARGEST_DIFFERENCE).mean() >= 0.995
+    assert len(json.loads(described)["first_multipliers"]) == 5
+    data, _ = POLICY_FORMATS["stablehlo"].write(policy)
+    again = jax.export.deserialize(bytearray(data)).call(*inputs.values())
+    for one, other in zip(again, wanted, strict=True):
+        assert np.abs(np.asarray(one) - other).max() <= LARGEST_DIFFERENCE
+    # What only fills the arrays up changes nothing.
+    state = SweepState(*(jnp.asarray(each[7]) for each in states), step=jnp.asarray(0))
+    padded = np.pad(inputs["multipliers"][7], (0, len(whole.aims) - 5))
+    throttle, _ = whole.at(problem.world, state, jnp.asarray(given[7] / 2.25), jnp.asarray(padded))
+    assert float(throttle) == pytest.approx(float(wanted[0][7]))
+
+
 def test_the_original_is_what_an_episode_asks(problem: Problem) -> None:
     """The function of states and the policy on the world's own observations are one."""
-    from scrl.worlds.sweep.world import SweepState
-
     policy, states = lively_policy("ppo", problem, sees_prices=True), some_states(problem)
     whole = original(problem, policy, states)
     for index in range(5):

@@ -132,7 +132,9 @@ def test_what_makes_a_file_other_than_it_looks_is_said(run: Path, tmp_path: Path
     opened = open_run(run)
     # From (2.5, 4) to (2.5, 6): two cells of 70 m at three cells in a step of 10 s.
     for name in ("geojson", "csv", "regions", "kml", "plan"):
-        (said,) = export(opened, name, tmp_path / "a").warnings
+        said, *more = export(opened, name, tmp_path / "a").warnings
+        assert len(more) == (name == "plan")
+        assert all("flown at up to 21.0 m/s" in each for each in more)  # the transit
         assert said.startswith("give nothing out on 1 transit (140 m in all, 1 steps (0:07 min) at")
         assert said in (tmp_path / "a").read_text()
     from scrl.policies import fixed_policy

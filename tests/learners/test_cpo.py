@@ -228,7 +228,8 @@ def first_update(name: str, excess: float) -> tuple[float, float]:
     rollout = Rollout(
         seen, action, log_probability, NOISE, 2.0 + NOISE[..., None], is_over, ~is_over, seen
     )
-    atoms = Atoms(jnp.ones((1, 1)), jnp.zeros(1), jnp.zeros((1, 1), int), jnp.zeros(1, int))
+    alone, none = jnp.ones((1, 1)), jnp.zeros(1)
+    atoms = Atoms(alone, none, jnp.zeros((1, 1), int), jnp.zeros(1, int), alone, none)
     pricing = Pricing(atoms, jnp.zeros(1), jnp.array([excess]), NoPenalty(), 0.0, jnp.asarray(2.0))
     state, _ = jax.jit(learner.update)(
         state, rollout, jnp.zeros((4, 1)), pricing, jnp.zeros(()), key=jax.random.key(1)

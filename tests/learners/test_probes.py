@@ -58,7 +58,7 @@ def corridor(cells: int) -> Problem:
 class FixedPrice(Lagrangian):
     """Kappa stays as it is and is paid for every step in A."""
 
-    def update(self, atoms: Atoms, kappa: jax.Array, density: jax.Array, rate: Any) -> jax.Array:
+    def update(self, atoms: Atoms, kappa: jax.Array, signed: jax.Array, rate: Any) -> jax.Array:
         return kappa
 
 

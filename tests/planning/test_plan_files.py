@@ -22,10 +22,11 @@ from scrl.evaluation import evaluate, evaluate_mixture
 from scrl.export import export
 from scrl.opening import PlanRun, open_run
 from scrl.planning import Answer, planner
+from scrl.planning.feedback import Aims, FeedbackPolicy
 from scrl.planning.plan_files import PLAN
 from scrl.problems import Problem, ProblemOptions, load
 from scrl.report.words import RuleDescriber
-from scrl.rules import holds, parse
+from scrl.rules import formula_of, holds, parse
 from scrl.runs.folder import RunFolder
 from scrl.training.learn import resume_learning
 from scrl.worlds.sweep.regions import from_labels
@@ -80,10 +81,10 @@ def test_a_kept_plan_does_what_it_did(kept: Path) -> None:
     assert run.route().totals == pytest.approx(again.density)
 
 
-def test_a_policy_of_prices_knows_its_path(tmp_path: Path) -> None:
+def test_a_plan_that_reacts_knows_its_path() -> None:
     problem = in_wind(load("agri-priority"))
-    driver = planner()._driver(problem)
-    policy = driver.policy(np.zeros((1, 5)))
+    aims = Aims(np.ones((1, 5)), np.ones(1), np.zeros(1))
+    policy = FeedbackPolicy.of(problem.world_spec, problem.world, aims)
     other = from_labels(np.ones((6, 6), int))
     small = Problem.create(SweepSpec(other), ("S1 >= 1",), ProblemOptions(name="small"))
     with pytest.raises(PolicyError, match="path of 2,500 cells, and that of small has 36"):
@@ -112,7 +113,7 @@ def in_wind(problem: Problem) -> Problem:
     )
 
 
-def test_in_wind_the_policy_is_kept_with_its_prices(tmp_path: Path) -> None:
+def test_in_wind_the_plan_that_reacts_is_kept(tmp_path: Path) -> None:
     problem = in_wind(load("agri-priority"))
     asking = planner()
     answer = asking.ask(problem)
@@ -120,6 +121,29 @@ def test_in_wind_the_policy_is_kept_with_its_prices(tmp_path: Path) -> None:
     again = evaluate(problem, opened(path).policy(), episodes=50, seed=9)
     before = evaluate(problem, answer.plans[0].policy, episodes=50, seed=9)
     assert np.allclose(list(again.density.values()), list(before.density.values()))
+    for changes, word in (
+        ({"reserve": -1.0}, "reserve"),
+        ({"atoms": [{"coefficients": {"S9": 1.0}, "bound": 1.0, "inset": 0.0}]}, "no region 'S9'"),
+    ):
+        plans = json.loads((path / PLAN).read_text())["plans"]
+        plans[0]["feedback"] |= changes
+        damaged = shutil.copytree(path, tmp_path / word.split()[0] / "run")
+        rewrite(damaged / PLAN, plans=plans)
+        with pytest.raises(ScrlError, match=word):
+            opened(damaged).policy()
+    del plans[0]["feedback"]
+    rewrite(damaged / PLAN, plans=plans)
+    with pytest.raises(ScrlError, match="earlier version"):
+        opened(damaged).policy()
+
+
+def test_a_route_of_a_plan_that_reacts_is_one_drive_of_many(tmp_path: Path) -> None:
+    asking = planner()
+    run = opened(asking.keep(asking.ask(in_wind(load("agri-multi"))), tmp_path / "run"))
+    written = export(run, "csv", tmp_path / "route.csv")
+    assert any("one episode of many" in warning for warning in written.warnings)
+    described = export(run, "onnx", tmp_path / "policy.onnx").paths[1]
+    assert "given" in json.loads(described.read_text())["inputs"]
 
 
 @pytest.fixture(scope="module")
@@ -236,6 +260,8 @@ def test_ask_and_the_page_have_one_wording_for_rules_that_leave_a_choice(kept: P
         assert said in page
     for way in answer.disjuncts:
         density = answer.evaluation.density
-        is_met = all(any(holds(parse(atom), density) for atom in each) for each in way.clauses)
+        is_met = all(
+            any(holds(formula_of(parse(atom)), density) for atom in each) for each in way.clauses
+        )
         assert answer.is_met(way) == is_met
     assert any(map(answer.is_met, answer.disjuncts))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from scrl.errors import ProblemError, ScrlError
-from scrl.problems import builtin_names, find_world, load, save
+from scrl.problems import builtin_names, difference_between, find_world, load, save
 from scrl.problems.load import BUILTIN_FOLDER
 from scrl.worlds.sweep.spec import cell_on_map
 
@@ -105,6 +107,15 @@ def test_the_seven_builtin_problems_have_the_papers_rules() -> None:
         (("swath = 1", 'direction = "row"'), "did you mean 'rows'?"),
         (("swath = 1", "grid = [0, 3]"), "grid must be [rows, columns]"),
         (("swath = 1", 'forbidden = ["pond"]'), "pond"),
+        (('"S1 >= 3"', '"S1 >= 3 surely"'), "gusts of wind have no largest strength; write 'in 99"),
+        (('"S1 >= 3"', '"S1 >= 3 in 99.99999 %"'), "and at most 100,000 are made; ask for less"),
+        (('"S1 >= 3"', '"S1 >= 3 in 100 %"'), "write 'surely'"),
+        (("[world]", "confidence = 1.0\n[world]"), "confidence = 1.0 must be above 0 and below 1"),
+        (
+            ("[world]", 'confidence = "95 %"\n[world]'),
+            "confidence = '95 %' must be a finite number",
+        ),
+        (("[world]", "confidence = nan\n[world]"), "confidence = nan must be"),
     ],
 )
 def test_every_mistake_is_one_message_with_file_and_place(
@@ -115,6 +126,27 @@ def test_every_mistake_is_one_message_with_file_and_place(
         load(path)
     assert message in str(caught.value)
     assert "farm" in str(caught.value)
+
+
+def test_rules_and_all_of_them_together_say_how_surely_they_must_hold(folder: Path) -> None:
+    text = GOOD.replace("S1 >= 3", "S1 >= 3 in 97.5 %")
+    problem = load(written(folder, text))
+    assert [rule.share for rule in problem.rules.rules] == [Fraction("0.975")]
+    assert problem.options.confidence is problem.rules.confidence is None
+    joint = load(written(folder, text.replace("[world]", "confidence = 0.95\n[world]")))
+    assert joint.rules.confidence == Fraction("0.95")
+    assert joint.rules.shares == (Fraction("0.975"),)
+    assert difference_between(problem, joint) == ["rules"]
+    assert difference_between(problem, load(written(folder, GOOD))) == ["rules"]
+    assert joint.with_rules("S2 >= 1").rules.shares == (Fraction("0.95"),)
+    average = GOOD.replace("S1 >= 3", "S1 >= 3 on average")
+    assert not difference_between(load(written(folder, average)), load(written(folder, GOOD)))
+    with pytest.raises(
+        ProblemError, match=r"rule 'least' says 'on average', and confidence = 0.95"
+    ):
+        load(written(folder, average.replace("[world]", "confidence = 0.95\n[world]")))
+    with pytest.raises(ProblemError, match="confidence = None in the options, but the rules"):
+        replace(joint, options=replace(joint.options, confidence=None))
 
 
 def test_a_missing_world_table(folder: Path) -> None:
@@ -155,7 +187,9 @@ def test_mutated_problem_files_give_a_problem_or_a_clean_error(tmp_path: Path, c
     shutil.copyfile(BUILTIN_FOLDER / "med.geojson", tmp_path / "med.geojson")
     np.save(tmp_path / "farm.npy", np.array([[1, 1, 0], [2, 2, 0]]))
     originals = [path.read_bytes() for path in sorted(BUILTIN_FOLDER.glob("*.toml"))]
-    originals += [GOOD.encode()] * 7
+    shared = GOOD.replace("S1 >= 3", "S1 >= 3 or S2 >= 4 in 97.5 %")
+    shared = shared.replace("[world]", "confidence = 0.95\n[world]")
+    originals += [GOOD.encode()] * 5 + [shared.encode()] * 2
     read = 0
     for _ in range(250):
         path = tmp_path / "mutated.toml"

@@ -66,7 +66,9 @@ def test_a_problem_made_in_python_survives_a_round_trip(tmp_path: Path) -> None:
         units=Units(cell=2.0, step=0.5, unit='"litres"'),
     )
     rule = scrl.implies(scrl.d["north field"] > 3, scrl.d["S2"] >= 2)
-    problem = Problem.create(spec, {"if it is": rule}, ProblemOptions(name="made", margin=0.5))
+    options = ProblemOptions(name="made", margin=0.5, confidence=0.9)
+    rules = {"if it is": rule, "often": (scrl.d["S2"] >= 1).in_share(0.975), "two": "S2 >= 1 in 5%"}
+    problem = Problem.create(spec, rules, options)
     assert same(problem, load(scrl.save(problem, tmp_path / "new" / "made.toml")))
 
 
@@ -95,7 +97,7 @@ def test_every_commented_setting_can_be_switched_on(tmp_path: Path) -> None:
     ]
     assert len(settings) > 15
     for line in settings:
-        if line.startswith(("# field", "# forbidden", "# coordinates")):
+        if line.startswith(("# field", "# forbidden", "# coordinates", "# crs")):
             continue  # these name things that this map does not have
         path.write_text("\n".join(line[2:] if each == line else each for each in lines))
         load(path)

@@ -103,9 +103,8 @@ def test_policies_that_do_not_end_are_no_columns() -> None:
 
 def test_a_round_in_which_no_policy_ends_adds_nothing() -> None:
     search = ColumnGeneration(
-        Parabola(), np.array([[-1.0], [1.0]]), np.array([-1.0, 3.0]), np.full(2, 9.0),
-        margin=lambda _: np.zeros(2),
-    )  # fmt: skip
+        Parabola(), np.array([[-1.0], [1.0]]), np.array([-1.0, 3.0]), np.full(2, 9.0)
+    )
     search.columns += search.price(np.array([[4.0, 0.0]]))
     mixture = search.run(lambda _mixture, _round: [[]], rounds=3, tolerance=-np.inf)
     assert mixture.return_ == pytest.approx(-4.0)

@@ -192,6 +192,8 @@ def test_rules_must_fit():
         solve_mdp(lamp(), "dark >= 1")
     with pytest.raises(RuleError, match="'dark' that the MDP has not"):
         solve_mdp(lamp(), RuleSet.of("dark >= 1", ["dark"]))
+    with pytest.raises(RuleError, match="share of single runs: leave that out"):
+        solve_mdp(lamp(), "lit >= 1 in 95 %")
     with pytest.raises(ScrlError, match="did you mean 'milp'"):
         solve_mdp(lamp(), "lit >= 1", method="mil")
 

@@ -16,12 +16,11 @@ from PIL import Image
 
 from scrl.policies import Constant
 from scrl.problems import Problem, ProblemOptions
-from scrl.report.allocation import given_over_cells
 from scrl.report.page.charts import Sketch, draw_chart, nice
 from scrl.report.page.maps import draw_map, edges_in, heat_pictures, outline
 from scrl.report.page.ways import SPEED_COLOURS, draw_route
 from scrl.report.reading import band_of, by_seed
-from scrl.route import Route, drive
+from scrl.route import Route, drive, given_over_cells
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepRoute as RouteSettings
 from scrl.worlds.sweep.spec import SweepSpec

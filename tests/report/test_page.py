@@ -157,6 +157,34 @@ def test_rules_that_hold_on_average_are_said_to(tmp_path: Path) -> None:
     assert figures(run)["Single episodes"][2] == "mixed"
 
 
+def test_the_page_says_how_surely_rules_must_hold_and_do(tmp_path: Path) -> None:
+    rules = {"one": "S1 >= 18 in 10 %", "two": "S2 >= 5"}
+    problem = small_problem(rules, confidence=0.99)
+    windy = replace(problem, world_spec=replace(problem.world_spec, wind=Wind(strength=0.5)))
+    run = make_run(tmp_path / "run", windy, speeds=[2.0])
+    result = read_runs([run])[0].result
+    assert result is not None
+    found = result.best.evaluation
+    share = f"{100 * found.share:.1f} %"
+    assert not found.is_satisfied
+    text = page_of(run).text
+    assert "Rules are broken, by" in text
+    assert f"{share} of 368 single episodes keep every rule; 99.0 % were asked for." in text
+    assert "The others break them by" in text
+    assert f"{found.rules[0].share_text} of 368 single episodes keep it; asked: in 99 %" in text
+    assert "For the mean amounts: S1 received" in text
+    calm = page_of(make_run(tmp_path / "calm", small_problem(rules), speeds=[1.5])).text
+    assert "Every rule holds;" in calm
+    assert "single episodes" not in calm
+
+
+def test_what_an_earlier_version_was_asked_for_is_still_told(tmp_path: Path) -> None:
+    problem = small_problem({"one": "S1 >= 18"})
+    windy = replace(problem, world_spec=replace(problem.world_spec, wind=Wind(strength=0.5)))
+    run = make_run(tmp_path / "run", windy, speeds=[2.0], settings={"confidence": 0.9})
+    assert "single episodes keep every rule; 90.0 % were asked for." in page_of(run).text
+
+
 def test_the_page_says_what_was_given_out_outside_and_what_a_return_is(tmp_path: Path) -> None:
     """Of twelve cells four are of no region; at full speed they receive 1.59 of 5.40 steps."""
     spec = SweepSpec(from_labels(np.array([[1] * 4 + [0] * 4 + [2] * 4])))

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrl.report.words import RuleDescriber, Said
-from scrl.rules import AtomTable, Conventions, RuleSet, parse
+from scrl.rules import AtomTable, Conventions, RuleSet, formula_of, parse
 from scrl.violation import rule_margins
 
 REGIONS = ("S1", "S2", "S3", "S4")
 
 
 def say_of(density: Mapping[str, float], text: str, unit: str = "units") -> Said:
-    return RuleDescriber(density, Conventions(), 1e-6, lambda _: unit).say(parse(text))
+    return RuleDescriber(density, Conventions(), 1e-6, lambda _: unit).say(formula_of(parse(text)))
 
 
 def say(text: str, unit: str = "units", /, **density: float) -> Said:
@@ -75,7 +75,7 @@ def test_every_label_has_its_own_unit() -> None:
         return found.pop() if len(found) == 1 else "units"
 
     teller = RuleDescriber({"trips": 24.9, "km": 3.0}, Conventions(), 1e-6, unit_of)
-    said = teller.say(parse("trips >= 20 and km <= 5 and trips + km >= 20"))
+    said = teller.say(formula_of(parse("trips >= 20 and km <= 5 and trips + km >= 20")))
     assert [part.text.split(",")[0] for part in said.parts] == [
         "trips received 24.9 trips",
         "km received 3 kilometres",

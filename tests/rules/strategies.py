@@ -19,6 +19,8 @@ from scrl.rules import (
     Not,
     Or,
     Positive,
+    Requirement,
+    Statement,
     negation_normal,
 )
 from scrl.rules.syntax import Relation
@@ -39,7 +41,9 @@ conventions = st.builds(Conventions, st.sampled_from([0, 0, 1, 0.5]), st.sampled
 wild_names = st.sampled_from(REGIONS) | st.text(
     st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=6
 )
-wild_names |= st.sampled_from(["if", "max", "and", "été", "a b", 'a"b', "a\\", "1st", "#", "IF"])
+wild_names |= st.sampled_from(
+    ["in", "on", "surely", "if", "max", "and", "été", "a b", 'a"b', "a\\", "1st", "#", "IF"]
+)
 wild_numbers = st.fractions(max_denominator=10**9) | st.integers(-(2**500), 2**500).map(Fraction)
 wild_numbers |= st.floats(-1e30, 1e30, allow_subnormal=False).map(lambda x: Fraction(repr(x)))
 wild_numbers = wild_numbers.filter(lambda x: x.denominator.bit_length() < 500)
@@ -90,6 +94,21 @@ plain = formulas(compares(linears(st.sampled_from(REGIONS), coefficients)))
 wild = formulas(
     compares(linears(wild_names, wild_numbers, wild_numbers), st.none() | wild_numbers.map(abs))
 )
+
+
+small_shares = st.integers(1, 8).map(lambda n: Fraction(n, 8))
+"""Shares that small samples reach exactly; 1: surely."""
+wild_shares = st.fractions(0, 1, max_denominator=10**9) | st.floats(
+    0, 1, exclude_min=True, allow_subnormal=False, width=32
+).map(lambda x: Fraction(repr(x)))
+wild_shares = wild_shares.filter(lambda x: x > 0 and x.denominator.bit_length() < 500)
+
+
+def statements(
+    parts: st.SearchStrategy[Formula], shares: st.SearchStrategy[Fraction] = small_shares
+) -> st.SearchStrategy[Statement]:
+    """Rules of every kind: formulas, alone and with how surely they must hold."""
+    return parts | st.builds(Requirement, parts, st.none() | shares)
 
 
 def atoms_of(node: Positive) -> list[Atom]:

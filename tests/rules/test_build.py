@@ -15,10 +15,11 @@ from scrl.rules import (
     And,
     Compare,
     Conventions,
-    Formula,
     LinearExpression,
     Not,
     Or,
+    Requirement,
+    Statement,
     average,
     d,
     implies,
@@ -42,9 +43,14 @@ from scrl.rules import (
         (d["north field"] <= np.float64(0.1), '"north field" <= 0.1'),
         (np.int64(2) * d["S1"] <= Decimal("0.3"), "2*S1 <= 0.3"),
         (d["S1"] - d["S1"] + d["S2"] + d["S1"] <= 0, "S1 - S1 + S2 + S1 <= 0"),
+        (((d["S1"] <= 3) | (d["S2"] > 4)).in_share(0.95), "S1 <= 3 or S2 > 4 in 95 %"),
+        (implies(d["S1"] <= 3, d["S2"] > 4).surely(), "if S1 <= 3 then S2 > 4 surely"),
+        ((d["S1"] <= 3).in_share(np.float64(0.1)), "S1 <= 3 in 10 %"),
+        ((d["S1"] <= 3).in_share(Fraction(1, 3)), "S1 <= 3 in 100/3 %"),
+        ((d["S1"] <= 3).on_average(), "S1 <= 3 on average"),
     ],
 )
-def test_operators_build_what_the_text_means(formula: Formula, text: str) -> None:
+def test_operators_build_what_the_text_means(formula: Statement, text: str) -> None:
     assert formula == parse(text)
 
 
@@ -57,6 +63,8 @@ def test_a_formula_is_not_a_truth_value():
         _ = 100 <= d["S1"] <= 300
     with pytest.raises(TypeError, match="write the chain"):
         _ = (d["S1"] <= 1) and (d["S2"] <= 1)
+    with pytest.raises(TypeError, match="neither true nor false"):
+        _ = (d["S1"] <= 1).surely() or (d["S2"] <= 1)
 
 
 def test_forgotten_parentheses_are_explained():
@@ -96,6 +104,30 @@ NOT_FORMULAS = {
         LinearExpression((("S1", 1),)),
         "!=",  # pyright: ignore[reportArgumentType]
         LinearExpression(),
+    ),
+    "write surely.. for that": lambda: (d["S1"] <= 3).in_share(1),
+    "the share 95 must lie between 0 and 1, as in in_share.0.95.": lambda: (d["S1"] <= 3).in_share(
+        95
+    ),
+    "the share 0 must lie between 0 and 1": lambda: (d["S1"] <= 3).in_share(0),
+    "nan is not a finite ": lambda: (d["S1"] <= 3).in_share(float("nan")),
+    "'0.95' is not a number": lambda: (d["S1"] <= 3).in_share("0.95"),  # pyright: ignore[reportArgumentType]
+    "too large or too precise  ": lambda: (d["S1"] <= 3).in_share(Fraction(2**511, 2**511 + 1)),
+    "stands once, at the end of the whole rule: join formulas first": lambda: (
+        (d["S1"] <= 3).in_share(0.95) & (d["S2"] <= 3)
+    ),
+    "stands once, at the end of the whole rule: join": lambda: (
+        (d["S1"] <= 3) | (d["S2"] <= 3).surely()  # pyright: ignore[reportOperatorIssue]
+    ),
+    "stands once, at the end of the whole rule:": lambda: ~(d["S1"] <= 3).on_average(),
+    "stands once, at the end of the whole": lambda: (d["S1"] <= 3).in_share(0.95).surely(),
+    "stands once, at the end of the whole rule, not in a part": lambda: implies(
+        (d["S1"] <= 3).in_share(0.95),  # pyright: ignore[reportArgumentType]
+        d["S2"] <= 3,
+    ),
+    "stands once, at the end of the whole rule, not in": lambda: Requirement(
+        (d["S1"] <= 3).surely(),  # pyright: ignore[reportArgumentType]
+        None,
     ),
     "margin is -1: it must be 0 or more": lambda: Conventions(margin=-1),
     "nan is not a finite": lambda: Conventions(equality_band=float("nan")),

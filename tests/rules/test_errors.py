@@ -140,6 +140,84 @@ rule 'equity', line 1, column 7: the exponent is outside -200 to 200
 rule 'equity', line 1, column 241: unknown region 'S22': did you mean 'S2'?
   ...1 and S1 >= 1 and S1 >= 1 and S22 <= 3 and S1 >= 1 and S1 >= 1 and S1 >= 1 and...
                                    ^^^""",
+    "(S1 >= 3 in 95 %) or S2 <= 3": """\
+rule 'equity', line 1, column 10: unexpected 'in': how surely a rule must hold stands once, at \
+the end of the whole rule
+  (S1 >= 3 in 95 %) or S2 <= 3
+           ^^""",
+    "not (S1 >= 3 surely)": """\
+rule 'equity', line 1, column 14: unexpected 'surely': how surely a rule must hold stands once, \
+at the end of the whole rule
+  not (S1 >= 3 surely)
+               ^^^^^^""",
+    "if S1 > 3 on average then S2 >= 3": """\
+rule 'equity', line 1, column 11: unexpected 'on': how surely a rule must hold stands once, at \
+the end of the whole rule
+  if S1 > 3 on average then S2 >= 3
+            ^^""",
+    "S1 >= 3 in 95 % and S2 >= 3 in 95 %": """\
+rule 'equity', line 1, column 17: unexpected 'and': how surely a rule must hold stands once, at \
+the end of the whole rule; write several rules, or (... and ...) in 95 %
+  S1 >= 3 in 95 % and S2 >= 3 in 95 %
+                  ^^^""",
+    "S1 >= 3 in 95 % surely": """\
+rule 'equity', line 1, column 17: unexpected 'surely': how surely a rule must hold stands once, \
+at the end of the whole rule; write several rules, or (... and ...) in 95 %
+  S1 >= 3 in 95 % surely
+                  ^^^^^^""",
+    "S1 >= 3 in 100 %": """\
+rule 'equity', line 1, column 12: 100 % of single runs are all of them: write 'surely'
+  S1 >= 3 in 100 %
+             ^^^""",
+    "S1 >= 3 in 0.0 %": """\
+rule 'equity', line 1, column 12: a share lies between 0 % and 100 %, as in 'in 95 %'
+  S1 >= 3 in 0.0 %
+             ^^^""",
+    "S1 >= 3 in 950/3 %": """\
+rule 'equity', line 1, column 12: a share lies between 0 % and 100 %, as in 'in 95 %'
+  S1 >= 3 in 950/3 %
+             ^^^^^""",
+    "S1 >= 3 in 0.95": """\
+rule 'equity', line 1, column 16: the rule ends too early: expected '%', as in 'in 95 %'
+  S1 >= 3 in 0.95
+                 ^""",
+    "S1 >= 3 in 95 percent": """\
+rule 'equity', line 1, column 15: unexpected 'percent': expected '%', as in 'in 95 %'
+  S1 >= 3 in 95 percent
+                ^^^^^^^""",
+    "S1 >= 3 in -5 %": """\
+rule 'equity', line 1, column 12: unexpected '-': expected a number
+  S1 >= 3 in -5 %
+             ^""",
+    "S1 >= 3 in S2 %": """\
+rule 'equity', line 1, column 12: unexpected 'S2': expected a number
+  S1 >= 3 in S2 %
+             ^^""",
+    "S1 >= 3 in95 %": """\
+rule 'equity', line 1, column 9: unexpected 'in95': did you mean 'in'?
+  S1 >= 3 in95 %
+          ^^^^""",
+    "S1 >= 3 Surely": """\
+rule 'equity', line 1, column 9: unexpected 'Surely': did you mean 'surely'?
+  S1 >= 3 Surely
+          ^^^^^^""",
+    "S1 >= 3 on averige": """\
+rule 'equity', line 1, column 12: unexpected 'averige': did you mean 'average'?
+  S1 >= 3 on averige
+             ^^^^^^^""",
+    "S1 >= 95 %": """\
+rule 'equity', line 1, column 10: unexpected '%': a share of single runs is written 'in 95 %'
+  S1 >= 95 %
+           ^""",
+    "S1 in 95 %": """\
+rule 'equity', line 1, column 4: unexpected 'in': expected a comparison such as <= or >=
+  S1 in 95 %
+     ^^""",
+    "S1 >= 3 tons": """\
+rule 'equity', line 1, column 9: unexpected 'tons': write the number without a unit (then \
+follows 'and', 'or', '->' or the end of the rule)
+  S1 >= 3 tons
+          ^^^^""",
     "": "rule 'equity': the text is empty: write a rule such as S1 <= 300",
     "# only a comment": "rule 'equity': the text is empty: write a rule such as S1 <= 300",
 }

@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 
 from scrl.errors import RuleError
-from scrl.rules import Formula, parse
+from scrl.rules import Statement, parse
 
 CHUNKS, PER_CHUNK = 10, 3_000
 REGIONS = ("S1", "S2", "S3", "S4", "north field")
@@ -25,9 +25,13 @@ VALID = (
     'not ("north field" >= 3 or S1/2 < 1e3) -> max(S1, S2) <= 2*(S3 + 1)',
     "if not (S1 >= 300) then S1 + S4 == S3 within 6",
     "total(S1, S2) >= 3 and average(S1, S3) = S4 and min(S1, S2) ≥ 0.5",
+    "if S2 > 300 then S3 >= 800 in 95 %",
+    "S1 <= 3 or S2 >= 4 surely",
+    "S1 + S4 == S3 within 6 on average",
 )
 TOKENS = (
     *("if", "then", "and", "or", "not", "implies", "within", "max(", "min(", "total(", "average("),
+    *("in", "on", "surely", "average", "%", "95 %", "in 95 %", "in 100 %", "on average"),
     *("S1", "S2", "S3", "S22", '"north field"', '"', "\\", "(", ")", ",", "+", "-", "*", "/"),
     *("<=", ">=", "<", ">", "==", "=", "->", "≤", "0", "1", "2.5", ".5", "1e9", "1e999", "9" * 60),
     *("\n", "#", "\t", "$", "é", "٣", "\ud800", "\x00"),
@@ -79,7 +83,7 @@ def test_a_formula_or_a_clean_error(chunk: int) -> None:
         regions = REGIONS if number % 2 else None
         start = time.thread_time()
         try:
-            formulas += isinstance(parse(text, regions=regions, rule="fuzz"), get_args(Formula))
+            formulas += isinstance(parse(text, regions=regions, rule="fuzz"), get_args(Statement))
         except RuleError as error:
             errors.append(str(error))
         assert time.thread_time() - start < 1.0, text[:200]
@@ -107,6 +111,9 @@ LARGE = [
     ("S" * 150_000 + " <= 3", "a region's name is too long"),
     ("S1 <= " + "9" * 150_000, "the number is too long"),
     (" " * 150_000 + "x", "unknown region 'x'"),
+    ("S1 <= 3" + " in 95 %" * 4_000, "stands once, at the end of the whole rule"),
+    ("S1 <= 3 in " + "9" * 150_000 + " %", "the number is too long"),
+    ("S1 <= 3 in 1/" + "9" * 190 + " %", "too large or too precise"),
     ("S1 <= " + "-" * 15_000, "the rule ends too early"),
 ]
 

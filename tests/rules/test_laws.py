@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -24,19 +25,26 @@ from scrl.rules import (
     LinearExpression,
     Not,
     Or,
+    Requirement,
+    Rule,
     RuleSet,
+    Statement,
     branches,
     branches_size,
     clauses,
     clauses_size,
     comparisons,
     d,
+    formula_of,
     holds,
+    holds_in_runs,
     negation_normal,
     parse,
     regions_of,
+    share_of,
     show,
 )
+from scrl.rules.linear import show_number
 from scrl.rules.normal import AnyOf, Positive, _expand
 
 from .strategies import (
@@ -44,13 +52,17 @@ from .strategies import (
     Case,
     atoms_of,
     boundary,
+    bounds,
     cases,
     coefficients,
     compares,
     linears,
     plain,
+    small_shares,
+    statements,
     value,
     wild,
+    wild_shares,
 )
 
 busy = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -71,6 +83,74 @@ def test_show_then_parse_is_the_identity(formula: Formula) -> None:
     assert again == formula
     assert hash(again) == hash(formula)
     assert show(again) == show(formula)
+
+
+@many
+@given(statements(wild, wild_shares))
+def test_the_share_of_a_rule_survives_show_and_parse(rule: Statement) -> None:
+    again = parse(show(rule), regions=regions_of(formula_of(rule)))
+    assert again == rule
+    assert hash(again) == hash(rule)
+    assert (formula_of(again), share_of(again)) == (formula_of(rule), share_of(rule))
+    assert Rule.read("rule", show(rule)).statement == Rule.read("rule", rule).statement == rule
+
+
+@many
+@given(plain, plain, small_shares.filter(lambda share: share < 1))
+def test_a_share_has_the_lowest_precedence(one: Formula, other: Formula, share: Fraction) -> None:
+    text = f"in {show_number(100 * share)} %"
+    for joined, word in ((And((one, other)), "and"), (Or((one, other)), "or")):
+        assert parse(f"({show(one)}) {word} ({show(other)}) {text}") == joined.in_share(share)
+    whole = Implies(one, other).in_share(share)
+    assert parse(f"if {show(one)} then {show(other)} {text}") == whole
+    assert parse(f"({show(one)}) -> {show(other)} {text}") == whole
+    for nested in (f"({show(one)} {text})", f"not ({show(one)} {text})"):
+        with pytest.raises(RuleError, match="stands once, at the end"):
+            parse(nested)
+
+
+samples = st.lists(st.fixed_dictionaries(dict.fromkeys(REGIONS, bounds)), min_size=1, max_size=9)
+
+
+@many
+@given(cases(), samples, small_shares)
+def test_a_share_asks_for_runs_and_an_average_for_their_mean(
+    case: Case, runs: list[dict[str, Fraction]], share: Fraction
+) -> None:
+    formula, agreed, density = case
+    runs = [density, *runs]
+    kept = [holds(formula, run, agreed) for run in runs]
+    required = Requirement(formula, share)
+    assert holds_in_runs(required, runs, agreed) == (sum(kept) >= share * len(kept))
+    assert holds_in_runs(formula.surely(), runs, agreed) == all(kept)
+    mean = {name: sum(run[name] for run in runs) / len(runs) for name in REGIONS}
+    for average in (formula, formula.on_average()):
+        assert holds_in_runs(average, runs, agreed) == holds(formula, mean, agreed)
+    # Where runs cannot differ, a share means the same as an average.
+    assert holds_in_runs(required, [density] * 3, agreed) == kept[0]
+    if not agreed.margin:
+        # The closed negation: a run may keep both, and so at least one holds in half of them.
+        half = Fraction(1, 2)
+        either = (Requirement(part, half) for part in (formula, ~formula))
+        assert any(holds_in_runs(each, runs, agreed) for each in either)
+
+
+@many
+@given(st.lists(statements(plain), min_size=1, max_size=3), samples, small_shares)
+def test_a_confidence_asks_all_rules_of_the_same_runs(
+    rules: list[Statement], runs: list[dict[str, Fraction]], share: Fraction
+) -> None:
+    assume(share < 1)
+    bare = [each for each in rules if isinstance(each, Formula) or each.share is not None]
+    assume(bare)
+    rule_set = RuleSet.of(bare, REGIONS, confidence=share)
+    kept = [all(holds(formula_of(each), run) for each in bare) for run in runs]
+    own = all(holds_in_runs(each, runs) for each in bare if not isinstance(each, Formula))
+    assert rule_set.holds_in_runs(runs) == (sum(kept) >= share * len(runs) and own)
+    alone = RuleSet.of([Requirement(formula_of(each), share) for each in bare], REGIONS)
+    assert alone.holds_in_runs(runs) or not rule_set.holds_in_runs(runs), "together is stricter"
+    assert rule_set.on_average() == RuleSet.of([formula_of(each) for each in bare], REGIONS)
+    assert all(asked is not None and asked >= share for asked in rule_set.shares)
 
 
 @many
@@ -193,7 +273,7 @@ def test_the_table_agrees_with_the_meaning_and_cons_vio_is_zero_iff_all_holds(
 def test_every_atom_can_be_raised_to_text_again(case: Case) -> None:
     formula, agreed, _ = case
     for atom in atoms_of(negation_normal(formula, agreed)):
-        assert negation_normal(parse(atom.show())) == atom
+        assert negation_normal(formula_of(parse(atom.show()))) == atom
         assert atom.origin.text in {show(each) for each in comparisons(formula)}
 
 

@@ -18,6 +18,7 @@ from scrl.rules import (
     branches_size,
     clauses,
     clauses_size,
+    formula_of,
     holds,
     negation_normal,
     parse,
@@ -60,7 +61,7 @@ EDGES = [
 @pytest.mark.parametrize(("text", "margin", "density", "expected"), EDGES)
 def test_edges(text: str, margin: int, density: float, expected: bool) -> None:
     agreed = Conventions(margin, equality_band=2)
-    formula = parse(text)
+    formula = formula_of(parse(text))
     assert holds(formula, {"S1": density}, agreed) is expected
     value = Fraction(str(density))
     groups = clauses(negation_normal(formula, agreed))
@@ -69,7 +70,7 @@ def test_edges(text: str, margin: int, density: float, expected: bool) -> None:
 
 
 def test_densities_may_be_any_finite_number():
-    formula = parse("S1 <= 0.5")
+    formula = formula_of(parse("S1 <= 0.5"))
     for density in (np.float32(0.5), np.float64(0.5), np.array(0.5), Fraction(1, 2), 0):
         assert holds(formula, {"S1": density})
     with pytest.raises(RuleError, match="nan is not a finite number"):
@@ -86,7 +87,7 @@ def lowered(text: str, **agreed: float) -> object:
             return node.show()
         return ("all" if isinstance(node, AllOf) else "any", *map(names, node.parts))
 
-    return names(negation_normal(parse(text), Conventions(**agreed)))
+    return names(negation_normal(formula_of(parse(text)), Conventions(**agreed)))
 
 
 def test_negations_are_pushed_into_the_atoms():
@@ -109,7 +110,7 @@ def test_an_atom_is_shown_as_a_person_would_write_it():
 
 def test_an_atom_remembers_its_rule_and_place():
     text = "if not (S1 >= 300) then\n S1 + S4 == S3 # why\n within 6"
-    node = negation_normal(parse(text), rule="equity", text=text)
+    node = negation_normal(formula_of(parse(text)), rule="equity", text=text)
     assert isinstance(node, AnyOf)
     premise, conclusion = node.parts
     assert isinstance(premise, Atom)
@@ -121,11 +122,13 @@ def test_an_atom_remembers_its_rule_and_place():
     assert span is not None
     assert text[span.start : span.end] == "S1 >= 300"
     assert low.origin.text == "S1 + S4 == S3 within 6", "several lines: the canonical text"
-    assert premise == negation_normal(parse("S1 >= 300")), "the origin is no part of the meaning"
+    assert premise == negation_normal(formula_of(parse("S1 >= 300"))), (
+        "the origin is no part of the meaning"
+    )
 
 
 def test_clauses_and_branches_by_hand():
-    node = negation_normal(parse("(S1 <= 1 and S2 <= 2) or S3 <= 3"))
+    node = negation_normal(formula_of(parse("(S1 <= 1 and S2 <= 2) or S3 <= 3")))
     shown = [[a.show() for a in group] for group in clauses(node)]
     assert shown == [["S1 <= 1", "S3 <= 3"], ["S2 <= 2", "S3 <= 3"]]
     shown = [[a.show() for a in group] for group in branches(node)]
@@ -135,14 +138,16 @@ def test_clauses_and_branches_by_hand():
 
 
 def test_repeats_are_dropped_and_the_first_stays():
-    node = negation_normal(parse("(S1 <= 1 or S2 <= 2 or S1 <= 1) and (S2 <= 2 or S1 <= 1)"))
+    node = negation_normal(
+        formula_of(parse("(S1 <= 1 or S2 <= 2 or S1 <= 1) and (S2 <= 2 or S1 <= 1)"))
+    )
     shown = [[a.show() for a in group] for group in clauses(node)]
     assert shown == [["S1 <= 1", "S2 <= 2"]]
 
 
 def test_a_form_too_large_is_refused_before_it_is_built():
     text = " or ".join(f"(S1 <= {i} and S2 <= {i} and S3 <= {i} and S4 <= {i})" for i in range(200))
-    node = negation_normal(parse(text))
+    node = negation_normal(formula_of(parse(text)))
     assert clauses_size(node).groups == 4**200  # about 2.58e+120
     assert len(branches(node)) == 200
     with pytest.raises(TooLargeError) as caught:
@@ -167,6 +172,6 @@ def test_large_counts_are_readable():
 
 
 def test_numbers_that_grow_too_large_in_a_normal_form_are_a_clean_error():
-    formula = parse(f"S1/{2**300} <= S1/{3**250}")
+    formula = formula_of(parse(f"S1/{2**300} <= S1/{3**250}"))
     with pytest.raises(RuleError, match="too large or too precise"):
         negation_normal(formula)

@@ -16,7 +16,9 @@ from scrl.rules import (
     Not,
     Or,
     PlacedRuleError,
+    Requirement,
     Span,
+    formula_of,
     parse,
     show,
 )
@@ -71,6 +73,14 @@ def test_a_comparison_keeps_both_sides_as_written():
         ('"S1" <= "if"', 'S1 <= "if"'),
         ("Straße_2 <= été", "Straße_2 <= été"),
         ("S1 <= 3 # first\n  and # second\n\tS2 <= 4", "S1 <= 3 and S2 <= 4"),
+        ("S1 >= 3 in 95%", "S1 >= 3 in 95 %"),
+        ("S1 >= 3 or S2 <= 4 in 99.50 %", "S1 >= 3 or S2 <= 4 in 99.5 %"),
+        ("S1 >= 3 -> S2 <= 4 in 2e1 %", "if S1 >= 3 then S2 <= 4 in 20 %"),
+        ("not S1 >= 3 in 1/3 %", "not (S1 >= 3) in 1/3 %"),
+        ("1 <= S1 <= 3 surely # why", "1 <= S1 and S1 <= 3 surely"),
+        ("S1 == S2 within 6 on\naverage", "S1 == S2 within 6 on average"),
+        ("average(S1, S2) >= 3 on average", "0.5*S1 + 0.5*S2 >= 3 on average"),
+        ('"in" >= on_1 in 5 %', '"in" >= on_1 in 5 %'),
     ],
 )
 def test_canonical_text(text: str, canonical: str) -> None:
@@ -87,10 +97,21 @@ def test_numbers_are_exact():
 
 
 def test_and_or_are_flat_and_implies_nests_to_the_right():
-    a, b, c = (parse(f"S{i} <= 0") for i in (1, 2, 3))
+    a, b, c = (formula_of(parse(f"S{i} <= 0")) for i in (1, 2, 3))
     assert parse("S1 <= 0 or S2 <= 0 or S3 <= 0") == Or((a, b, c)) == Or((Or((a, b)), c))
     assert And((a, And((b, c)))).parts == (a, b, c)
     assert parse("not S1 <= 0 -> S2 <= 0 -> S3 <= 0") == Implies(Not(a), Implies(b, c))
+
+
+@pytest.mark.parametrize(
+    "text", ["S1 <= 1 or S2 <= 2", "if S1 <= 1 then S2 <= 2", "S1 <= 1 -> S2 <= 2 -> S3 <= 3"]
+)
+def test_a_share_is_of_the_whole_rule(text: str) -> None:
+    formula = formula_of(parse(text))
+    assert parse(f"{text} in 95 %") == parse(f"({text}) in 95 %") == formula.in_share(0.95)
+    assert parse(f"{text} surely") == formula.surely() == Requirement(formula, Fraction(1))
+    assert parse(f"{text} on average") == formula.on_average() == Requirement(formula, None)
+    assert parse(f"{text} in 95 %") != parse(f"{text} surely") != parse(text)
 
 
 def test_a_comparison_knows_its_place():

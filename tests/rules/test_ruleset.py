@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -187,3 +188,49 @@ def test_importing_the_rules_is_light():
     code = "import sys, scrl.rules; print({'jax', 'scipy', 'matplotlib'} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "set()"
+
+
+def test_rules_say_how_surely_they_must_hold():
+    rules = RuleSet.of(["S1 >= 3 in 95 %", "S2 >= 3", "S3 >= 3 surely"], REGIONS)
+    assert [rule.share for rule in rules.rules] == [Fraction(95, 100), None, Fraction(1)]
+    assert rules.shares == (Fraction(95, 100), None, Fraction(1))
+    assert rules.largest_share == 1
+    assert rules.rules[0].text == "S1 >= 3 in 95 %"
+    assert rules.clauses[0].atoms[0].origin.text == "S1 >= 3"
+    assert AtomTable.of(rules).shares == rules.shares
+    calm = rules.on_average()
+    assert (calm.shares, calm.largest_share) == ((None, None, None), None)
+    assert calm.clauses == rules.clauses
+
+
+def test_a_confidence_is_asked_of_all_rules_and_a_rule_may_ask_for_more():
+    rules = RuleSet.of(["S1 >= 3 in 99 %", "S2 >= 3", "S3 >= 3 in 50 %"], REGIONS, confidence=0.95)
+    assert rules.shares == (Fraction(99, 100), Fraction(95, 100), Fraction(95, 100))
+    assert rules.confidence == AtomTable.of(rules).confidence == Fraction(95, 100)
+    assert rules.on_average().confidence is None
+    with pytest.raises(RuleError, match=r"rule 'cost' says 'on average', and confidence = 0.95"):
+        RuleSet.of({"cost": "S1 <= 3 on average"}, REGIONS, confidence=0.95)
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 95, -0.5, float("nan"), True, "0.95"])
+def test_a_confidence_that_is_none(confidence: Any) -> None:
+    with pytest.raises(RuleError, match=r"between 0 and 1|not a finite number|is not a number"):
+        RuleSet.of("S1 >= 3", REGIONS, confidence=confidence)
+
+
+def test_a_share_that_is_probably_a_slip_is_warned_of():
+    (warning,) = RuleSet.of("S1 >= 3 in 0.95 %", REGIONS).warnings()
+    assert warning == ("rule 'rule-1' must hold in 0.95 % of single runs only: is 'in 95 %' meant?")
+    assert not RuleSet.of("S1 >= 3 in 5 %", REGIONS).warnings()
+
+
+def test_runs_may_keep_an_or_by_different_disjuncts():
+    # The mean (2, 2) keeps neither disjunct, and every run keeps one.
+    runs = [{"S1": 4, "S2": 0}, {"S1": 0, "S2": 4}]
+    text = "S1 >= 3 or S2 >= 3"
+    assert not RuleSet.of(text, ("S1", "S2")).holds_in_runs(runs)
+    assert RuleSet.of(f"{text} surely", ("S1", "S2")).holds_in_runs(runs)
+    # And the other way round: the mean (2, 2) is right, and no run is.
+    text = "S1 == S2 within 1"
+    assert RuleSet.of(text, ("S1", "S2")).holds_in_runs(runs)
+    assert not RuleSet.of(f"{text} in 1 %", ("S1", "S2")).holds_in_runs(runs)

@@ -87,6 +87,18 @@ def test_just_as_many_episodes_are_judged_as_were_asked_for(episodes: int) -> No
         scrl.sb3.evaluate(model, env, episodes=0)
 
 
+def test_a_model_is_judged_by_the_shares_that_the_rules_ask_for() -> None:
+    rules = scrl.rules.RuleSet.of(["left >= 4", "right >= 4"], ("left", "right"), confidence=0.95)
+    env = scrl.sb3.Ruled(Sharing, rules, "amounts")
+    model = PPO("MlpPolicy", env, device="cpu", seed=0)
+    action_layer(model).bias.data.fill_(0.5)
+    found = scrl.sb3.evaluate(model, env)
+    assert found.is_satisfied
+    assert (found.confidence, found.rules[0].asked, found.rules[0].share) == (0.95, 0.95, 1.0)
+    with pytest.raises(ScrlError, match="episodes = 17 cannot show"):
+        scrl.sb3.evaluate(model, env, episodes=17)
+
+
 def test_prices_are_seen_beside_the_observation_up_to_the_last_one() -> None:
     env = scrl.sb3.Ruled(Sharing, "right >= 5", "amounts", sees_prices=True, wobble=0.0)
     env.charges.kappa, env.charges.price_unit = np.array([3.0]), 2.0
@@ -139,6 +151,7 @@ def test_an_environment_that_cannot_be_copied_needs_another_one() -> None:
         ({"penalty": "srcl"}, "did you mean 'scrl'"),
         ({"sharpnes": 2.0}, "did you mean 'sharpness'"),
         ({"env": 3}, "an environment is its name"),
+        ({"rules": "left >= 3 surely"}, "only the environment knows; write 'in 99 %' instead"),
         ({"env": Sharing(), "worlds": 2}, "worlds = 2, but one environment was given"),
         ({"env": lambda: Sharing(11), "labels": lambda seen: float("nan")}, None),
     ],

@@ -100,7 +100,9 @@ def test_the_sharpness_of_the_draw_reaches_the_mechanism() -> None:
 
     # One clause with kappa = 1 and 3; E charge of an atom = kappa p with p = kappa^-s / sum.
     # s = 0: p = 1/2, 1/2, so 0.5 and 1.5. s = 1: p = 3/4, 1/4, so 0.75 for both.
-    atoms = Atoms(jnp.eye(2), jnp.zeros(2), jnp.array([[0, 1]]), jnp.arange(2))
+    atoms = Atoms(
+        jnp.eye(2), jnp.zeros(2), jnp.array([[0, 1]]), jnp.arange(2), jnp.ones((1, 1)), jnp.zeros(1)
+    )
     for sharpness, expected in [(0.0, [-0.5, -1.5]), (1.0, [-0.75, -0.75])]:
         penalty = configure(settings={"sharpness": sharpness}).penalty_rule
         assert penalty.price(atoms, jnp.array([1.0, 3.0])).tolist() == pytest.approx(expected)

@@ -10,6 +10,7 @@ import pytest
 
 from scrl.evaluation import Evaluation, RuleResult
 from scrl.rules import RuleSet
+from scrl.runs.files import RunError
 from scrl.runs.result import LastPolicy, SeedResult
 from scrl.training.result import TrainingResult, overpriced
 
@@ -133,8 +134,9 @@ def test_json_has_the_fields_of_the_contract() -> None:
     assert second["gap"] is None
     assert second["run"] == str(Path("runs") / "one")
     assert second["rules"] == [
-        {"name": "least", "text": "S1 >= 4", "satisfied": False, "margin": -1.5}
-    ]
+        {"name": "least", "text": "S1 >= 4", "satisfied": False, "margin": -1.5, "asked": None,
+         "share": None, "share_low": None, "share_high": None}
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -143,6 +145,26 @@ def test_json_has_the_fields_of_the_contract() -> None:
 def test_a_result_comes_back_from_json_as_it_was(written: TrainingResult) -> None:
     text = json.dumps(written.to_json(), allow_nan=False)
     assert TrainingResult.from_json(json.loads(text), written.run) == written
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("share_low", 1.5), ("share_high", -0.1), ("share_low", "0.9"), ("share_high", [0.1, 0.9]),
+        ("confidence", 95), ("confidence", True), ("broken_violation", -1.0),
+    ],
+)  # fmt: skip
+def test_shares_that_are_none_are_damage(name: str, value: object) -> None:
+    document = MIXED.to_json()
+    document["seeds"][1][name] = value
+    with pytest.raises(RunError, match=f"'result.seeds.1.{name}' must be"):
+        TrainingResult.from_json(document, Path("run"))
+    document = MIXED.to_json()
+    rule = document["seeds"][1]["rules"][0]
+    if name in rule:
+        rule[name] = value
+        with pytest.raises(RunError, match=f"rules.0.{name}' must be"):
+            TrainingResult.from_json(document, Path("run"))
 
 
 def test_a_result_read_elsewhere_names_the_folder_it_was_read_from() -> None:

@@ -14,6 +14,7 @@ import typer
 from scrl._version import __version__
 from scrl.cli import (
     ask,
+    audit,
     bench,
     check,
     compare,
@@ -25,6 +26,7 @@ from scrl.cli import (
     new,
     report,
     solve,
+    studio,
     train,
 )
 from scrl.cli.interrupts import hear_every_interrupt, interrupts_raised, leave
@@ -97,6 +99,8 @@ for _name, _command in {
     "report": report.report,
     "compare": compare.compare,
     "export": export.export,
+    "audit": audit.audit,
+    "studio": studio.studio,
 }.items():
     app.command(_name, cls=new.GridCommand if _name == "new" else None)(_ends_cleanly(_command))
 

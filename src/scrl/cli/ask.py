@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from scrl.problems import Problem
 
 MOST_RULE_SETS = 10_000
+NO_CONFIDENCE = (
+    "--confidence is a setting of the problem now: write confidence = 0.95 below [problem] in the "
+    'problem file, or say it in a rule, as in "S1 >= 300 in 95 %"'
+)
 LEAST_PRICE = 0.000_005
 """Smaller prices would be shown as 0."""
 
@@ -66,10 +70,7 @@ def ask(
     time_limit: Annotated[
         float, typer.Option(min=0.001, help="Seconds for each rule set at most.")
     ] = 60.0,
-    confidence: Annotated[
-        float | None,
-        typer.Option(help="Share of single episodes that must keep the rules, as 0.95."),
-    ] = None,
+    confidence: Annotated[str | None, typer.Option(hidden=True)] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
     out: Annotated[
         Path | None,
@@ -85,6 +86,8 @@ def ask(
     from scrl.problems import find_world
     from scrl.runs.folder import check_free
 
+    if confidence is not None:
+        raise ScrlError(NO_CONFIDENCE)
     sets = rule_sets(rules or [], file)
     found = find_world(world, strict=strict)
     if not found.rules.rules and (with_rules or not sets):
@@ -108,7 +111,6 @@ def ask(
                 asking.ask(
                     found,
                     each,
-                    confidence=confidence,
                     mix=mix,
                     seed=seed,
                     time_limit_s=time_limit,
@@ -178,9 +180,6 @@ def print_plan(answer: Answer, out: Console) -> None:
     print_evaluation(answer.problem, answer.evaluation, out, is_impossible=is_impossible)
     _print_ways(answer, out)
     _print_prices(answer.plans, out)
-    if answer.confidence is not None:
-        share = answer.evaluation.episodes_satisfied / answer.evaluation.episodes
-        out.print(f"{share:.1%} of single episodes keep all rules; {answer.confidence:.1%} asked")
     if answer.status == "unknown":
         out.print("no plan found, none excluded: what is shown violates the rules least")
     gap = "" if answer.gap is None else f", {below_bound(answer.gap)}"

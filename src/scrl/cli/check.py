@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from scrl.cli.output import JsonFlag, ProblemArgument, StrictFlag, console, print_json, warn
+from scrl.cli.output import (
+    CrsOption,
+    JsonFlag,
+    ProblemArgument,
+    StrictFlag,
+    console,
+    print_json,
+    warn,
+)
 from scrl.errors import ScrlError
 from scrl.terminal import table
 
@@ -16,13 +24,16 @@ if TYPE_CHECKING:
     from scrl.worlds.sweep.spec import SweepSpec
 
 
-def check(problem: ProblemArgument, strict: StrictFlag = False, as_json: JsonFlag = False) -> None:
+def check(
+    problem: ProblemArgument,
+    crs: CrsOption = None,
+    strict: StrictFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
     """Read a problem; print regions, rules, clauses and atoms."""
-    from scrl.problems import find_world, load
-    from scrl.worlds.sweep.maps import is_map_name
+    from scrl.problems import load
 
-    read = find_world if is_map_name(problem) else load
-    loaded = read(problem, strict=strict)
+    loaded = load(problem, strict=strict, crs=crs)
     warnings = [*loaded.warnings(), *_impossible(loaded)]
     if as_json:
         print_json({**_document(loaded), "warnings": warnings})
@@ -60,7 +71,8 @@ def _document(problem: Problem) -> dict[str, Any]:
             {"name": name, "cells": int(cells)}
             for name, cells in zip(spec.regions.names, spec.regions.sizes, strict=True)
         ],
-        "rules": [{"name": rule.name, "text": show(rule.formula)} for rule in rules],
+        "rules": [{"name": rule.name, "text": show(rule.statement)} for rule in rules],
+        "confidence": problem.options.confidence,
         "clauses": [
             {"rule": rules[clause.rule].name, "atoms": [index[atom] for atom in clause.atoms]}
             for clause in problem.rules.clauses
@@ -71,11 +83,22 @@ def _document(problem: Problem) -> dict[str, Any]:
         ],
         "path_cells": len(spec.path.cells),
         "legs": len(spec.path.legs),
+        "turns": _turns(spec),
         "place": _place(spec.regions),
         "outside_share": spec.service.outside_share,
         "given_out_at_full_speed": _at_full_speed(spec),
         "unit": spec.units.unit,
     }
+
+
+def _turns(spec: SweepSpec) -> int:
+    """How often the vehicle changes to another row or column within a leg."""
+    import numpy as np
+
+    moves = np.diff(spec.path.cells, axis=0)
+    is_across = moves[:, 0 if spec.route.direction == "rows" else 1] != 0
+    is_across[np.array(spec.path.legs[1:], int) - 1] = False
+    return int(np.count_nonzero(is_across & ~np.append(False, is_across[:-1])))
 
 
 def _place(regions: RegionMap) -> dict[str, Any] | None:
@@ -98,17 +121,18 @@ def _place(regions: RegionMap) -> dict[str, Any] | None:
 
 
 def _place_text(problem: Problem) -> str:
-    legs = len(problem.world_spec.path.legs)
-    path = f"path in {legs} leg{'s' if legs > 1 else ''}"
+    legs, turns = len(problem.world_spec.path.legs), _turns(problem.world_spec)
+    path = f"path in {legs} leg{'s' if legs > 1 else ''} with {turns:,} turn{'s' * (turns != 1)}"
     place = _place(problem.world_spec.regions)
     if place is None:
         return path
     x, y = place["centre"]
+    left, bottom, right, top = place["extent"]
     if place["coordinates"] == "plain":
-        left, bottom, right, top = place["extent"]
         return f"x from {left:g} to {right:g}, y from {bottom:g} to {top:g}; {path}"
     return (
-        f"centre at latitude {y:.5f}, longitude {x:.5f}; {place['width_m']:,.0f} m from west to "
+        f"centre at latitude {y:.5f}, longitude {x:.5f}; longitude from {left:.5f} to {right:.5f}, "
+        f"latitude from {bottom:.5f} to {top:.5f}; {place['width_m']:,.0f} m from west to "
         f"east, {place['height_m']:,.0f} m from south to north; field of "
         f"{place['field_m2'] / 10_000:,.2f} ha; {path}"
     )
@@ -126,7 +150,7 @@ def heading(problem: Problem) -> str:
 
 
 def _print(problem: Problem) -> None:
-    from scrl.rules import show
+    from scrl.rules import show, show_share
 
     spec, units = problem.world_spec, problem.world_spec.units
     out = console()
@@ -148,7 +172,7 @@ def _print(problem: Problem) -> None:
         regions.add_row(escape(name), str(cells))
     rules = table("rule", "as understood", title="Rules")
     for rule in problem.rules.rules:
-        rules.add_row(escape(rule.name), escape(show(rule.formula)))
+        rules.add_row(escape(rule.name), escape(show(rule.statement)))
     clauses = table("rule", "one of these must hold", title="Clauses")
     for clause in problem.rules.clauses:
         texts = " or ".join(atom.show() for atom in clause.atoms)
@@ -156,3 +180,7 @@ def _print(problem: Problem) -> None:
     for shown in (regions, rules, clauses):
         if shown.row_count:
             out.print(shown)
+    if (confidence := problem.rules.confidence) is not None:
+        out.print(f"all rules together must hold {show_share(confidence)} of single runs")
+    if problem.rules.largest_share is not None and not problem.is_random:
+        out.print("nothing is left to chance here: single runs are all alike, as is their average")

@@ -10,7 +10,15 @@ import typer
 from rich.markup import escape
 
 from scrl.cli.check import heading
-from scrl.cli.output import JsonFlag, console, explain_return, print_json, warn, working
+from scrl.cli.output import (
+    JsonFlag,
+    command_line,
+    console,
+    explain_return,
+    print_json,
+    warn,
+    working,
+)
 from scrl.errors import ScrlError
 from scrl.terminal import table
 
@@ -184,3 +192,4 @@ def _tell_after(problem: Problem, result: TrainingResult, picture: Path, page: P
     out.print(f"pictures: {escape(str(picture))}, and curves.png beside it", soft_wrap=True)
     out.print(f"page: {escape(str(page))}", soft_wrap=True)
     out.print("next: scrl list, scrl new my-field, scrl train my-field")
+    out.print(f"or change its rules in the browser: {command_line('studio', problem.name)}")

@@ -179,10 +179,18 @@ def print_evaluation(
         out.print(escape(result.total), soft_wrap=True)
     title, held = ("Rules in this plan", "kept") if is_impossible else ("Rules", "holds")
     margin = "margin" if result.units else f"margin, {result.unit}"
-    rules = table("rule", "", f">{margin}", "text", title=title)
+    asked = () if result.is_on_average else ("must hold",)
+    single = (">single episodes",) if result.episodes > 1 else ()
+    rules = table("rule", "", f">{margin}", *asked, *single, "text", title=title)
     for rule in result.rules:
-        state, text = verdict(rule.is_satisfied, held), escape(rule.text)
-        rules.add_row(escape(rule.name), state, rule.margin_text("+,.2f"), text)
+        rules.add_row(
+            escape(rule.name),
+            verdict(rule.is_satisfied, held),
+            rule.margin_text("+,.2f"),
+            *((rule.asked_text,) if asked else ()),
+            *((rule.share_text,) if single else ()),
+            escape(rule.text),
+        )
     out.print(rules)
     time = problem.units.duration(result.steps, problem.transit_steps)
     out.print(

@@ -16,7 +16,9 @@ def export(
     format_name: Annotated[
         str,
         typer.Option(
-            "--format", help="geojson, csv, regions, kml, plan (QGroundControl), onnx, stablehlo."
+            "--format",
+            help="geojson, csv, regions, kml, plan (QGroundControl), prescription, shapefile, "
+            "geotiff, onnx, stablehlo.",
         ),
     ],
     out: Annotated[
@@ -29,12 +31,16 @@ def export(
         float,
         typer.Option(
             min=0.0, max=1.0,
-            help="Steps whose speeds differ by less than this share of the top speed are merged.",
+            help="Steps whose speeds differ by less than this share of the top speed are merged; "
+            "cells, by this share of the largest dose.",
         ),
     ] = 0.02,
     altitude: Annotated[
         float, typer.Option(help="Metres above the start (plan) or the ground (kml).")
     ] = 30.0,
+    autopilot: Annotated[
+        str, typer.Option(help="Whose commands a plan has for the pump: px4 or ardupilot.")
+    ] = "px4",
     as_json: JsonFlag = False,
 ) -> None:  # fmt: skip
     """Write a route or a policy for other programs."""
@@ -45,7 +51,7 @@ def export(
         from scrl.opening import open_run
 
         known = find_format(format_name)
-        options = ExportOptions(tolerance=tolerance, altitude=altitude)
+        options = ExportOptions(tolerance=tolerance, altitude=altitude, autopilot=autopilot)
         opened = open_run(run)
         chosen = opened.seed_result(seed).seed
         written = write(opened, format_name, out or run / known.file_name, options, seed=chosen)

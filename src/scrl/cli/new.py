@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperCommand
 
-from scrl.cli.output import JsonFlag, StrictFlag, command_line, console, print_json, warn
+from scrl.cli.output import CrsOption, JsonFlag, StrictFlag, command_line, console, print_json, warn
 from scrl.errors import ScrlError, set_by
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def new(
         str | None,
         typer.Option(help="Shape that outlines the field; '*': nothing outside the regions."),
     ] = None,
+    crs: CrsOption = None,
     strict: StrictFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -50,6 +51,7 @@ def new(
         "coordinates": coordinates,
         "region_property": region_property,
         "field": field,
+        "crs": crs,
         "strict": strict or None,
     }
     chosen = {key: value for key, value in given.items() if value is not None}

@@ -26,6 +26,10 @@ JsonFlag = Annotated[
 StrictFlag = Annotated[
     bool, typer.Option("--strict", help="Refuse a map with faults, instead of repairing it.")
 ]
+CrsOption = Annotated[
+    str | None,
+    typer.Option(help="Coordinate system of a GeoJSON map that is not in degrees: EPSG:27700."),
+]
 ProblemArgument = Annotated[
     str,
     typer.Argument(

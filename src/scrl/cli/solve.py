@@ -107,8 +107,11 @@ def _print_numbers(problem: Problem, found: Reference, out: Console) -> None:
     from scrl.reference.answer import gap_to
 
     if found.bound is not None:
+        share = problem.rules.largest_share
+        lots = "" if share is None or share == 1 else ", unless it draws lots"
         out.print(
-            f"proven bound: no policy that keeps the rules returns more than {found.bound:.3f}"
+            "proven bound: no policy that keeps the rules returns more than "
+            f"{found.bound:.3f}{lots}"
         )
     elif found.bound_reason:
         out.print(f"no proven bound: {found.bound_reason}")

@@ -145,12 +145,12 @@ def print_result(result: RunResult, out: Console) -> None:
     if not result.satisfied:
         out.print("no policy kept every rule: those shown are the least violating ones")
     if any(each.evaluation.episodes > 1 for each in result.seeds):
-        kept = [
-            each.evaluation.episodes_satisfied / each.evaluation.episodes for each in result.seeds
-        ]
+        kept = [each.evaluation.share for each in result.seeds]
+        first = result.seeds[0].evaluation
+        asked = "" if first.confidence is None else f" ({100.0 * first.confidence:.10g}% asked)"
         out.print(
-            f"rules are judged on average; of single episodes {min(kept):.1%} to {max(kept):.1%} "
-            "keep every rule"
+            f"rules are judged {first.how}; of single episodes {min(kept):.1%} to {max(kept):.1%} "
+            f"keep every rule{asked}"
         )
     out.print(result.effort)
     out.print(f"run folder: {escape(str(result.run))}", soft_wrap=True)

@@ -54,6 +54,11 @@ class EnvironmentEncoder(PricedEncoder, eqx.Module):
     sees_prices: bool = eqx.field(static=True)
     atoms: int = eqx.field(static=True)
 
+    @property
+    def of_runs(self) -> None:
+        """What a run had so far is not counted in external environments."""
+        return
+
     def updated(self, observation: Float[Array, "time world feature"]) -> Self:
         """With these observations in the running moments."""
         moments = self.moments.with_more(observation)

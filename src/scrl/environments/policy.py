@@ -16,7 +16,7 @@ from scrl.environments.problem import EnvironmentProblem
 from scrl.environments.rollout import Act, run_episodes
 from scrl.environments.spaces import Actions
 from scrl.errors import PolicyError
-from scrl.evaluation import DEFAULT_EPISODES, Evaluation, checked_episodes, verdict
+from scrl.evaluation import Evaluation, chosen_episodes, verdict
 from scrl.learners import TrainedPolicy
 from scrl.learners.actions import Discrete
 
@@ -86,7 +86,7 @@ def evaluate(
             f"this policy was trained on observations of {policy.features} numbers, and those of "
             f"{problem.name} have {problem.observations.features}"
         )
-    wanted = checked_episodes(DEFAULT_EPISODES if episodes is None else episodes)
+    wanted = chosen_episodes(problem.rules, episodes, is_random=problem.is_random)
     with problem.open(problem.source.lanes or min(LANES, wanted)) as lanes:
         label = name or getattr(policy, "__name__", type(policy).__name__)
         return evaluate_in(lanes, problem, policy, episodes=wanted, seed=seed, name=label)

@@ -16,10 +16,12 @@ from scrl.environments.spaces import Actions, Observations
 from scrl.errors import check_texts, did_you_mean
 from scrl.evaluation import Evaluation
 from scrl.problems import ProblemOptions
+from scrl.problems.problem import check_shares
 from scrl.rules import RuleSet
 from scrl.rules.ruleset import Source as RuleSource
 from scrl.runs.environment import NEUTRAL, BaseEnvironmentProblem, EnvironmentRecord
 
+UNKNOWN_CHANCE = "how far chance goes in an environment, only the environment knows"
 STEP_TIMEOUT_S = 300.0
 """Longest that a step or a reset may take in a process of its own, if nothing else is said."""
 
@@ -101,7 +103,7 @@ def environment(  # noqa: PLR0913 (named by whoever calls it)
     and a step or reset that takes longer than `step_timeout_s` seconds (300) ends the run: in this
     process nothing could interrupt it. `unit` names what is counted: one word for all regions, or a
     mapping from regions to words. `options` are those of a problem file: `name`, `tolerance`,
-    `discount`, `margin`, `equality_band`.
+    `discount`, `margin`, `equality_band`, `confidence`.
     """
     for key in options:
         if key not in OPTIONS:
@@ -113,7 +115,8 @@ def environment(  # noqa: PLR0913 (named by whoever calls it)
     found = Labels.of(labels, regions, sample=sample)
     found(sample)
     chosen = ProblemOptions(**{"name": source.name, **options})
-    rule_set = RuleSet.of(rules, found.names, chosen.conventions)
+    rule_set = RuleSet.of(rules, found.names, chosen.conventions, chosen.confidence)
+    check_shares(rule_set, is_random=True, unbounded=UNKNOWN_CHANCE)
     observations, actions = spaces
     return EnvironmentProblem(
         source, found, rule_set, horizon, observations, actions, chosen,

@@ -18,7 +18,7 @@ from scrl.environments.lanes import Lanes
 from scrl.environments.policy import EnvironmentPolicy, evaluate_in
 from scrl.environments.problem import EnvironmentProblem
 from scrl.environments.spaces import Actions
-from scrl.evaluation import REPORT_SEED, Evaluation
+from scrl.evaluation import REPORT_SEED, Evaluation, chosen_episodes
 from scrl.learners import TrainedPolicy
 from scrl.learners.actions import Discrete
 from scrl.learners.config import OnPolicyConfig
@@ -136,6 +136,7 @@ def task_of(problem: BaseProblem, config: TrainingConfig) -> EnvironmentTask:
         plan=config.plan.with_discount(problem.discount),
         rules=Atoms.of(problem.atoms),
         reading=Atoms.of(config.read(problem.rules)),
+        is_in_runs=problem.rules.largest_share is not None,
         penalty=config.penalty_rule,
         tolerance=problem.tolerance,
         discount=problem.discount,
@@ -188,7 +189,8 @@ def _report(
     problem: EnvironmentProblem, lanes: Lanes, name: str, policy: TrainedPolicy, seed: int
 ) -> Evaluation:
     """What a policy does in these lanes, in episodes that had no part in choosing it."""
-    episodes = lanes.count * -(-REPORT_EPISODES // lanes.count)
+    usual = chosen_episodes(problem.rules, None, is_random=True, usual=REPORT_EPISODES)
+    episodes = lanes.count * -(-usual // lanes.count)
     return evaluate_in(
         lanes, problem, EnvironmentPolicy(policy, problem.actions),
         episodes=episodes, seed=REPORT_SEED + seed, name=name,

@@ -10,6 +10,7 @@ from scrl.export.geojson import write_geojson
 from scrl.export.kml import write_kml
 from scrl.export.onnx import write_onnx
 from scrl.export.portable import Portable
+from scrl.export.prescription import write_geotiff, write_prescription, write_shapefile
 from scrl.export.qgroundcontrol import write_plan
 from scrl.export.segments import ExportError, ExportOptions
 from scrl.export.stablehlo import write_stablehlo
@@ -52,6 +53,13 @@ ROUTE_FORMATS: dict[str, RouteFormat] = {
     "csv": RouteFormat("steps.csv", "every step", write_steps),
     "regions": RouteFormat("regions.csv", "what each region receives", write_regions),
     "kml": RouteFormat("route.kml", "segments for map viewers, coloured by speed", write_kml),
+    "prescription": RouteFormat(
+        "prescription.geojson", "zones with their dose, as GeoJSON", write_prescription
+    ),
+    "shapefile": RouteFormat(
+        "prescription.zip", "zones with their dose, as a zipped shapefile", write_shapefile
+    ),
+    "geotiff": RouteFormat("prescription.tif", "the dose of each cell, as GeoTIFF", write_geotiff),
     "plan": RouteFormat("route.plan", "a QGroundControl flight plan", write_plan),
 }
 POLICY_FORMATS: dict[str, PolicyFormat] = {

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from scrl.export.segments import ExportError
-from scrl.worlds.sweep.georeference import Georeference
+from scrl.worlds.sweep.georeference import Georeference, local_georeference
 from scrl.worlds.sweep.spec import SweepSpec
 
 DECIMALS, DIGITS, SMALL = 6, 4, 1e-3
@@ -68,10 +68,8 @@ def frame_of(spec: SweepSpec) -> Frame:
     where = spec.regions.georeference
     if where is not None:
         return Frame("WGS84" if where.kind == "geographic" else "map", where)
-    rows, columns = spec.regions.shape
-    size = spec.units.cell or 1.0
     kind: FrameKind = "cells" if spec.units.cell is None else "metres"
-    return Frame(kind, Georeference(0.0, rows * size, size, size, (rows, columns)))
+    return Frame(kind, local_georeference(spec.regions.shape, spec.units.cell))
 
 
 def degrees(spec: SweepSpec, format_name: str) -> Frame:

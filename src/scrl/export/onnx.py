@@ -19,15 +19,15 @@ def write_onnx(policy: Portable, warnings: Sequence[str] = ()) -> tuple[bytes, b
     except ImportError:
         raise ExportError("ONNX files need the package onnx: pip install 'scrl[export]'") from None
     graph = Graph()
-    policy.draw(graph)
-    graph.nodes[-1].output[0] = policy.output.name
+    drawn = policy.draw(graph)
+    for port, name in zip(policy.outputs, drawn, strict=True):
+        graph.nodes.append(onnx.helper.make_node("Identity", [name], [port.name]))
     model = _model(onnx, graph, policy)
     model.doc_string = "\n".join(f"WARNING: {each}" for each in warnings)
     onnx.checker.check_model(model, full_check=True)
+    wanted = [port.name for port in policy.outputs]
     given = ", ".join(f"'{port.name}': {port.name}" for port in policy.inputs)
-    how_to_run = (
-        f"onnxruntime.InferenceSession('policy.onnx').run(['{policy.output.name}'], {{{given}}})"
-    )
+    how_to_run = f"onnxruntime.InferenceSession('policy.onnx').run({wanted}, {{{given}}})"
     return model.SerializeToString(), sidecar(policy, "ONNX", how_to_run, warnings)
 
 
@@ -38,7 +38,7 @@ def _model(onnx: Any, graph: Graph, policy: Portable) -> Any:
         kind = getattr(onnx.TensorProto, {"int32": "INT32", "float32": "FLOAT"}[port.dtype])
         return helper.make_tensor_value_info(port.name, kind, ["n", *port.shape])
 
-    inputs, outputs = [value(port) for port in policy.inputs], [value(policy.output)]
+    inputs, outputs = ([value(port) for port in ports] for ports in (policy.inputs, policy.outputs))
     name = policy.name or "policy"
     body = helper.make_graph(graph.nodes, name, inputs, outputs, graph.constants)
     opset = [helper.make_opsetid("", OPSET)]

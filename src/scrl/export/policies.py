@@ -17,14 +17,37 @@ from scrl.environments.encoder import FARTHEST, EnvironmentEncoder, spread_of
 from scrl.export.frame import frame_of
 from scrl.export.portable import Graph, Port, draw_choice, draw_numbers
 from scrl.export.segments import ExportError
-from scrl.learners import TrainedPolicy
+from scrl.learners import ReactingPolicy, SweepEncoder, TrainedPolicy
 from scrl.learners.actions import Discrete
+from scrl.learners.encoders import FASTEST_PACE, NEAR
 from scrl.problems import Problem
 from scrl.runs.folder import EnvironmentRecord
 from scrl.worlds.sweep.places import turns_of
+from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.world import SweepState, SweepWorld
 
 Throttle = Callable[..., Float[Array, " state"]]
+
+
+STATE = (
+    Port("cell", "int32", (), "the path cell that the vehicle is in, from 0"),
+    Port("offset", "float32", (), "how far it is into that cell, from 0 to below 1"),
+    Port(
+        "speed", "float32", (),
+        "its own speed after the last step, in cells per step; 0 at the start",
+    ),
+    Port("gust", "float32", (), "the gust as a share of the speed; 0 in calm air"),
+)  # fmt: skip
+
+
+def given_port(problem: Problem) -> Port:
+    """What was given so far, as an input."""
+    regions = problem.world_spec.regions.names
+    sentence = f"what each region has received so far, in units: {', '.join(regions)}"
+    return Port("given", "float32", (len(regions),), sentence)
+
+
+THROTTLE = Port("throttle", "float32", (), "from 0 to 1, as a share of the top speed")
 
 
 @dataclass(frozen=True)
@@ -34,23 +57,23 @@ class PortableSweepPolicy:
     problem: Problem
     policy: TrainedPolicy
 
-    inputs = (
-        Port("cell", "int32", (), "the path cell that the vehicle is in, from 0"),
-        Port("offset", "float32", (), "how far it is into that cell, from 0 to below 1"),
-        Port(
-            "speed", "float32", (),
-            "its own speed after the last step, in cells per step; 0 at the start",
-        ),
-        Port("gust", "float32", (), "the gust as a share of the speed; 0 in calm air"),
-    )  # fmt: skip
-    output = Port("throttle", "float32", (), "from 0 to 1, as a share of the top speed")
+    outputs = (THROTTLE,)
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        return (*STATE, given_port(self.problem)) if self._counts else STATE
+
+    @property
+    def _counts(self) -> bool:
+        """Whether the policy sees what was given so far."""
+        return isinstance(self.policy, ReactingPolicy)
 
     @classmethod
     def of(cls, problem: Problem, policy: Any) -> PortableSweepPolicy:
         """The portable form of a policy; raises unless it was trained for this problem's world."""
         if not isinstance(policy, TrainedPolicy):
             raise ExportError(
-                "only a trained policy can be written as a function, and this run holds a plan: "
+                "only a policy can be written as a function, and this run holds a fixed plan: "
                 "export it as csv, which has the throttle of every step"
             )
         there = len(problem.regions)
@@ -68,56 +91,61 @@ class PortableSweepPolicy:
     def function(self) -> Throttle:
         return throttle_function(self.problem, self.policy)
 
-    def draw(self, graph: Graph) -> str:
+    def draw(self, graph: Graph) -> tuple[str]:
         inputs = _inputs(graph, self.problem.world, self.policy)
         throttle = draw_numbers(graph, self.policy.network, inputs, ())
-        return graph.node("Clip", throttle, graph.constant(0.0), graph.constant(1.0))
+        return (graph.node("Clip", throttle, graph.constant(0.0), graph.constant(1.0)),)
 
     def about(self) -> dict[str, Any]:
-        """The vehicle and the path."""
-        spec = self.problem.world_spec
-        frame = frame_of(spec)
-        path = spec.path
-        bends = np.floor(turns_of(path)).astype(int)
-        starts = np.array(path.stretches)
-        corners = np.unique([*starts, *(starts[1:] - 1), *bends, len(path.cells) - 1])
-        places = frame.places(path.cells[corners] + 0.5)
-        return {
-            "vehicle": {
-                "max_speed_cells_per_step": spec.vehicle.max_speed,
-                "inertia": spec.vehicle.inertia,
-                "crawl": spec.vehicle.crawl,
-                "next_speed": "inertia * speed + (1 - inertia) * max_speed * max(throttle, crawl)",
-            },
-            "metres_per_cell": spec.units.cell,
-            "seconds_per_step": spec.units.step,
-            "path": {
-                "cells": len(path.cells),
-                "legs_start_at_cell": list(path.legs),
-                "transits_before_cell": starts[1:].tolist(),
-                "coordinates_are": frame.sentence,
-                "corners": [
-                    [int(cell), *place]
-                    for cell, place in zip(corners.tolist(), places.tolist(), strict=True)
-                ],
-                "corners_are": "path cell and the x and y of its centre; straight in between",
-            },
-        }
+        return about_world(self.problem.world_spec)
+
+
+def about_world(spec: SweepSpec) -> dict[str, Any]:
+    """The vehicle and the path."""
+    frame = frame_of(spec)
+    path = spec.path
+    bends = np.floor(turns_of(path)).astype(int)
+    starts = np.array(path.stretches)
+    corners = np.unique([*starts, *(starts[1:] - 1), *bends, len(path.cells) - 1])
+    places = frame.places(path.cells[corners] + 0.5)
+    return {
+        "vehicle": {
+            "max_speed_cells_per_step": spec.vehicle.max_speed,
+            "inertia": spec.vehicle.inertia,
+            "crawl": spec.vehicle.crawl,
+            "next_speed": "inertia * speed + (1 - inertia) * max_speed * max(throttle, crawl)",
+        },
+        "metres_per_cell": spec.units.cell,
+        "seconds_per_step": spec.units.step,
+        "path": {
+            "cells": len(path.cells),
+            "legs_start_at_cell": list(path.legs),
+            "transits_before_cell": starts[1:].tolist(),
+            "coordinates_are": frame.sentence,
+            "corners": [
+                [int(cell), *place]
+                for cell, place in zip(corners.tolist(), places.tolist(), strict=True)
+            ],
+            "corners_are": "path cell and the x and y of its centre; straight in between",
+        },
+    }
 
 
 def throttle_function(problem: Problem, policy: TrainedPolicy) -> Throttle:
     """The policy as a function of whole arrays of states."""
     world = problem.world
-    key = jax.random.key(0)  # the policy is deterministic and ignores the key
 
     def one(
         cell: Int[Array, ""],
         offset: Float[Array, ""],
         speed: Float[Array, ""],
         gust: Float[Array, ""],
+        *given: Float[Array, " region"],
     ) -> Float[Array, ""]:
         state = SweepState(cell, offset, speed, gust, jax.numpy.zeros((), int))
-        return policy(world.observe(state), key=key)
+        if isinstance(policy, ReactingPolicy):
+            return policy.at(world, state, given[0] / world.rate, ())[0]
+        return policy.throttle(world.observe(state))
 
     return jax.vmap(one)
 
@@ -135,14 +163,66 @@ def _inputs(graph: Graph, world: SweepWorld, policy: TrainedPolicy) -> str:
         return graph.rows(table, graph.rows(kind_of_part, part, np.int32))
 
     ahead = np.asarray(world.cells_ahead).tolist()
+    left = graph.rows(
+        np.asarray(world.left), graph.node("Div", "cell", graph.constant(world.stride, np.int32))
+    )
+    if policy.encoder.of_runs is not None:
+        views = [seen(kinds, each) for each in ahead]
+        return graph.node("Concat", *scalars, *_of_run(graph, world, policy, views, left), axis=1)
     if policy.encoder.sees_prices:
         prices = kinds @ np.asarray(policy.price) / np.asarray(policy.encoder.price_unit)
         views = [graph.column(seen(prices, each)) for each in ahead]
         return graph.node("Concat", *scalars, seen(kinds, 0), *views, axis=1)
     views = [seen(kinds, each) for each in ahead]
-    stretch = graph.node("Div", "cell", graph.constant(world.stride, np.int32))
-    left = graph.rows(np.asarray(world.left), stretch)
     return graph.node("Concat", *scalars, *views, left, axis=1)
+
+
+def _of_run(
+    graph: Graph, world: SweepWorld, policy: TrainedPolicy, views: list[str], left: str
+) -> list[str]:
+    """The inputs of a network that sees what was given, as from `SweepEncoder.actor`."""
+    encoder = cast(SweepEncoder, policy.encoder)
+    assert encoder.of_runs is not None  # noqa: S101 (for the type checker)
+    atoms, unit = encoder.of_runs, np.asarray(encoder.price_unit)
+    rows = np.asarray(atoms.coefficients)
+    service = graph.node("Div", "given", graph.constant(np.asarray(world.rate)))
+    if not encoder.sees_prices:
+        cells = graph.constant(np.maximum(np.asarray(atoms.cells), 1.0))
+        return [*views, left, graph.node("Div", service, cells)]
+
+    def times(value: str, matrix: np.ndarray) -> str:
+        return graph.node("MatMul", value, graph.constant(matrix))
+
+    def within(value: str, low: float, high: float) -> str:
+        return graph.node("Clip", value, graph.constant(low), graph.constant(high))
+
+    expected = graph.node("Mul", left, graph.constant(np.asarray(atoms.expected)))
+    forecast = graph.node("Add", service, expected)
+    side = graph.node("Sub", times(forecast, rows.T), graph.constant(np.asarray(atoms.bounds)))
+    cells = times(left, (np.abs(rows) * np.asarray(atoms.cells)).T)
+    over = graph.node("Max", cells, graph.constant(1.0))
+    pace = within(graph.node("Div", side, over), -FASTEST_PACE, FASTEST_PACE)
+    here = times(views[0], (rows / np.abs(rows).max(axis=1, keepdims=True)).T)
+    near = within(graph.node("Div", side, graph.constant(NEAR)), -1.0, 1.0)
+    is_violated = graph.node("Cast", graph.node("GreaterOrEqual", side, graph.constant(0.0)), to=1)
+    price = np.asarray(policy.price)
+    of_violation = price[encoder.regions :, None] * rows
+    now = graph.node(
+        "Add", graph.constant(price[: encoder.regions]), times(is_violated, of_violation)
+    )
+    ahead = [
+        graph.node(
+            "Asinh",
+            graph.node(
+                "Div",
+                graph.node("ReduceSum", graph.node("Mul", view, now),
+                           graph.constant([1], np.int64), keepdims=1),
+                graph.constant(unit),
+            ),
+        )
+        for view in views
+    ]  # fmt: skip
+    return [views[0], *ahead, pace, graph.node("Mul", pace, here), near]
 
 
 def _part(graph: Graph, world: SweepWorld) -> str:
@@ -184,12 +264,12 @@ class PortableEnvironmentPolicy:
         return (Port("observation", "float32", (self.policy.features,), sentence),)
 
     @property
-    def output(self) -> Port:
+    def outputs(self) -> tuple[Port]:
         actions = self.policy.actions
         if isinstance(actions.kind, Discrete):
             first, last = actions.first, actions.first + actions.kind.count - 1
-            return Port("action", "int32", (), f"one of the choices {first} to {last}")
-        return Port("action", "float32", actions.kind.shape, "within the bounds of the actions")
+            return (Port("action", "int32", (), f"one of the choices {first} to {last}"),)
+        return (Port("action", "float32", actions.kind.shape, "within the bounds of the actions"),)
 
     def function(self) -> Callable[..., Array]:
         actions, trained = self.policy.actions, self.policy.policy
@@ -203,17 +283,17 @@ class PortableEnvironmentPolicy:
 
         return act
 
-    def draw(self, graph: Graph) -> str:
+    def draw(self, graph: Graph) -> tuple[str]:
         actions, network = self.policy.actions, cast(Any, self.policy.policy.network)
         inputs = self._inputs(graph)
         if isinstance(actions.kind, Discrete):
             chosen = draw_choice(graph, network, inputs)
             moved = graph.node("Add", chosen, graph.constant(actions.first, np.int64))
-            return graph.node("Cast", moved, to=_INT32)
+            return (graph.node("Cast", moved, to=_INT32),)
         numbers = draw_numbers(graph, network, inputs, actions.kind.shape)
         cut = graph.node("Clip", numbers, graph.constant(0.0), graph.constant(1.0))
         low, wide = (graph.constant(each) for each in self._bounds())
-        return graph.node("Add", low, graph.node("Mul", cut, wide))
+        return (graph.node("Add", low, graph.node("Mul", cut, wide)),)
 
     def about(self) -> dict[str, Any]:
         """The environment and its actions."""

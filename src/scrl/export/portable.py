@@ -42,14 +42,14 @@ class Portable(Protocol):
     def inputs(self) -> tuple[Port, ...]: ...
 
     @property
-    def output(self) -> Port: ...
+    def outputs(self) -> tuple[Port, ...]: ...
 
-    def function(self) -> Callable[..., Array]:
+    def function(self) -> Callable[..., Array | tuple[Array, ...]]:
         """The policy as a function of batches of states."""
         ...
 
-    def draw(self, graph: Graph) -> str:
-        """Add the policy to a graph; returns the name of its output."""
+    def draw(self, graph: Graph) -> tuple[str, ...]:
+        """Add the policy to a graph; returns the names of its outputs."""
         ...
 
     def about(self) -> dict[str, Any]:
@@ -66,8 +66,8 @@ def sidecar(policy: Portable, kind: str, how_to_run: str, warnings: Sequence[str
         "warnings": list(warnings),
         "how_to_run": how_to_run,
         "inputs": {port.name: port.text for port in policy.inputs},
-        "outputs": {policy.output.name: policy.output.text},
-        "shapes": ", ".join(_shape(port) for port in (*policy.inputs, policy.output))
+        "outputs": {port.name: port.text for port in policy.outputs},
+        "shapes": ", ".join(_shape(port) for port in (*policy.inputs, *policy.outputs))
         + "; n is any number of states",
         **policy.about(),
     }

@@ -1,6 +1,7 @@
-"""A QGroundControl plan: take off, fly the segments at their speeds, and return.
+"""A QGroundControl plan: take off, fly the segments at their speeds with the pump on, and return.
 
-Forbidden cells are a geofence: polygons that must not be entered.
+Successive segments whose speeds differ by little are flown at one speed, which keeps their time. In
+transits the pump is off. Forbidden cells are a geofence: polygons that must not be entered.
 
 The file is the JSON that QGroundControl documents as "Plan File Format"; commands, frames and
 their parameters are MAVLink's (MAV_CMD, MAV_FRAME, SPEED_TYPE).
@@ -10,12 +11,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Float
 
 from scrl.export.frame import Frame, degrees
-from scrl.export.segments import ExportError, ExportOptions, segments
+from scrl.export.segments import ExportError, ExportOptions, Segment, segments
 from scrl.route import Route
 from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.transits import forbidden_area
@@ -24,10 +28,16 @@ if TYPE_CHECKING:
     from shapely import Polygon
 
 NAV_WAYPOINT, NAV_RETURN_TO_LAUNCH, NAV_TAKEOFF, DO_CHANGE_SPEED = 16, 20, 22, 178
+DO_SET_ACTUATOR, DO_SPRAYER = 187, 216
 FRAME_MISSION, FRAME_RELATIVE_ALTITUDE = 2, 3
 GROUND_SPEED, KEEP_THROTTLE = 1, -1
 ALTITUDE_MODE_RELATIVE = 1
-PX4, QUADROTOR = 12, 2
+FIRMWARE = {"px4": 12, "ardupilot": 3}
+QUADROTOR = 2
+FASTEST_M_S = {"px4": (12.0, "MPC_XY_VEL_MAX"), "ardupilot": (20.0, "WPNAV_SPEED")}
+"""The highest speed of each autopilot, by default or at all, and its parameter."""
+SLOWEST_SPRAYING_M_S = 1.0
+"""Below this speed ArduPilot stops its pump, unless SPRAY_SPEED_MIN says otherwise."""
 SPEED_DIGITS = 6
 """Significant digits, so that a low speed is not rounded to 0."""
 
@@ -79,7 +89,7 @@ def write_plan(route: Route, options: ExportOptions, warnings: Sequence[str] = (
         "warnings": list(warnings),
         "mission": {
             "version": 2,
-            "firmwareType": PX4,
+            "firmwareType": FIRMWARE[options.autopilot],
             "vehicleType": QUADROTOR,
             "globalPlanAltitudeMode": ALTITUDE_MODE_RELATIVE,
             "cruiseSpeed": top_speed,
@@ -132,17 +142,116 @@ _NEEDED = (("cell", "10.0  # metres"), ("step", "1.0  # seconds"))
 
 
 def _items(route: Route, frame: Frame, options: ExportOptions) -> Iterator[dict[str, Any]]:
-    """Take-off at the start, then for each segment a speed change, if any, and its end."""
-    parts = segments(route, options.tolerance)
-    yield _to(NAV_TAKEOFF, parts[0].ends[:1], frame, options.altitude)
-    last_speed = None
-    for segment in parts:
-        speed = _metres_per_second(segment.speed, route)
-        if speed != last_speed:
-            yield _command(DO_CHANGE_SPEED, [GROUND_SPEED, speed, KEEP_THROTTLE, 0, 0, 0, 0])
-            last_speed = speed
-        yield _to(NAV_WAYPOINT, segment.ends[1:], frame, options.altitude)
+    """Take-off, then for each stretch of one speed: pump and speed, if they change, and its way.
+
+    A command without a position is carried out at the waypoint before it.
+    """
+    stretches = _stretches(route, options.tolerance)
+    begin = stretches[0].places[:1]
+    yield _to(NAV_TAKEOFF, begin, frame, options.altitude)
+    yield _to(NAV_WAYPOINT, begin, frame, options.altitude)
+    last_speed, is_on = None, False
+    for stretch in stretches:
+        if is_on != stretch.is_working:
+            is_on = stretch.is_working
+            yield _pump(options.autopilot, is_on=is_on)
+        if stretch.speed != last_speed:
+            last_speed = stretch.speed
+            yield _command(DO_CHANGE_SPEED, [GROUND_SPEED, last_speed, KEEP_THROTTLE, 0, 0, 0, 0])
+        for place in stretch.places[1:]:
+            yield _to(NAV_WAYPOINT, place[None], frame, options.altitude)
+    if is_on:
+        yield _pump(options.autopilot, is_on=False)
     yield _command(NAV_RETURN_TO_LAUNCH, [0, 0, 0, 0, 0, 0, 0])
+
+
+def _pump(autopilot: str, *, is_on: bool) -> dict[str, Any]:
+    """Switch the sprayer (ArduPilot) or the first actuator set (PX4) on or off."""
+    if autopilot == "ardupilot":
+        return _command(DO_SPRAYER, [int(is_on), 0, 0, 0, 0, 0, 0])
+    return _command(DO_SET_ACTUATOR, [1 if is_on else -1, None, None, None, None, None, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class FlownStretch:
+    """A way that is flown at one speed, with the pump on or off."""
+
+    places: Float[np.ndarray, "place 2"]
+    """Row and column of its begin, its turns and its end."""
+    speed: float
+    """Metres per second."""
+    is_working: bool
+
+
+def _stretches(route: Route, tolerance: float) -> list[FlownStretch]:
+    """Segments whose speeds differ by at most `tolerance` of themselves, joined in order."""
+    groups: list[list[Segment]] = []
+    for part in segments(route, tolerance):
+        if groups and _belongs(part, groups[-1], tolerance):
+            groups[-1].append(part)
+        else:
+            groups.append([part])
+    return [_stretch(group, route) for group in groups]
+
+
+def _belongs(part: Segment, group: list[Segment], tolerance: float) -> bool:
+    speeds = [part.speed, *(each.speed for each in group)]
+    is_alike = max(speeds) <= (1.0 + tolerance) * min(speeds)
+    return is_alike and part.is_transit == group[-1].is_transit
+
+
+def _stretch(group: list[Segment], route: Route) -> FlownStretch:
+    length = sum(each.length for each in group)
+    time = sum(each.length / each.speed for each in group)
+    speed = length / time if time > 0.0 else group[0].speed
+    places = [group[0].ends[0]]
+    for part, after in zip_longest(group, group[1:]):
+        if after is None or not _is_straight_on(part, after):
+            places.append(part.ends[1])
+    return FlownStretch(np.array(places), _metres_per_second(speed, route), not group[0].is_transit)
+
+
+def _is_straight_on(part: Segment, after: Segment) -> bool:
+    """Whether the next segment goes on in the same direction."""
+    (down, right), (then_down, then_right) = (each.ends[1] - each.ends[0] for each in (part, after))
+    turn = down * then_right - right * then_down
+    ahead = down * then_down + right * then_right
+    return bool(abs(turn) <= STRAIGHT * abs(ahead) and ahead > 0.0)
+
+
+STRAIGHT = 1e-6
+"""The largest sine of a turn over its cosine that is taken for none."""
+
+
+def _flown(count: int) -> str:
+    return "1 stretch is flown" if count == 1 else f"{count:,} stretches are flown"
+
+
+def autopilot_warnings(route: Route, options: ExportOptions) -> list[str]:
+    """What the autopilot will not do as the plan says."""
+    checked_frame(route.problem.world_spec)  # what cannot be written gets no warnings
+    stretches = _stretches(route, options.tolerance)
+    found = []
+    limit, name = FASTEST_M_S[options.autopilot]
+    too_fast = [each.speed for each in stretches if each.speed > limit]
+    if too_fast:
+        found.append(
+            f"{_flown(len(too_fast))} at up to {max(too_fast):.1f} m/s, and "
+            f"{options.autopilot} flies at most {limit:g} m/s unless {name} is raised"
+        )
+    if options.autopilot != "ardupilot":
+        return found
+    found.append(
+        "ArduPilot sets the flow of its sprayer by the ground speed, and then speeds do not change "
+        "what a region receives: set SPRAY_PUMP_MIN = 100 for a constant flow"
+    )
+    slow = [each for each in stretches if each.is_working and each.speed < SLOWEST_SPRAYING_M_S]
+    if slow:
+        found.append(
+            f"{_flown(len(slow))} below {SLOWEST_SPRAYING_M_S:g} m/s, where ArduPilot stops its "
+            "sprayer: lower SPRAY_SPEED_MIN"
+        )
+    return found
 
 
 def _metres_per_second(speed: float, route: Route) -> float:

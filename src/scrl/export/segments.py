@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from scrl.errors import ScrlError
+from scrl.errors import ScrlError, did_you_mean
 from scrl.route import Route
 from scrl.worlds.sweep.path import SweepPath
 from scrl.worlds.sweep.places import ends_of_stretches, places_at, stretch_at, turns_of
@@ -23,6 +23,9 @@ DEFAULT_TOLERANCE = 0.02
 """Steps are merged while their speeds differ by at most this share of the top speed."""
 MOST_OFF = 5.0
 """Times the tolerance: by how many steps a segment may be early or late anywhere on its way."""
+
+
+AUTOPILOTS = ("px4", "ardupilot")
 
 
 class ExportError(ScrlError):
@@ -216,12 +219,18 @@ class ExportOptions:
     """Settings of the formats; each uses those that apply to it."""
 
     tolerance: float = DEFAULT_TOLERANCE
-    """Share of the top speed by which speeds in one segment may differ."""
+    """Share of the top speed by which speeds in one segment may differ; of the largest dose, in
+    one zone."""
+    autopilot: str = "px4"
+    """Whose commands a plan has for the pump: px4 or ardupilot."""
     altitude: float = 30.0
     """Metres: above the start for a plan's flight, above the ground for a KML line."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.tolerance <= 1.0:
             raise ExportError(f"tolerance = {self.tolerance:g} must lie between 0 and 1")
+        if self.autopilot not in AUTOPILOTS:
+            known = did_you_mean(self.autopilot, AUTOPILOTS)
+            raise ExportError(f"unknown autopilot '{self.autopilot}'{known}")
         if not 0.0 < self.altitude <= 10_000.0:
             raise ExportError(f"altitude = {self.altitude:g} must be above 0 and at most 10,000 m")

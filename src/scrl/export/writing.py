@@ -11,22 +11,29 @@ from typing import Any
 from scrl.density import from_episodes
 from scrl.environments import EnvironmentPolicy
 from scrl.evaluation import RuleResult, verdict
+from scrl.export.feedback import PortableFeedbackPolicy
 from scrl.export.formats import POLICY_FORMATS, ROUTE_FORMATS, RouteFormat, find_format
 from scrl.export.frame import frame_of
 from scrl.export.geojson import totals
 from scrl.export.policies import PortableEnvironmentPolicy, PortableSweepPolicy
 from scrl.export.portable import Portable
+from scrl.export.prescription import MOST_ZONES, count_zones
 from scrl.export.qgroundcontrol import (
     MANY_FENCE_POINTS,
     MANY_ITEMS,
+    autopilot_warnings,
     count_fence_points,
     count_items,
 )
 from scrl.export.segments import ExportError, ExportOptions
 from scrl.files import replacing
 from scrl.opening import Run, on_map
+from scrl.planning.feedback import FeedbackPolicy
 from scrl.route import Route
 from scrl.worlds.sweep.transits import Transit
+
+PRESCRIPTIONS = ("prescription", "shapefile", "geotiff")
+"""The formats that hold doses in place of a drive."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,11 @@ def portable(policy: Any, problem: Any) -> Portable:
 
 
 @portable.register
+def _(policy: FeedbackPolicy, problem: Any) -> Portable:
+    return PortableFeedbackPolicy.of(problem, policy)
+
+
+@portable.register
 def _(policy: EnvironmentPolicy, problem: Any) -> Portable:
     return PortableEnvironmentPolicy(problem, policy)
 
@@ -143,7 +155,8 @@ def _route_warnings(
     found = [] if run.warning is None else [run.warning]
     spec = route.problem.world_spec
     frame = frame_of(spec)
-    if known is ROUTE_FORMATS["geojson"] and frame.kind != "WGS84":
+    names = [name for name, each in ROUTE_FORMATS.items() if each is known]
+    if names in (["geojson"], ["prescription"]) and frame.kind != "WGS84":
         found.append(
             f"the coordinates are {frame.sentence}; the GeoJSON standard (RFC 7946) wants degrees"
         )
@@ -156,9 +169,29 @@ def _route_warnings(
         found.append("amounts are plain sums, and this problem's rules count discounted ones")
     if not route.is_whole:
         found.append("horizon_steps cuts the episode off before the end of the path")
-    found += _transit_warnings(route)
+    if names[0] in PRESCRIPTIONS:
+        found += _dose_warnings(route, options)
+    else:
+        found += _transit_warnings(route)
     if known is ROUTE_FORMATS["plan"]:
         found += _plan_warnings(route, options)
+    return found
+
+
+def _dose_warnings(route: Route, options: ExportOptions) -> list[str]:
+    """Warnings about doses that a machine may not follow."""
+    found = []
+    if not route.problem.world_spec.is_poured:
+        found.append(
+            "this problem counts a step where it ends, and doses are spread along the way, so that "
+            "regions receive somewhat other amounts"
+        )
+    count = count_zones(route, options.tolerance)
+    if count > MOST_ZONES:
+        found.append(
+            f"the map has {count:,} zones, and some terminals take only {MOST_ZONES:,}: a larger "
+            "--tolerance makes fewer"
+        )
     return found
 
 
@@ -186,8 +219,8 @@ def _count(transits: Sequence[Transit]) -> str:
 
 
 def _plan_warnings(route: Route, options: ExportOptions) -> list[str]:
-    """Warnings about plans that are too large for some autopilots."""
-    found = []
+    """Warnings about plans that an autopilot does not follow, or that are too large for some."""
+    found = autopilot_warnings(route, options)
     if (items := count_items(route, options)) > MANY_ITEMS:
         found.append(
             f"the plan has {items:,} items, and some autopilots hold only a few hundred: a larger "

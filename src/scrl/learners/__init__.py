@@ -16,7 +16,7 @@ from scrl.learners.config import (
     SacConfig,
 )
 from scrl.learners.encoders import Encoder, SweepEncoder
-from scrl.learners.learner import Learner, Pricing, TrainedPolicy
+from scrl.learners.learner import Learner, Pricing, ReactingPolicy, TrainedPolicy, policy_of
 
 
 class LearnerEntry(NamedTuple):
@@ -50,6 +50,8 @@ __all__ = [
     "LearnerEntry",
     "NetworkConfig",
     "Pricing",
+    "ReactingPolicy",
     "SweepEncoder",
     "TrainedPolicy",
+    "policy_of",
 ]

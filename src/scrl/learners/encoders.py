@@ -8,7 +8,7 @@ will still receive separately; these predictions stay valid when kappa changes.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,9 +16,11 @@ from jaxtyping import Array, Float
 
 from scrl.learners.actions import THROTTLE, Continuous
 from scrl.learners.networks import Blocks
+from scrl.single_runs import RunAtoms
 from scrl.worlds.sweep.observation import (
     OBSERVED_SCALARS,
     VIEWS,
+    Seen,
     observation_size,
     read_observation,
 )
@@ -56,6 +58,8 @@ class Encoder(Protocol):
     def value(self, channels: Array, price: Array) -> Array: ...
     @property
     def label_unit(self) -> Float[Array, " region"]: ...
+    @property
+    def of_runs(self) -> RunAtoms | None: ...
     def updated(self, observation: Array) -> Self: ...
 
 
@@ -81,6 +85,21 @@ class PricedEncoder:
         return at_price(channels, price) if self.is_decomposed else channels[..., 0]
 
 
+FASTEST_PACE, NEAR = 2.0, 8.0
+"""Limits of what is seen of a forecast: steps per cell, and steps of service."""
+
+
+class SeenOfRun(NamedTuple):
+    """What the service so far tells of a run."""
+
+    price: Float[Array, " region"]
+    """What service is worth in this run."""
+    seen: Float[Array, " input"]
+    """For each atom its pace, its pace if it counts here, and how near its bound it is."""
+    at_price: Float[Array, " input"]
+    """For each atom what its violation costs, the same times its pace, and its violation."""
+
+
 class SweepEncoder(PricedEncoder, eqx.Module):
     """The encoder of the sweep world."""
 
@@ -92,6 +111,8 @@ class SweepEncoder(PricedEncoder, eqx.Module):
     sees_prices: bool = eqx.field(static=True)
     atoms: int = eqx.field(static=True, default=0)
     """Number of atoms in the reading, for learners with their own multipliers."""
+    of_runs: RunAtoms | None = None
+    """Atoms whose violations in single runs have a price; observations then end with service."""
 
     @property
     def label_unit(self) -> Float[Array, " region"]:
@@ -111,45 +132,86 @@ class SweepEncoder(PricedEncoder, eqx.Module):
     @property
     def features(self) -> int:
         """The length of an observation."""
-        return observation_size(self.regions)
+        return observation_size(self.regions) + (0 if self.of_runs is None else self.regions)
 
     @property
     def actor_size(self) -> int:
         if not self.sees_prices:
             return self.features
-        return OBSERVED_SCALARS + self.regions + VIEWS
+        return OBSERVED_SCALARS + self.regions + VIEWS + 3 * self._atoms_of_runs
 
     @property
     def critic_size(self) -> int:
         if not self.sees_prices:
             return self.features
-        return OBSERVED_SCALARS + 4 * self.regions
+        return OBSERVED_SCALARS + 4 * self.regions + 6 * self._atoms_of_runs
 
     @property
     def blocks(self) -> Blocks | None:
         """Layout of the regional inputs of the critic; None without a channel per region."""
-        is_by_region = self.sees_prices and self.is_decomposed
+        is_by_region = self.sees_prices and self.is_decomposed and self.of_runs is None
         return Blocks(OBSERVED_SCALARS, 4) if is_by_region else None
+
+    @property
+    def _atoms_of_runs(self) -> int:
+        return 0 if self.of_runs is None else len(self.of_runs.bounds)
 
     def actor(
         self, observation: Float[Array, " feature"], price: Float[Array, " region"]
     ) -> Float[Array, " input"]:
-        """The inputs of the actor: scalars, regions served here, prices here and ahead."""
+        """The inputs of the actor: scalars, regions served here, prices here and ahead.
+
+        Where runs are counted, the prices are those of this run, and it sees its forecasts.
+        """
         if not self.sees_prices:
-            return observation
-        seen = read_observation(observation)
-        return jnp.concatenate([seen.scalars, seen.views[0], seen.views @ price / self.price_unit])
+            return self._plain(observation)
+        seen, run = self._read(observation, price)
+        if run is None:
+            ahead = seen.views @ price / self.price_unit
+            return jnp.concatenate([seen.scalars, seen.views[0], ahead])
+        ahead = jnp.arcsinh(seen.views @ run.price / self.price_unit)
+        return jnp.concatenate([seen.scalars, seen.views[0], ahead, run.seen])
 
     def critic(
         self, observation: Float[Array, " feature"], price: Float[Array, " region"]
     ) -> Float[Array, " input"]:
         """The inputs of the critic: scalars, regions here, shares left, prices, products."""
         if not self.sees_prices:
-            return observation
-        seen = read_observation(observation)
-        scaled = price / self.price_unit
+            return self._plain(observation)
+        seen, run = self._read(observation, price)
+        scaled = (price if run is None else run.price) / self.price_unit
+        scaled = scaled if run is None else jnp.arcsinh(scaled)
         parts = [seen.scalars, seen.views[0], seen.left, scaled, seen.left * scaled]
-        return jnp.concatenate(parts)
+        return jnp.concatenate(parts if run is None else [*parts, run.seen, run.at_price])
+
+    def _plain(self, observation: Float[Array, " feature"]) -> Float[Array, " feature"]:
+        """The observation itself; service so far as a multiple of one step for each cell."""
+        if self.of_runs is None:
+            return observation
+        service = observation[-self.regions :] / jnp.maximum(self.of_runs.cells, 1.0)
+        return jnp.concatenate([observation[: -self.regions], service])
+
+    def _read(
+        self, observation: Float[Array, " feature"], price: Float[Array, " label"]
+    ) -> tuple[Seen, SeenOfRun | None]:
+        """The parts of an observation, and what it tells of this run where runs are counted."""
+        if self.of_runs is None:
+            return read_observation(observation), None
+        seen = read_observation(observation[: -self.regions])
+        atoms = self.of_runs
+        forecast = atoms.forecast(observation[-self.regions :], seen.left)
+        pace = jnp.clip(atoms.pace(forecast, seen.left), -FASTEST_PACE, FASTEST_PACE)
+        side = jnp.clip(atoms.side(forecast) / NEAR, -1.0, 1.0)
+        here = (atoms.coefficients * seen.views[0]).sum(axis=1)
+        here /= jnp.abs(atoms.coefficients).max(axis=1)
+        of_violation = price[self.regions :]
+        worth = jnp.arcsinh(of_violation / self.price_unit)
+        violated = atoms.violation(forecast) / (1.0 + jnp.abs(atoms.bounds))
+        return seen, SeenOfRun(
+            price[: self.regions] + atoms.price(of_violation, forecast),
+            jnp.concatenate([pace, pace * here, side]),
+            jnp.concatenate([worth, worth * pace, violated]),
+        )
 
 
 def at_price(

@@ -13,6 +13,8 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from scrl.learners.encoders import Encoder
 from scrl.penalty import Atoms, Penalty
 from scrl.rollout import Rollout
+from scrl.single_runs import observe_run
+from scrl.worlds.sweep.world import SweepState, SweepWorld
 
 
 class Pricing(eqx.Module):
@@ -113,5 +115,30 @@ class TrainedPolicy(eqx.Module):
         self, observation: Float[Array, " feature"], *, key: PRNGKeyArray
     ) -> Float[Array, ""]:
         del key
+        return self.throttle(observation)
+
+    def throttle(self, observation: Float[Array, " feature"]) -> Float[Array, ""]:
+        """What the network answers to an observation, within [0, 1]."""
         throttle = self.network(self.encoder.actor(observation, self.price))  # pyright: ignore[reportCallIssue]
         return jnp.clip(throttle, 0.0, 1.0)
+
+
+class ReactingPolicy(TrainedPolicy):
+    """A learned policy that also sees what each region had so far."""
+
+    def begin(self) -> tuple[()]:
+        return ()
+
+    def at(
+        self, world: SweepWorld, state: SweepState, service: Float[Array, " region"], memory: Any
+    ) -> tuple[Float[Array, ""], Any]:
+        """The throttle after so many steps of service in each region."""
+        return self.throttle(observe_run(world, state, service)), memory
+
+
+def policy_of(
+    network: eqx.Module, encoder: Encoder, price: Float[Array, " label"]
+) -> TrainedPolicy:
+    """The policy of a network; one that reacts if its encoder counts what a run had so far."""
+    kind = TrainedPolicy if encoder.of_runs is None else ReactingPolicy
+    return kind(network, encoder, price)

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from scrl.evaluation import Evaluation
-from scrl.planning.policy import PricePolicy
+from scrl.planning.feedback import Aims, FeedbackPolicy
 from scrl.policies import Schedule
 from scrl.problems import Problem
 from scrl.reference import Reference
@@ -42,7 +42,9 @@ class Plan:
     """Share of the episodes."""
     stretches: tuple[PriceSection, ...]
     """Parts of constant prices, in the order of the path."""
-    policy: PricePolicy | Schedule
+    policy: FeedbackPolicy | Schedule
+    aims: Aims | None = None
+    """What a plan that reacts aims at; its prices are those that it begins with."""
 
     @classmethod
     def of(
@@ -50,7 +52,8 @@ class Plan:
         weight: float,
         names: Sequence[str],
         prices: Float[np.ndarray, "part region"],
-        policy: PricePolicy | Schedule,
+        policy: FeedbackPolicy | Schedule,
+        aims: Aims | None = None,
     ) -> Plan:
         """A plan from prices on equal parts of the path."""
         changes = np.flatnonzero((np.diff(prices, axis=0) != 0.0).any(axis=1)) + 1
@@ -61,7 +64,7 @@ class Plan:
             )
             for start, end in pairwise(edges)
         )
-        return cls(weight, stretches, policy)
+        return cls(weight, stretches, policy, aims)
 
     def __repr__(self) -> str:
         return f"<Plan for {self.weight:.1%} of the episodes, {len(self.stretches)} stretches>"
@@ -80,12 +83,6 @@ class Plan:
         return {"weight": self.weight, "prices": self.prices, "stretches": stretches}
 
 
-def holds(evaluation: Evaluation, confidence: float | None) -> bool:
-    """Whether the rules hold in expectation and in the required share of single episodes."""
-    alone = 0.0 if confidence is None else confidence * evaluation.episodes
-    return evaluation.is_satisfied and evaluation.episodes_satisfied >= alone
-
-
 @dataclass(frozen=True, repr=False)
 class Answer:
     """The answer to one rule set."""
@@ -101,11 +98,10 @@ class Answer:
     """The disjuncts of each rule that has several, and their reference returns."""
     warnings: tuple[str, ...]
     wall_s: float
-    confidence: float | None = None
 
     @property
     def is_satisfied(self) -> bool:
-        return holds(self.evaluation, self.confidence)
+        return self.evaluation.is_satisfied
 
     @property
     def status(self) -> str:

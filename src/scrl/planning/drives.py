@@ -101,11 +101,6 @@ class PriceDriver:
         in_efforts = prices / self.spec.vehicle.effort
         return lattice_for(self.spec, in_efforts, plans=AT_ONCE, least_levels=least_levels)
 
-    def policy(self, prices: Float[np.ndarray, "part region"]) -> PricePolicy:
-        """The policy for prices in return per step."""
-        scaled = jnp.asarray(prices / self.spec.vehicle.effort, jnp.float32)
-        return PricePolicy(self.ahead, Outlook.of(self.world, scaled, self.window))
-
     def drive(
         self,
         prices: Float[np.ndarray, "plan part region"],

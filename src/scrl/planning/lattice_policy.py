@@ -8,6 +8,7 @@ interpolated between the points of the lattice.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -88,8 +89,14 @@ class LatticePolicy(eqx.Module):
     values: Float[Array, "position level"]
     """In efforts."""
 
-    def at(self, world: SweepWorld, state: SweepState) -> Float[Array, ""]:
-        """The throttle in this state."""
+    def begin(self) -> tuple[()]:
+        return ()
+
+    def at(
+        self, world: SweepWorld, state: SweepState, service: Float[Array, " region"], memory: Any
+    ) -> tuple[Float[Array, ""], Any]:
+        """The throttle in this state, whatever was given so far."""
+        del service
         numbers, places = world.numbers, self.places
         unit = places.unit
         slowest, fastest = (
@@ -112,7 +119,8 @@ class LatticePolicy(eqx.Module):
         earned = self.outlook.view(state.cell).earned(state.offset, speeds)
         best = speeds[jnp.argmax(ahead + earned - 1.0 / (1.0 + speeds))]
         wanted = best - numbers.inertia * state.speed
-        return jnp.clip(wanted / ((1.0 - numbers.inertia) * numbers.max_speed), 0.0, 1.0)
+        throttle = wanted / ((1.0 - numbers.inertia) * numbers.max_speed)
+        return jnp.clip(throttle, 0.0, 1.0), memory
 
 
 def _between(

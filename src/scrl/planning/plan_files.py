@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,8 @@ import numpy as np
 from scrl.errors import PolicyError
 from scrl.planning import store
 from scrl.planning.answer import Answer
-from scrl.planning.drives import PARTS, PriceDriver
-from scrl.planning.policy import PricePolicy
+from scrl.planning.feedback import Aims, FeedbackPolicy
 from scrl.policies import Schedule
-from scrl.problems import Problem
 from scrl.runs.files import Each, Range, damage_in, read_json, write_json
 from scrl.runs.folder import RunFolder, RunRecord
 from scrl.runs.result import RunResult, SeedResult
@@ -23,10 +22,12 @@ METHOD = "ask"
 PLAN = "plan.json"
 WEIGHTS_WITHIN = 1e-3
 """Tolerance to which the weights of all plans sum to 1."""
+_ATOM = {"coefficients": Each(int | float), "bound": int | float, "inset": int | float}
 _PLAN = {
     "weight": Range(int | float, 0.0, 1.0 + WEIGHTS_WITHIN),
     "stretches": [{"share": Range(int | float, 0.0, 1.0), "prices": Each(int | float)}],
     "throttles": list | None,
+    "feedback?": {"atoms": [_ATOM], "reserve": Range(int | float, 0.0, 1e6)},
 }
 
 
@@ -37,16 +38,16 @@ class PlanResult(RunResult):
 
 def write(answer: Answer, learned: store.Learned, path: Path | str, *, seed: int) -> RunFolder:
     """Write an answer as a new run folder; what is there is never overwritten."""
-    settings = {"confidence": answer.confidence, "policy": learned.made}
+    settings = {"policy": learned.made}
     record = RunRecord.now(answer.problem.name, METHOD, settings, (seed,))
     folder = RunFolder.create(path, answer.problem, record)
-    if answer.problem.world_spec.is_random:
-        store.save(folder.path, learned)
+    names = answer.problem.world_spec.regions.names
     plans = [
         {
             "weight": plan.weight,
             "stretches": plan.to_json()["stretches"],
             "throttles": _throttles(plan.policy),
+            **({} if plan.aims is None else {"feedback": _feedback(plan.aims, names)}),
         }
         for plan in answer.plans
     ]
@@ -68,7 +69,7 @@ def read_answer(folder: RunFolder) -> dict[str, Any]:
     return read_json(folder.path / PLAN, {"answer": dict})["answer"]
 
 
-def read_plans(folder: RunFolder) -> list[tuple[float, PricePolicy | Schedule]]:
+def read_plans(folder: RunFolder) -> list[tuple[float, FeedbackPolicy | Schedule]]:
     """What drives the plans of a folder and in which share of episodes, the most driven first."""
     file = folder.path / PLAN
     plans = read_json(file, {"plans": [_PLAN]})["plans"]
@@ -89,16 +90,17 @@ def conflict_in(answer: dict[str, Any], path: Path) -> tuple[str, ...]:
         raise PolicyError(f"{path / PLAN}: damaged: {error}") from None
 
 
-def _policy(folder: RunFolder, plan: Any) -> PricePolicy | Schedule:
+def _policy(folder: RunFolder, plan: Any) -> FeedbackPolicy | Schedule:
     if plan["throttles"] is not None:
         return Schedule.of(_numbers(plan["throttles"], low=0.0, high=1.0))
+    if "feedback" not in plan:
+        raise ValueError("a plan of an earlier version, which does not react: ask again")
     problem = folder.problem()
-    prices = _prices(problem, plan["stretches"])
-    learned = store.load(folder.path)
-    return PriceDriver(learned.ahead, problem.world_spec, problem.world).policy(prices)
+    aims = _aims(plan["feedback"], problem.world_spec.regions.names)
+    return FeedbackPolicy.of(problem.world_spec, problem.world, aims)
 
 
-def _throttles(policy: PricePolicy | Schedule) -> list[float] | None:
+def _throttles(policy: FeedbackPolicy | Schedule) -> list[float] | None:
     """The throttles of a schedule without padding; None for a closed-loop policy."""
     if not isinstance(policy, Schedule):
         return None
@@ -114,11 +116,29 @@ def _numbers(values: Any, *, low: float, high: float) -> np.ndarray:
     return found
 
 
-def _prices(problem: Problem, stretches: list[Any]) -> np.ndarray:
-    """Prices on each part of the path."""
-    names = problem.world_spec.regions.names
-    rows = [[float(each["prices"][name]) for name in names] for each in stretches]
-    counts = [round(float(each["share"]) * PARTS) for each in stretches]
-    if sum(counts) != PARTS or not np.isfinite(rows).all():
-        raise ValueError("the stretches do not make up the path, or a price is not a number")
-    return np.repeat(np.array(rows), counts, axis=0)
+def _feedback(aims: Aims, names: Sequence[str]) -> dict[str, Any]:
+    """What a plan that reacts aims at, as plain values; regions that do not count are left out."""
+    atoms = [
+        {
+            "coefficients": {name: value for name, value in zip(names, row, strict=True) if value},
+            "bound": bound,
+            "inset": inset,
+        }
+        for row, bound, inset in zip(
+            aims.coefficients.tolist(), aims.bounds.tolist(), aims.inset.tolist(), strict=True
+        )
+    ]
+    return {"atoms": atoms, "reserve": aims.reserve}
+
+
+def _aims(feedback: Any, names: Sequence[str]) -> Aims:
+    """What `_feedback` wrote."""
+    atoms = feedback["atoms"]
+    if unknown := {name for atom in atoms for name in atom["coefficients"]} - set(names):
+        raise ValueError(f"there is no region {', '.join(map(repr, sorted(unknown)))}")
+    rows = [[float(atom["coefficients"].get(name, 0.0)) for name in names] for atom in atoms]
+    bounds, inset = (np.array([float(a[key]) for a in atoms]) for key in ("bound", "inset"))
+    found = Aims(np.array(rows).reshape(-1, len(names)), bounds, inset, feedback["reserve"])
+    if not all(np.isfinite(each).all() for each in (found.coefficients, bounds, inset)):
+        raise ValueError("a number of the feedback is not finite")
+    return found

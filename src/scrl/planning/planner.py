@@ -13,14 +13,20 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from scrl.errors import PolicyError
-from scrl.evaluation import REPORT_EPISODES, REPORT_SEED, Evaluation, evaluate_mixture
+from scrl.evaluation import (
+    NO_MIXTURE,
+    REPORT_EPISODES,
+    REPORT_SEED,
+    Evaluation,
+    chosen_episodes,
+    evaluate_mixture,
+)
 from scrl.planning import plan_files, store
-from scrl.planning.answer import Answer, Plan, holds
+from scrl.planning.answer import Answer, Plan
 from scrl.planning.drives import PriceDriver
-from scrl.planning.policy import PricePolicy
+from scrl.planning.margins import MarginSearch
 from scrl.planning.pool import SearchSettings
 from scrl.planning.search import Found, PlanSearch
-from scrl.policies import Schedule
 from scrl.problems import Problem, find_world
 from scrl.problems.problem import RuleInput
 from scrl.reference import Reference
@@ -28,17 +34,9 @@ from scrl.reference.answer import Question
 from scrl.reference.priced import Priced, PricedBranch, price_rules, price_without
 from scrl.reference.solve import bounded
 
-JUDGING_EPISODES = 250
-"""Episodes for choosing a plan; its report uses other and more episodes."""
 FIRST_ROUNDS, FINER = 16, 4 / 3
 """Where no plan on a lattice keeps the rules after so many rounds, one with so many times its
 speeds is tried."""
-BY_CHANCE = (
-    SearchSettings(episodes=32, rounds=4, deviations=2.0, good_enough=0.01),
-    SearchSettings(episodes=128, plans=6, rounds=4, deviations=2.0, good_enough=0.01),
-    SearchSettings(episodes=512, plans=6, rounds=8, deviations=3.0, good_enough=0.01),
-)
-"""Searches of a random world, each tried if fresh episodes refute the previous one."""
 MOST_BRANCHES = 6
 """Branches that are tried before the search gives up."""
 FAR = 0.03
@@ -54,6 +52,8 @@ LOOSENED_ROUNDS = 6
 """Rounds of the search for a plan for the least loosening."""
 MOST_JUDGED = 3
 """Plans that are evaluated in each search but the last."""
+SUREST = 0.999
+"""The largest share of single episodes that a search asks for."""
 TIME_LIMIT_S = 60.0
 BOUND_TIME_S, PROOF_TIME_S = 5.0, 10.0
 """How long a bound may take where a plan was found, and where none was."""
@@ -71,7 +71,6 @@ class Planner:
         world: Problem | Path | str,
         rules: RuleInput | None = None,
         *,
-        confidence: float | None = None,
         mix: bool = False,
         seed: int = 0,
         time_limit_s: float = TIME_LIMIT_S,
@@ -79,17 +78,17 @@ class Planner:
     ) -> Answer:
         """The plan that keeps the rules at the least cost.
 
-        Without `rules`, those of the problem are used. `confidence` requires that the rules hold
-        in that share of single episodes as well. With `mix` the answer may draw one of several
-        plans for each episode, which keep the rules on average and not each by itself. `watch` is
-        called with a progress message.
+        Without `rules`, those of the problem are used. With `mix` the answer may draw one of
+        several plans for each episode, which keep the rules on average and not each by itself.
+        `watch` is called with a progress message.
         """
         say = watch or (lambda _: None)
         started = time.monotonic()
-        if confidence is not None and not 0.0 < confidence < 1.0:
-            raise PolicyError(f"confidence = {confidence} must lie between 0 and 1")
         loaded = world if isinstance(world, Problem) else find_world(world)
         problem = loaded if rules is None else loaded.with_rules(rules)
+        share = problem.rules.largest_share
+        if mix and share is not None:
+            raise PolicyError(NO_MIXTURE)
         driver = self._driver(loaded)
         driver.watch = lambda share: say(f"driving plans: {share:.0%} of the path")
         say("computing the reference")
@@ -110,6 +109,8 @@ class Planner:
         # One value for each branch is enough: so the same question has the same answer.
         reference = bound_of(problem, priced.reference, BOUND_TIME_S, enough=np.inf)
         priced = replace(priced, reference=reference)
+        # The search asks all rules together of as many single episodes as the strictest one does.
+        confidence = None if share is None else min(float(share), SUREST)
         options = SearchOptions(
             confidence, seed, may_mix=mix, deadline=started + time_limit_s, say=say
         )
@@ -119,21 +120,16 @@ class Planner:
         if reference.conflict and not (evaluation.is_satisfied or reference.is_impossible):
             say("looking for a proof that no policy keeps the rules")
             reference = bound_of(problem, reference, PROOF_TIME_S)
-        if problem.world_spec.is_random:
-            evaluation = evaluate_mixture(
-                problem, _policies(found, driver), found.weights,
-                episodes=REPORT_EPISODES, seed=REPORT_SEED + seed, name="prices",
-            )  # fmt: skip
         names = problem.world_spec.regions.names
         plans = tuple(
-            Plan.of(float(weight), names, prices, policy)
+            Plan.of(float(weight), names, prices, policy, found.aims)
             for weight, prices, policy in zip(
-                found.weights, found.prices, _policies(found, driver), strict=True
+                found.weights, found.prices, found.policies, strict=True
             )
         )
         return Answer(
             problem, evaluation, reference, plans, priced.taken, priced.disjuncts,
-            tuple(self._warnings(loaded)), time.monotonic() - started, confidence,
+            tuple(self._warnings(loaded)), time.monotonic() - started,
         )  # fmt: skip
 
     def keep(self, answer: Answer, path: Path | str, *, seed: int = 0) -> Path:
@@ -157,8 +153,8 @@ class Planner:
         found = list(problem.world_spec.regions.warnings)
         outside = self.learned.ranges.outside(problem.world_spec)
         nothing = np.zeros(len(problem.regions))
-        if not outside or self._driver(problem).lattice(nothing) is not None:
-            return found  # or the best drives are computed, and the policy is not asked
+        if not outside or problem.is_random or self._driver(problem).lattice(nothing) is not None:
+            return found  # or plans react or are computed, and the policy is not asked
         return [
             *found,
             "this policy was not trained for " + "; ".join(outside) + ": its plans may be far from "
@@ -263,6 +259,8 @@ class _Judge:
         self, branch: PricedBranch
     ) -> tuple[Judged, Found | None, Int[np.ndarray, " broken"]]:
         """The best plans found, the best mixture, and the atoms that no mixture keeps."""
+        if self.problem.world_spec.is_random:
+            return self._react(branch)
         found: list[Judged] = []
         broken = np.zeros(0, int)
         if not self.is_impossible:
@@ -277,23 +275,31 @@ class _Judge:
         near, _, _ = self._search(replace(branch, bounds=bounds), [settings])
         return min([*found, near], key=lambda each: self.rank(each, branch)), None, broken
 
+    def _react(self, branch: PricedBranch) -> tuple[Judged, None, Int[np.ndarray, " broken"]]:
+        """A plan that reacts, where chance plays a part."""
+        options = self.options
+        options.say("driving a plan that reacts")
+        best = MarginSearch(self.problem, branch, options.confidence, options.seed).best()
+        found = Found.of(best, self.problem.world_spec)
+        # Margins and branches are chosen by other episodes.
+        report = evaluate_plans(self.problem, found, seed=REPORT_SEED + options.seed)
+        return (found, report), None, branch.atoms[best.is_broken]
+
     def _attempts(self) -> list[SearchSettings]:
         options = self.options
         calm = (
             (SearchSettings(rounds=FIRST_ROUNDS), options.levels),
             (SearchSettings(), int(FINER * options.levels)),
         )
-        by_chance = tuple((each, options.levels) for each in BY_CHANCE)
         return [
             replace(
                 settings,
-                confidence=options.confidence,
                 may_mix=options.may_mix,
                 good_enough=options.good_enough or settings.good_enough,
                 levels=levels,
                 deadline=options.deadline,
             )
-            for settings, levels in (by_chance if self.problem.world_spec.is_random else calm)
+            for settings, levels in calm
         ]
 
     def _search(
@@ -313,48 +319,56 @@ class _Judge:
         return min(judged, key=lambda each: self.rank(each, branch)), None, broken
 
     def evaluate(self, found: Found) -> Evaluation:
-        return evaluate_plans(self.problem, found, self.driver, seed=self.options.seed)
+        return evaluate_plans(self.problem, found, seed=self.options.seed)
 
     def holds(self, judged: Judged) -> bool:
-        return holds(judged[1], self.options.confidence)
+        found, evaluation = judged
+        if found.reacting is not None:
+            return found.reacting.missing <= 0.0
+        return evaluation.is_satisfied
 
     def is_near(self, judged: Judged, branch: PricedBranch, at_most: float) -> bool:
         """Whether the rules hold at nearly the return that is to be hoped for, or, where the fluid
         cannot keep them, the loosened ones nearly do."""
         if not self.holds(judged):
             return branch.loosened is not None and _missed(judged, branch) <= NEAR
-        return judged[1].return_ >= at_most - FAR * abs(at_most)
+        return _return_of(judged) >= at_most - FAR * abs(at_most)
 
     def is_beaten(self, branch: PricedBranch | None, found: list[Judged]) -> bool:
         """Whether a plan that keeps the rules returns more than is to be hoped for in a branch."""
         if branch is None or branch.loosened is not None:
             return False
-        share = 0.0 if self.problem.world_spec.is_poured else ABOVE_FLUID
+        spec = self.problem.world_spec
+        share = ABOVE_FLUID if not (spec.is_poured or spec.is_random) else 0.0
         hoped = branch.return_ + share * abs(branch.return_)
-        return any(self.holds(each) and each[1].return_ >= hoped for each in found)
+        return any(self.holds(each) and _return_of(each) >= hoped for each in found)
 
-    def rank(self, judged: Judged, branch: PricedBranch | None) -> tuple[bool, float, int, float]:
+    def rank(self, judged: Judged, branch: PricedBranch | None) -> tuple[bool, float, float]:
         """Sort key: plans that keep the rules first, then by violation, then by return.
 
         Where it is proven that no plan keeps them, the violation is that of the loosened ones.
         """
-        evaluation = judged[1]
-        missed = evaluation.cons_vio
+        found, evaluation = judged
+        missed = evaluation.cons_vio if found.reacting is None else found.reacting.missing
         if self.is_impossible and branch is not None and branch.loosened is not None:
             missed = _missed(judged, branch)
-        order = -evaluation.episodes_satisfied, -evaluation.return_
-        return not self.holds(judged), missed, *order
+        return not self.holds(judged), max(missed, 0.0), -_return_of(judged)
 
 
-def evaluate_plans(
-    problem: Problem, found: Found, driver: PriceDriver, *, seed: int = 0
-) -> Evaluation:
-    """Plans in episodes that had no part in choosing them."""
+def evaluate_plans(problem: Problem, found: Found, *, seed: int = 0) -> Evaluation:
+    """Plans in episodes that have no part in choosing them."""
+    episodes = chosen_episodes(
+        problem.rules, None, is_random=problem.world_spec.is_random, usual=REPORT_EPISODES
+    )
     return evaluate_mixture(
-        problem, _policies(found, driver), found.weights,
-        episodes=JUDGING_EPISODES if problem.world_spec.is_random else 1,
-        seed=seed + 1, name="prices",
-    )  # fmt: skip
+        problem, found.policies, found.weights, episodes=episodes, seed=seed, name="prices"
+    )
+
+
+def _return_of(judged: Judged) -> float:
+    """By the episodes that may choose."""
+    found, evaluation = judged
+    return evaluation.return_ if found.reacting is None else found.reacting.return_
 
 
 def _missed(judged: Judged, branch: PricedBranch) -> float:
@@ -363,13 +377,6 @@ def _missed(judged: Judged, branch: PricedBranch) -> float:
     density = np.array(list(judged[1].density.values()))
     over = np.maximum(branch.coefficients @ density - bounds, 0.0)
     return float((over / np.maximum(np.abs(bounds), 1.0)).sum())
-
-
-def _policies(found: Found, driver: PriceDriver) -> list[PricePolicy | Schedule]:
-    """The policy of each plan: the price policy in a random world, else the recorded throttles."""
-    if driver.spec.is_random:
-        return [driver.policy(prices) for prices in found.prices]
-    return [Schedule.of(each) for each in found.throttles]
 
 
 def planner(policy: Path | str | None = None) -> Planner:

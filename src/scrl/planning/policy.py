@@ -12,6 +12,8 @@ time: slow driving does not reduce it, and W stays local.
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -62,10 +64,16 @@ class PricePolicy(eqx.Module):
         """Number of cells of the path that the prices belong to."""
         return self.outlook.cells
 
-    def at(self, world: SweepWorld, state: SweepState) -> Float[Array, ""]:
-        """The throttle in this state."""
+    def begin(self) -> tuple[()]:
+        return ()
+
+    def at(
+        self, world: SweepWorld, state: SweepState, service: Float[Array, " region"], memory: Any
+    ) -> tuple[Float[Array, ""], Any]:
+        """The throttle in this state, whatever was given so far."""
+        del service
         best = jnp.argmax(scores(self.ahead, world, self.outlook, state))
-        return _throttles(world, _TRIED)[best]
+        return _throttles(world, _TRIED)[best], memory
 
 
 def scores(

@@ -4,37 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 
-import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from scrl.density import standard_error
 from scrl.planning.drives import PARTS, Driven, PriceDriver
 from scrl.planning.lattice_policy import HIGHEST_PRICE
 from scrl.problems import Problem
 from scrl.reference.columns import ColumnGeneration, Mixture
 from scrl.reference.priced import PricedBranch
 from scrl.rollout import unused_keys
-from scrl.violation import clause_violation, cons_vio, largest_step, signed_violation
+from scrl.violation import cons_vio, largest_step
 from scrl.worlds.contract import Column, Response
 
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """What counts as kept where chance plays a part."""
+    """How long to search, and what is enough."""
 
-    episodes: int = 1
-    """Behind each plan."""
     plans: int = 8
     """In each round."""
     rounds: int = 40
     """At most, as long as no single plan keeps the rules."""
-    deviations: float = 0.0
-    """Standard errors that the measured densities must lie inside their bounds."""
-    confidence: float | None = None
-    """Share of single episodes that must keep every rule; none: it is enough in expectation."""
     may_mix: bool = False
     """Whether a mixture is an answer."""
     by_rules: bool = True
@@ -46,34 +37,6 @@ class SearchSettings:
     """Speeds on the lattice, at least."""
     deadline: float = float("inf")
     """By the monotonic clock, when the search ends with what it has."""
-
-    def slack(
-        self, sides: Float[np.ndarray, "plan episode atom"]
-    ) -> Float[np.ndarray, "plan atom"]:
-        """How far inside each bound the mean must lie."""
-        slack = self.deviations * standard_error(sides, axis=1)
-        if self.confidence is None or self.episodes == 1:
-            return slack
-        spread = sides.std(axis=1, ddof=1)
-        # Each atom may fail as often as if all failed apart.
-        share = 1.0 - (1.0 - self.confidence) / max(sides.shape[2], 1)
-        return np.maximum(slack, NormalDist().inv_cdf(share) * spread)
-
-    def keeps_rules(
-        self, problem: Problem, amounts: Float[np.ndarray, "plan episode region"]
-    ) -> Bool[np.ndarray, " plan"]:
-        """Whether the rules hold, by whichever disjunct."""
-        table = problem.atoms
-        sides = amounts @ table.coefficients.T
-        signed = sides.mean(axis=1) - table.bounds + self.deviations * standard_error(sides, axis=1)
-        kept = clause_violation(table.listed, signed).sum(axis=-1) <= problem.tolerance
-        if self.confidence is None:
-            return kept
-        single = signed_violation(table.coefficients, table.bounds, amounts)
-        alone = clause_violation(table.listed, single).sum(axis=-1) <= problem.tolerance
-        share = alone.mean(axis=1)
-        error = np.sqrt(share * (1.0 - share) / self.episodes)
-        return kept & (share - self.deviations * error >= self.confidence)
 
 
 INSET = 0.5
@@ -95,12 +58,9 @@ class DrivenPlan:
     earned: Float[np.ndarray, " part"]
     given: Float[np.ndarray, "part atom"]
     """What was added to each atom's side."""
-    margin: Float[np.ndarray, " atom"]
-    """How far inside each bound the mean must lie, where chance plays a part."""
     is_kept: bool
     """Whether every rule is kept."""
     throttles: Float[np.ndarray, " step"]
-    """Those of the first episode."""
 
 
 class Pool:
@@ -112,15 +72,8 @@ class Pool:
         branch: PricedBranch,
         driver: PriceDriver,
         settings: SearchSettings,
-        *,
-        seed: int,
     ) -> None:
         self.problem, self.branch, self.driver, self.settings = problem, branch, driver, settings
-        self.keys = (
-            jax.random.split(jax.random.key(seed), settings.episodes)
-            if problem.world_spec.is_random
-            else unused_keys(settings.episodes)
-        )
         vehicle = problem.world_spec.vehicle
         self.effort, self.rate = vehicle.effort, vehicle.rate
         self.dear = 50.0 * (branch.multipliers.max(initial=0.0) + self.effort / self.rate)
@@ -140,7 +93,6 @@ class Pool:
         self.generation = ColumnGeneration(
             self.respond, branch.coefficients, branch.bounds, penalties,
             inset=(0.0 if problem.world_spec.is_poured else INSET) * self.step,
-            margin=lambda plan: plan.margin,
         )  # fmt: skip
 
     @property
@@ -156,7 +108,7 @@ class Pool:
         driven = self.driver.drive(
             self.rate * prices,
             most_steps=self.most_steps,
-            keys=self.keys,
+            keys=unused_keys(1),
             discount=self.problem.discount,
             lattice=self.lattice,
         )
@@ -174,15 +126,14 @@ class Pool:
     def _responses(
         self, driven: Driven, prices: Float[np.ndarray, "plan part region"]
     ) -> list[Response[DrivenPlan]]:
-        sides = driven.amounts @ self.branch.coefficients.T
         given = driven.amounts_of_part @ self.branch.coefficients.T
-        margin, is_kept = self.settings.slack(sides), self._is_kept(driven, sides)
-        returns, amounts = driven.returns.mean(axis=1), driven.amounts.mean(axis=1)
+        returns, amounts = driven.returns[:, 0], driven.amounts[:, 0]
+        is_kept = self._is_kept(amounts)
 
         def column(plan: int) -> Column[DrivenPlan]:
             done = DrivenPlan(
-                prices[plan], driven.returns_of_part[plan], given[plan], margin[plan],
-                bool(is_kept[plan]), driven.throttles[plan],
+                prices[plan], driven.returns_of_part[plan], given[plan], bool(is_kept[plan]),
+                driven.throttles[plan],
             )  # fmt: skip
             return Column(done, float(returns[plan]), amounts[plan])
 
@@ -191,12 +142,11 @@ class Pool:
             for plan, ended in enumerate(driven.is_finished)
         ]
 
-    def _is_kept(
-        self, driven: Driven, sides: Float[np.ndarray, "plan episode atom"]
-    ) -> Bool[np.ndarray, " plan"]:
+    def _is_kept(self, amounts: Float[np.ndarray, "plan region"]) -> Bool[np.ndarray, " plan"]:
+        """Whether the rules hold, by whichever disjunct, or else the branch, nearly."""
         if self.settings.by_rules:
-            return self.settings.keeps_rules(self.problem, driven.amounts)
-        return (sides.mean(axis=1) <= self.branch.bounds + self.step).all(axis=1)
+            return np.asarray(cons_vio(self.problem.atoms, amounts)) <= self.problem.tolerance
+        return (amounts @ self.branch.coefficients.T <= self.branch.bounds + self.step).all(axis=1)
 
     def mix(self, inset: float | Float[np.ndarray, " atom"] = INSET) -> Mixture:
         """The best mixture of the plans so far, so many steps of service inside each bound."""
@@ -215,9 +165,8 @@ class Pool:
         return np.argsort(-merit)[:NEAREST]
 
     def least_violating(self) -> int:
-        """The single plan that breaks the rules least, by the branch alone where that is judged or
-        where chance plays a part."""
-        if not self.settings.by_rules or self.problem.is_random:
+        """The single plan that breaks the rules least, by the branch alone where that is judged."""
+        if not self.settings.by_rules:
             return int(self.nearly_kept()[0])
         amounts = np.array([each.amounts for each in self.generation.columns])
         violation = cons_vio(self.problem.atoms, amounts)

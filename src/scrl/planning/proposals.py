@@ -156,12 +156,12 @@ class Proposals:
         return np.array([others[0], *singles, *others[1:]][: self.count])
 
     def averaged(self, mixture: Mixture) -> Timetable | None:
-        """The mixture as one plan with the mean of its timetables; none in a random world.
+        """The mixture as one plan with the mean of its timetables, where it is of several.
 
         It gives the same where service is poured, and about the same elsewhere.
         """
         spec = self.pool.problem.world_spec
-        if len(mixture.used) < 2 or spec.is_random:
+        if len(mixture.used) < 2:
             return None
         weights = mixture.weights[mixture.used] / mixture.weights[mixture.used].sum()
         drives = [self.pool.plans[plan].throttles for plan in mixture.used]
@@ -214,10 +214,9 @@ class Proposals:
         extremes = [*over.argmin(axis=0), int(generation.returns.argmax())]
         numbers = list(dict.fromkeys([*mixture.used, *self.pool.nearly_kept(), *extremes]))
         plans = [self.pool.plans[number] for number in numbers]
-        margin = np.max([plan.margin for plan in plans], axis=0) + INSET * self.pool.step
         taken = patchwork(
             np.array([plan.earned for plan in plans]), np.array([plan.given for plan in plans]),
-            self.branch.bounds - margin, self.pool.dear,
+            self.branch.bounds - INSET * self.pool.step, self.pool.dear,
         )  # fmt: skip
         return [] if taken is None else [self.pool.prices(numbers)[taken, np.arange(PARTS)]]
 

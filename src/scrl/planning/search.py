@@ -18,14 +18,18 @@ from jaxtyping import Float, Int
 
 from scrl.errors import ScrlError
 from scrl.planning.drives import PriceDriver
+from scrl.planning.feedback import Aims, FeedbackPolicy
+from scrl.planning.margins import Reacting
 from scrl.planning.polish import Polish
 from scrl.planning.pool import DrivenPlan, Pool, SearchSettings
 from scrl.planning.proposals import Proposals, Timetable
 from scrl.planning.timetable import with_shorter_stops
+from scrl.policies import Schedule
 from scrl.problems import Problem
 from scrl.reference.columns import Mixture
 from scrl.reference.priced import PricedBranch
 from scrl.worlds.contract import Column
+from scrl.worlds.sweep.spec import SweepSpec
 
 CONTENT = 8
 """Rounds after which twice as much is good enough."""
@@ -61,7 +65,26 @@ class Found:
     """In return per step, on each part of the path."""
     weights: Float[np.ndarray, " plan"]
     throttles: tuple[Float[np.ndarray, " step"], ...]
-    """Of each plan in the first episode of the search."""
+    """Of each plan; none of one that reacts."""
+    reacting: Reacting | None = None
+    """The plan in a random world."""
+
+    @classmethod
+    def of(cls, reacting: Reacting, spec: SweepSpec) -> Found:
+        """A plan that reacts, with the prices that it begins with."""
+        return cls(reacting.prices(spec)[None, None], np.ones(1), (), reacting)
+
+    @property
+    def aims(self) -> Aims | None:
+        """What a plan that reacts aims at."""
+        return None if self.reacting is None else self.reacting.aims
+
+    @property
+    def policies(self) -> list[FeedbackPolicy | Schedule]:
+        """The policy of each plan."""
+        if self.reacting is not None:
+            return [self.reacting.policy]
+        return [Schedule.of(each) for each in self.throttles]
 
 
 class PlanSearch:
@@ -78,7 +101,7 @@ class PlanSearch:
         before: PlanSearch | None = None,
     ) -> None:
         self.settings = settings
-        self.pool = Pool(problem, branch, driver, settings, seed=seed)
+        self.pool = Pool(problem, branch, driver, settings)
         self.proposals = Proposals(self.pool, seed=seed)
         self.pool.most_steps = self.proposals.patience()
         self.spare: list[Column[DrivenPlan]] = []
@@ -92,8 +115,8 @@ class PlanSearch:
     def run(self) -> Iterator[Found]:
         """Drive until a single plan is good enough; then what may be answered, best first.
 
-        A plan is a chain of choices, and the last bit of a number may tip one of them. So where
-        nothing is left to chance a plan is its throttles, and not the prices that led to them.
+        A plan is a chain of choices, and the last bit of a number may tip one of them. So a plan is
+        its throttles, and not the prices that led to them.
         """
         mixture = self._drive()
         self._shorten_stops(mixture)
@@ -193,9 +216,7 @@ class PlanSearch:
         return self._corrected(proposed)
 
     def _by_fluid_times(self) -> list[Column[DrivenPlan]]:
-        """Plans that spend the fluid's time in each cell; none in a random world."""
-        if self.pool.problem.world_spec.is_random:
-            return []
+        """Plans that spend the fluid's time in each cell."""
         return self._corrected(self.proposals.by_fluid_times)
 
     def _corrected(

@@ -67,8 +67,9 @@ def _with_plans(problem: Problem, priced: Priced, options: SearchOptions) -> Ref
     if not evaluation.is_satisfied:
         return priced.reference
     plan, mixed = _driven(found, evaluation), None
-    if searched.mixture is not None and len(searched.mixture.weights) > 1:
-        mixed = _driven(searched.mixture, evaluate_plans(problem, searched.mixture, driver))
+    is_allowed = problem.rules.largest_share is None  # which a mixture keeps only on average
+    if is_allowed and searched.mixture is not None and len(searched.mixture.weights) > 1:
+        mixed = _driven(searched.mixture, evaluate_plans(problem, searched.mixture))
     is_better = mixed is not None and mixed.return_ > plan.return_
     taken = searched.priced.taken
     return replace(priced.reference, plan=plan, mixture=mixed if is_better else None, branch=taken)

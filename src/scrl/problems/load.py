@@ -45,11 +45,12 @@ def _paper_order(name: str) -> tuple[str, int]:
     return world, ["situational", "priority", "joint", "multi"].index(task)
 
 
-def load(name: str | Path, *, strict: bool = False) -> Problem:
+def load(name: str | Path, *, strict: bool = False, crs: str | None = None) -> Problem:
     """A built-in problem or world (`agri`, `med`), a problem file, or a map.
 
     A map gets the default vehicle, and neither it nor a built-in world has rules. `strict` refuses
-    a map with faults, as the key of that name in a problem file does.
+    a map with faults, as the key of that name in a problem file does; `crs` is the coordinate
+    system of a map.
     """
     if isinstance(name, str) and name in builtin_names():
         return load_file(BUILTIN_FOLDER / f"{name}.toml")
@@ -57,7 +58,9 @@ def load(name: str | Path, *, strict: bool = False) -> Problem:
         return _builtin_world(name)
     path = Path(name)
     if is_map_name(path) and (path.is_file() or path.is_symlink()):
-        return _bare_map(path, strict=strict)
+        return _bare_map(path, strict=strict, crs=crs)
+    if crs is not None:
+        raise ProblemError(f"{name}: crs is for maps; in a problem file, write it in [world]")
     if path.is_dir():
         path = path / "problem.toml"
         if not path.is_file():
@@ -80,12 +83,12 @@ def _builtin_world(name: str) -> Problem:
     return dataclasses.replace(bare, source=problem.source)
 
 
-def _bare_map(path: Path, *, strict: bool) -> Problem:
+def _bare_map(path: Path, *, strict: bool, crs: str | None) -> Problem:
     def way(key: str, value: str) -> str:
         command = shlex.join(["scrl", "new", "DIR", "--map", str(path), f"--{key}", value])
         return f"make a problem of it with `{command}`"
 
-    source = MapSource(path, MapOptions(strict=strict))
+    source = MapSource(path, MapOptions(strict=strict, crs=crs))
     with set_by(way):
         regions = load_map(path, source.options)
     units = _with_map_scale(Units(), regions, SweepRoute())
@@ -180,7 +183,7 @@ def _problem(tables: dict[str, Any], path: Path, *, strict: bool) -> Problem:
         units=_with_map_scale(_read(Units, tables, "world", _world_keys()), regions, route),
     )
     texts = _rule_texts(tables.get("rules", {}))
-    rules = RuleSet.from_texts(texts, regions.names, options.conventions)
+    rules = RuleSet.from_texts(texts, regions.names, options.conventions, options.confidence)
     return Problem(spec, rules, options, source)
 
 

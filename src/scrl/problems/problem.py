@@ -10,9 +10,11 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrl.errors import ProblemError
-from scrl.rules import AtomTable, Conventions, Formula, RuleSet
+from scrl.errors import ProblemError, RuleError
+from scrl.rules import AtomTable, Conventions, RuleSet, Statement, show_share
+from scrl.rules.linear import exact
 from scrl.settings import check_settings, setting
+from scrl.statistics import least_runs
 from scrl.worlds.sweep.maps import MapOptions
 from scrl.worlds.sweep.spec import SweepSpec, cell_on_map
 from scrl.worlds.sweep.vehicle import Units
@@ -44,12 +46,45 @@ class ProblemOptions:
         high=1.0,
     )
 
+    confidence: float | None = setting(
+        None,
+        "Share of single runs that must keep all rules together (none: each as surely as it says).",
+        low=0.0,
+        is_low_open=True,
+        high=1.0,
+        is_high_open=True,
+    )
+
     def __post_init__(self) -> None:
         check_settings(self)
 
     @property
     def conventions(self) -> Conventions:
         return Conventions(margin=self.margin, equality_band=self.equality_band)
+
+
+MOST_RUNS = 100_000
+"""Shares of single runs that more runs than this would be needed to show are refused."""
+
+
+def check_shares(rules: RuleSet, *, is_random: bool, unbounded: str) -> None:
+    """Raise for rules that nobody can show to hold as surely as they must.
+
+    `unbounded` says why chance knows no bounds here; it is empty where it does.
+    """
+    if not is_random:
+        return
+    for name, share in zip([rule.name for rule in rules.rules], rules.shares, strict=True):
+        if share == 1 and unbounded:
+            raise RuleError(
+                f"rule '{name}' must hold surely, and nobody can promise that here: {unbounded}; "
+                "write 'in 99 %' instead"
+            )
+        if share is not None and share < 1 and (needed := least_runs(share)) > MOST_RUNS:
+            raise RuleError(
+                f"rule '{name}' must hold {show_share(share)} of single runs: to show that takes "
+                f"{needed:,} runs, and at most {MOST_RUNS:,} are made; ask for less"
+            )
 
 
 MOST_SHOWN = 40
@@ -153,8 +188,9 @@ class BaseProblem(ABC):
     def judged_by(self) -> dict[str, Any]:
         """The parts of every problem: rules, tolerance and discount."""
         formulas = tuple(rule.formula for rule in self.rules.rules)
+        shares = self.rules.shares, self.rules.confidence
         return {
-            "rules": (formulas, self.rules.conventions),
+            "rules": (formulas, shares, self.rules.conventions),
             "tolerance": self.tolerance,
             "discount": self.discount,
         }
@@ -180,7 +216,7 @@ class MapSource:
     options: MapOptions
 
 
-RuleInput = str | Formula | Mapping[str, str | Formula] | Sequence[str | Formula]
+RuleInput = str | Statement | Mapping[str, str | Statement] | Sequence[str | Statement]
 """Rules as a caller gives them: one, several, or a named mapping; as text or as formulas."""
 
 
@@ -196,6 +232,15 @@ class Problem(BaseProblem):
     def __post_init__(self) -> None:
         if tuple(self.rules.regions) != tuple(self.world_spec.regions.names):
             raise ProblemError("the rules are written over other regions than those of the map")
+        said, asked = self.rules.confidence, self.options.confidence
+        if said != (None if asked is None else exact(asked)):
+            raise ProblemError(
+                f"confidence = {asked} in the options, but the rules were made with "
+                f"{said and float(said)}"
+            )
+        spec = self.world_spec
+        gusts = "" if spec.wind.is_calm else "gusts of wind have no largest strength"
+        check_shares(self.rules, is_random=spec.is_random, unbounded=gusts)
 
     @classmethod
     def create(
@@ -203,7 +248,8 @@ class Problem(BaseProblem):
     ) -> Problem:
         """A problem from a world and rules given as text or formulas."""
         options = options or ProblemOptions(name="problem")
-        rule_set = RuleSet.of(rules, world_spec.regions.names, options.conventions)
+        names = world_spec.regions.names
+        rule_set = RuleSet.of(rules, names, options.conventions, options.confidence)
         return cls(world_spec, rule_set, options)
 
     def _extent(self) -> str:
@@ -291,3 +337,9 @@ class Problem(BaseProblem):
     def with_rules(self, rules: RuleInput) -> Problem:
         """A problem with this world and other rules."""
         return replace(Problem.create(self.world_spec, rules, self.options), source=self.source)
+
+    def with_confidence(self, confidence: float | None) -> Problem:
+        """The same rules, all of them together in this share of single runs."""
+        options = replace(self.options, confidence=confidence)
+        asked = None if confidence is None else exact(confidence)
+        return replace(self, rules=replace(self.rules, confidence=asked), options=options)

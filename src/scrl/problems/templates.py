@@ -85,7 +85,7 @@ def _comment(known: Setting) -> str:
     return f"{known.sentence}{f' [{extra}]' if extra else ''}"
 
 
-_PLACEHOLDERS = {"cell": "10.0", "step": "1.0"}
+_PLACEHOLDERS = {"cell": "10.0", "step": "1.0", "confidence": "0.95"}
 
 
 def _world_table(map_name: str, spec: SweepSpec, options: MapOptions) -> str:
@@ -108,6 +108,7 @@ def _world_table(map_name: str, spec: SweepSpec, options: MapOptions) -> str:
 _MAP_COMMENTS = {"grid": "  # rows, columns"}
 _MAP_HINTS = (
     'coordinates = "geographic"  # or "plain": GeoJSON coordinates that are not degrees',
+    'crs = "EPSG:27700"  # coordinate system of a GeoJSON map that is not in degrees',
     'region_property = "name"  # GeoJSON property that names a region',
     'field = "boundary"  # shape that outlines the field; "*": nothing outside the regions',
     'forbidden = ["pond"]  # shapes that must not be entered',

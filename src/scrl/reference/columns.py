@@ -116,8 +116,6 @@ class ColumnGeneration(Generic[Policy]):
     columns: list[Column[Policy]] = field(default_factory=list)
     inset: Float[np.ndarray, " atom"] | float = 0.0
     """How far inside its bound the mixture must keep each atom."""
-    margin: Callable[[Policy], Float[np.ndarray, " atom"]] | None = None
-    """What is added to each atom's side for what is uncertain of a policy."""
     return_weight: float = 1.0
     """0: how near the atoms can come to their bounds, whatever the return."""
     bound: float = field(default=float("inf"), init=False)
@@ -147,9 +145,6 @@ class ColumnGeneration(Generic[Policy]):
         """By how much some columns exceed each atom, less the inset."""
         amounts = np.array([each.amounts for each in columns])
         sides = amounts.reshape(len(columns), self.coefficients.shape[1]) @ self.coefficients.T
-        if self.margin is not None:
-            margins = [self.margin(each.policy) for each in columns]
-            sides += np.array(margins).reshape(sides.shape)
         return sides - self.bounds + self.inset
 
     def mix(self) -> Mixture:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from threading import Lock
 from time import monotonic
 
 import numpy as np
@@ -23,27 +24,57 @@ OUTPUT = 1
 """The file descriptor of standard output."""
 
 
+class _ClosedOutput:
+    """Standard output of the whole process, closed from the first user until the last leaves."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.users = 0
+        self.saved: int | None = None
+
+    def enter(self) -> None:
+        """Redirect the output, unless another thread has done so."""
+        with self.lock:
+            if self.users == 0:
+                self.saved = self._closed()
+            self.users += 1
+
+    def leave(self) -> None:
+        """Restore the output, unless another thread still needs it closed."""
+        with self.lock:
+            self.users -= 1
+            if self.users == 0 and self.saved is not None:
+                _flush_compiled()
+                os.dup2(self.saved, OUTPUT)
+                os.close(self.saved)
+
+    def _closed(self) -> int | None:
+        try:
+            sys.stdout.flush()
+            saved = os.dup(OUTPUT)
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, OUTPUT)
+            os.close(nowhere)
+        except (AttributeError, OSError, ValueError):  # there is no standard output
+            return None
+        return saved
+
+
+_OUTPUT = _ClosedOutput()
+
+
 @contextmanager
 def stdout_closed_to_c() -> Iterator[None]:
     """Discard what compiled code prints; HiGHS has a line that no option silences.
 
-    It redirects the output of the whole process, so nothing else may print meanwhile.
+    It redirects the output of the whole process, so nothing else may print meanwhile. Threads that
+    overlap share one redirection.
     """
-    try:
-        sys.stdout.flush()
-        saved = os.dup(OUTPUT)
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, OUTPUT)
-        os.close(nowhere)
-    except (AttributeError, OSError, ValueError):  # there is no standard output
-        yield
-        return
+    _OUTPUT.enter()
     try:
         yield
     finally:
-        _flush_compiled()
-        os.dup2(saved, OUTPUT)
-        os.close(saved)
+        _OUTPUT.leave()
 
 
 def _flush_compiled() -> None:

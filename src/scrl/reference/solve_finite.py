@@ -59,7 +59,13 @@ def solve_mdp(
     """The best policy of a finite MDP that keeps the rules in expectation."""
     deadline = monotonic() + time_limit_s
     how = _method(mdp, method)
-    table = AtomTable.of(rules if isinstance(rules, RuleSet) else RuleSet.of(rules, mdp.regions))
+    rule_set = rules if isinstance(rules, RuleSet) else RuleSet.of(rules, mdp.regions)
+    if rule_set.largest_share is not None:
+        raise RuleError(
+            "a finite MDP is solved for rules that hold on average, and here rules must hold in a "
+            "share of single runs: leave that out"
+        )
+    table = AtomTable.of(rule_set)
     atoms = atoms_of(mdp, table, is_ranged=how == "milp")
     occupancy = occupancy_of(mdp)
     mixture: MixedPolicy | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from scrl.policies import PlacedPolicy, Policy
 from scrl.problems import Problem
-from scrl.route import Route, drive
+from scrl.route import drive, given_over_cells
 from scrl.worlds.sweep.regions import RegionMap
 
 
@@ -26,25 +26,6 @@ def allocation(
     that the picture shows the speed without stripes.
     """
     return given_over_cells(drive(problem, policy, seed=seed))
-
-
-def given_over_cells(route: Route) -> Float[np.ndarray, "row col"]:
-    """Units given out over each cell of a route; a wide swath gives to all cells that it covers."""
-    spec = route.problem.world_spec
-    path = spec.path.cells
-    # Cumulative amount, interpolated at every edge between two cells.
-    given = np.concatenate([[0.0], np.cumsum(route.amount)])
-    at_edges = np.interp(np.arange(len(path) + 1), route.along, given)
-    number = spec.path.number
-    sharing = np.bincount(number[number >= 0], minlength=len(path))
-    return on_map(np.diff(at_edges) / np.maximum(sharing, 1), number)
-
-
-def on_map(
-    values: Float[np.ndarray, " cell"], nearest: Int[np.ndarray, "row col"]
-) -> Float[np.ndarray, "row col"]:
-    """Values of path cells on the cells that these cover; NaN elsewhere."""
-    return np.where(nearest >= 0, values[nearest], np.nan)
 
 
 def allocation_figure(problem: Problem, policies: Mapping[str, Policy]) -> Figure:

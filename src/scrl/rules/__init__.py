@@ -5,7 +5,7 @@ from scrl.rules.build import Expression, average, d, implies, total
 from scrl.rules.conventions import Conventions
 from scrl.rules.errors import PlacedRuleError
 from scrl.rules.linear import LinearExpression
-from scrl.rules.meaning import holds
+from scrl.rules.meaning import holds, holds_in_runs
 from scrl.rules.normal import (
     AllOf,
     AnyOf,
@@ -22,7 +22,7 @@ from scrl.rules.normal import (
 from scrl.rules.parse import parse
 from scrl.rules.readings import disjuncts, reading_of
 from scrl.rules.ruleset import Clause, Rule, RuleSet
-from scrl.rules.show import show
+from scrl.rules.show import show, show_share
 from scrl.rules.syntax import (
     And,
     Compare,
@@ -31,9 +31,13 @@ from scrl.rules.syntax import (
     Not,
     Or,
     Relation,
+    Requirement,
     Span,
+    Statement,
     comparisons,
+    formula_of,
     regions_of,
+    share_of,
 )
 
 __all__ = [
@@ -55,10 +59,12 @@ __all__ = [
     "PlacedRuleError",
     "Positive",
     "Relation",
+    "Requirement",
     "Rule",
     "RuleSet",
     "Size",
     "Span",
+    "Statement",
     "average",
     "branches",
     "branches_size",
@@ -67,12 +73,16 @@ __all__ = [
     "comparisons",
     "d",
     "disjuncts",
+    "formula_of",
     "holds",
+    "holds_in_runs",
     "implies",
     "negation_normal",
     "parse",
     "reading_of",
     "regions_of",
+    "share_of",
     "show",
+    "show_share",
     "total",
 ]

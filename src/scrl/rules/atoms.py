@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -15,6 +16,13 @@ from scrl.rules.ruleset import Clause, RuleSet
 
 MOST_MEMBERS = 200_000_000
 """Largest number of clauses times atoms; each takes one byte."""
+
+
+class Groups(NamedTuple):
+    """Clauses that must hold together, and in which share of single runs; 0: on average."""
+
+    members: Bool[np.ndarray, "group clause"]
+    shares: Float[np.ndarray, " group"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +46,10 @@ class AtomTable:
     """
     clause_rule: Int[np.ndarray, " clause"]
     """The index of the rule that each clause comes from."""
+    shares: tuple[Fraction | None, ...]
+    """The share of single runs in which each rule must hold; none: on average."""
+    confidence: Fraction | None
+    """The share of single runs that must keep all rules together."""
 
     @classmethod
     def of(cls, rule_set: RuleSet) -> AtomTable:
@@ -73,6 +85,22 @@ class AtomTable:
             members=_fixed(members),
             listed=_fixed(listed),
             clause_rule=_fixed(np.array([clause.rule for clause in clauses], dtype=np.int64)),
+            shares=rule_set.shares,
+            confidence=rule_set.confidence,
+        )
+
+    @property
+    def groups(self) -> Groups:
+        """The clauses that must hold together: all with a confidence, and those of each rule."""
+        of_rule = self.clause_rule == np.arange(len(self.rules))[:, None]
+        shares = np.array([float(share or 0) for share in self.shares])
+        if self.confidence is None:
+            return Groups(of_rule, shares)
+        own = shares > float(self.confidence)
+        together = np.ones((1, len(self.clause_rule)), bool)
+        return Groups(
+            np.concatenate([together, of_rule[own]]),
+            np.append(float(self.confidence), shares[own]),
         )
 
     @property

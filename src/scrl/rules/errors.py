@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from difflib import get_close_matches
 
 from lark import Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from scrl.errors import RuleError
 from scrl.rules.show import KEYWORDS, show_name
-from scrl.rules.syntax import Span
+from scrl.rules.syntax import ONCE, Span
 
 WINDOW = 78
 """A longer line is cut to this many characters around the place."""
@@ -111,8 +111,12 @@ _CHOICES = (
     ("ARROW", "'->'"),
     ("THEN", "'then'"),
     ("RPAR", "')'"),
+    ("NUMBER", "a number"),
+    ("PERCENT", "'%', as in 'in 95 %'"),
+    ("AVERAGE", "'average'"),
     (_END, "the end of the rule"),
 )
+_SHARES = ("IN", "ON", "SURELY")
 _SEPARATOR = re.compile(r"[_,]\d\d\d")
 _FACTOR = re.compile(r"(?:\d|(?:^|[-+(,]|\b(?:and|or|not|if|then))\s*[\d.]+\s+)\Z")
 """Matches a factor before a region: 2S4, or S1 + 2 S4 (but not S1 <= 3 S4)."""
@@ -143,7 +147,7 @@ def _bad_character(text: str, start: int) -> Misplaced:
     return Misplaced(f"unexpected character '{shown}': {hint}", Span(start, start + 1))
 
 
-def _bad_token(token: Token, accepted: Collection[str], text: str, is_region: bool) -> Misplaced:
+def _bad_token(token: Token, accepted: Set[str], text: str, is_region: bool) -> Misplaced:
     start, end = token.start_pos or 0, token.end_pos or 0
     slip = _slip_before(text, start)
     if slip is not None:
@@ -164,18 +168,24 @@ def _slip_before(text: str, start: int) -> Span | None:
     return Span(window + found.start(1), window + found.end(1))
 
 
-def _hint(token: Token, accepted: Collection[str], before: str, here: str, is_region: bool) -> str:
+def _hint(token: Token, accepted: Set[str], before: str, here: str, is_region: bool) -> str:
     if before[-1:].isdigit() and _SEPARATOR.match(here):
         return "write a number without separators, as in 1000"
     if before[-1:] + token[:1] in _SPELLINGS:
         return _SPELLINGS[before[-1:] + token[:1]]
+    if (shares := _share_hint(token, accepted)) is not None:
+        return shares
     if token.type in _ORPHANS and _END in accepted:
         return _ORPHANS[token.type]
     if _FACTOR.search(before) and token.type in ("NAME", "QUOTED", "LPAR"):
         return "between a number and a region write '*', as in 2*S4"
     if token.type == "NAME":
-        words = [word for word in KEYWORDS if word.upper() in accepted]
-        near = get_close_matches(token[:40].lower(), words, n=1, cutoff=0.65)
+        word = token[:40].lower()
+        words = [each for each in KEYWORDS if each.upper() in accepted]
+        # Two letters resemble too much; in95 is meant as in 95.
+        short = [each for each in words if len(each) == 2 and word.rstrip("0123456789") == each]
+        words = [each for each in words if len(each) > 2 or each == "or"]
+        near = short or get_close_matches(word, words, n=1, cutoff=0.65)
         if near:
             return f"did you mean '{near[0]}'?"
         last = None if is_region else _LAST_WORD.search(before)
@@ -184,6 +194,17 @@ def _hint(token: Token, accepted: Collection[str], before: str, here: str, is_re
         if _BOUND.search(before) and not is_region:
             return f"write the number without a unit (then follows {_expected(accepted)})"
     return f"expected {_expected(accepted)}"
+
+
+def _share_hint(token: Token, accepted: Set[str]) -> str | None:
+    """The hint for a share in a part of a rule, for words behind one, and for a lone `%`."""
+    if accepted == {_END} and token.type in (*_SHARES, "AND", "OR", "ARROW", "IMPLIES"):
+        return f"{ONCE}; write several rules, or (... and ...) in 95 %"
+    if token.type in _SHARES and "RELATION" not in accepted and {"AND", "THEN", "RPAR"} & accepted:
+        return ONCE
+    if token.type == "PERCENT" and "AND" in accepted:
+        return "a share of single runs is written 'in 95 %'"
+    return None
 
 
 def unquoted(mistake: Misplaced, text: str, regions: Collection[str]) -> Misplaced | None:

@@ -1,15 +1,25 @@
-"""The direct evaluation of a formula at given densities, against which fast code is tested."""
+"""The direct evaluation of rules at densities and in runs, against which fast code is tested."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import assert_never
 
 from scrl.errors import RuleError, did_you_mean
 from scrl.rules.conventions import DEFAULT, Conventions
 from scrl.rules.linear import LinearExpression, Number, fraction
-from scrl.rules.syntax import And, Compare, Formula, Implies, Not, Or
+from scrl.rules.syntax import (
+    And,
+    Compare,
+    Formula,
+    Implies,
+    Not,
+    Or,
+    Statement,
+    formula_of,
+    share_of,
+)
 
 
 def holds(
@@ -17,6 +27,24 @@ def holds(
 ) -> bool:
     """Whether the formula holds; exact, also on a boundary."""
     return _holds(formula, density, conventions, True)
+
+
+def holds_in_runs(
+    rule: Statement, runs: Sequence[Mapping[str, Number]], conventions: Conventions = DEFAULT
+) -> bool:
+    """Whether a rule holds in a sample of runs, each with its own amounts; exact.
+
+    On average: the formula holds for the mean amounts. With a share p: the formula holds for the
+    amounts of at least a share p of the runs, so different runs may keep an `or` by different
+    disjuncts.
+    """
+    formula, share = formula_of(rule), share_of(rule)
+    if share is not None:
+        kept = sum(holds(formula, run, conventions) for run in runs)
+        return Fraction(kept, len(runs)) >= share
+    names = runs[0].keys()
+    mean = {name: sum((fraction(run[name]) for run in runs), Fraction(0)) for name in names}
+    return holds(formula, {name: total / len(runs) for name, total in mean.items()}, conventions)
 
 
 def _holds(

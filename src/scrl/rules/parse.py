@@ -1,4 +1,4 @@
-"""From a rule's text to a formula, or to an error that shows the place and what was expected."""
+"""From a rule's text to what it says, or to an error that shows the place and what was expected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lark import Lark, UnexpectedInput
 
 from scrl.errors import control_character, describe_control
 from scrl.rules.errors import Misplaced, PlacedRuleError, mistake, placed, unquoted
-from scrl.rules.syntax import Formula, Span
+from scrl.rules.syntax import Span, Statement
 from scrl.rules.transform import FormulaTransformer, Piece, known_regions
 
 MAX_TEXT = 200_000
@@ -41,8 +41,13 @@ def says_something(text: str) -> bool:
     return bool(_COMMENT.sub("", text).strip())
 
 
-def parse(text: str, *, regions: Collection[str] | None = None, rule: str | None = None) -> Formula:
-    """The formula that the text means; `regions` are the known names, `rule` its own name."""
+def parse(
+    text: str, *, regions: Collection[str] | None = None, rule: str | None = None
+) -> Statement:
+    """What the text means: a formula, or one with how surely it must hold.
+
+    `regions` are the known names, `rule` its own name.
+    """
     prefix = "" if rule is None else f"rule '{rule}': "
     if not isinstance(text, str):
         raise PlacedRuleError(f"{prefix}a rule is text, not {type(text).__name__}")
@@ -60,12 +65,12 @@ def parse(text: str, *, regions: Collection[str] | None = None, rule: str | None
         known_regions.reset(token)
 
 
-def _read(text: str, regions: Collection[str] | None) -> Formula:
+def _read(text: str, regions: Collection[str] | None) -> Statement:
     try:
         piece = cast("Piece", _parser().parse(text))
     except UnexpectedInput as error:
         raise mistake(error, text, regions) from None
-    return cast("Formula", piece.value)
+    return cast("Statement", piece.value)
 
 
 @cache

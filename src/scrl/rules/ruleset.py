@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import TypeAlias
 
@@ -12,32 +13,53 @@ from scrl.rules import normal
 from scrl.rules.build import Expression
 from scrl.rules.conventions import DEFAULT, Conventions
 from scrl.rules.errors import where
-from scrl.rules.linear import Number, checked_name
-from scrl.rules.meaning import holds
+from scrl.rules.linear import Number, checked_name, exact, show_number
+from scrl.rules.meaning import holds, holds_in_runs
 from scrl.rules.normal import AllOf, Atom, Positive, negation_normal
 from scrl.rules.parse import parse, split_rules
-from scrl.rules.show import show
-from scrl.rules.syntax import Compare, Formula, comparisons, regions_of
+from scrl.rules.show import show, show_share
+from scrl.rules.syntax import (
+    Compare,
+    Formula,
+    Requirement,
+    Statement,
+    comparisons,
+    formula_of,
+    regions_of,
+    share_of,
+)
 
-Source: TypeAlias = str | Formula | Mapping[str, str | Formula] | Sequence[str | Formula]
+Source: TypeAlias = str | Statement | Mapping[str, str | Statement] | Sequence[str | Statement]
 """Rules as a caller may give them: one or several, as text or formula, named or not."""
+SMALL_SHARE = Fraction(1, 100)
+"""A rule that asks for no more single runs than this is probably a slip: in 0.95 %."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: its name, its text as written, and its formula."""
+    """One rule: its name, its text as written, and what it says."""
 
     name: str
     text: str
-    formula: Formula
+    statement: Statement
 
     @classmethod
-    def read(cls, name: str, source: str | Formula, regions: Sequence[str] | None = None) -> Rule:
+    def read(cls, name: str, source: str | Statement, regions: Sequence[str] | None = None) -> Rule:
         """A rule from its text or formula; a formula's text is the canonical one."""
         _check_rule_name(name)
-        if isinstance(source, Formula):
+        if isinstance(source, Statement):
             return cls(name, show(source), source)
         return cls(name, source, parse(source, regions=regions, rule=name))
+
+    @property
+    def formula(self) -> Formula:
+        """What must hold of amounts, without how surely it must hold."""
+        return formula_of(self.statement)
+
+    @property
+    def share(self) -> Fraction | None:
+        """The share of single runs in which it must hold; 1: surely; none: on average."""
+        return share_of(self.statement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +77,8 @@ class RuleSet:
     rules: tuple[Rule, ...]
     regions: tuple[str, ...]
     conventions: Conventions = DEFAULT
+    confidence: Fraction | None = None
+    """The share of single runs that must keep all rules together; none: each rule for itself."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rules", tuple(self.rules))
@@ -65,10 +89,16 @@ class RuleSet:
             _check_rule_name(rule.name)
             check_text(rule.text, f"rule '{rule.name}'", may_break=True, error=RuleError)
             _check_regions(rule, self.regions)
+        if self.confidence is not None:
+            object.__setattr__(self, "confidence", _checked_confidence(self.confidence, self.rules))
 
     @classmethod
     def of(
-        cls, source: Source, regions: Iterable[str], conventions: Conventions = DEFAULT
+        cls,
+        source: Source,
+        regions: Iterable[str],
+        conventions: Conventions = DEFAULT,
+        confidence: Number | None = None,
     ) -> RuleSet:
         """Rules from a text, a formula, a list of them (rule-1, rule-2, ...) or a named mapping.
 
@@ -76,7 +106,7 @@ class RuleSet:
         """
         if isinstance(source, Expression):
             raise RuleError(f"{source} is an amount and no rule: compare it, as in {source} >= 300")
-        if isinstance(source, str | Formula):
+        if isinstance(source, str | Statement):
             source = [source]
         if not isinstance(source, Iterable):
             raise RuleError(
@@ -87,14 +117,42 @@ class RuleSet:
             source = {f"rule-{number}": each for number, each in enumerate(pieces, start=1)}
         known = tuple(regions)
         rules = tuple(Rule.read(name, each, known) for name, each in source.items())
-        return cls(rules, known, conventions)
+        return cls(rules, known, conventions, None if confidence is None else exact(confidence))
 
     @classmethod
     def from_texts(
-        cls, texts: Mapping[str, str], regions: Iterable[str], conventions: Conventions = DEFAULT
+        cls,
+        texts: Mapping[str, str],
+        regions: Iterable[str],
+        conventions: Conventions = DEFAULT,
+        confidence: Number | None = None,
     ) -> RuleSet:
         """Rules from named texts, as a problem file holds them."""
-        return cls.of(texts, regions, conventions)
+        return cls.of(texts, regions, conventions, confidence)
+
+    @property
+    def shares(self) -> tuple[Fraction | None, ...]:
+        """The share of single runs in which each rule must hold; none: on average.
+
+        With a confidence no rule may hold in fewer runs than that.
+        """
+        if self.confidence is None:
+            return tuple(rule.share for rule in self.rules)
+        return tuple(max(rule.share or self.confidence, self.confidence) for rule in self.rules)
+
+    @property
+    def largest_share(self) -> Fraction | None:
+        """The largest share of single runs that is asked for; none: all rules hold on average."""
+        return max((share for share in self.shares if share is not None), default=None)
+
+    def on_average(self) -> RuleSet:
+        """The same formulas, all on average: what share rules ask for where nothing is random."""
+        rules = tuple(
+            Rule.read(rule.name, show(rule.formula)) if isinstance(rule.statement, Requirement)
+            else rule
+            for rule in self.rules
+        )  # fmt: skip
+        return replace(self, rules=rules, confidence=None)
 
     @cached_property
     def clauses(self) -> tuple[Clause, ...]:
@@ -127,11 +185,27 @@ class RuleSet:
         """Whether every rule holds; exact, also on a boundary."""
         return all(holds(rule.formula, density, self.conventions) for rule in self.rules)
 
+    def holds_in_runs(self, runs: Sequence[Mapping[str, Number]]) -> bool:
+        """Whether the rules hold in a sample of runs, as surely as they must; exact."""
+        if self.confidence is None:
+            return all(holds_in_runs(rule.statement, runs, self.conventions) for rule in self.rules)
+        kept = Fraction(sum(map(self.holds, runs)), len(runs))
+        own = [rule for rule in self.rules if rule.share is not None]
+        return kept >= self.confidence and all(
+            holds_in_runs(rule.statement, runs, self.conventions) for rule in own
+        )
+
     def warnings(self) -> tuple[str, ...]:
         """Rules that are allowed but probably not intended."""
+        rare = tuple(
+            f"rule '{rule.name}' must hold {show_share(rule.share)} of single runs only: is "
+            f"'in {show_number(100 * 100 * rule.share)} %' meant?"
+            for rule in self.rules
+            if rule.share is not None and rule.share <= SMALL_SHARE
+        )
         if self.conventions.equality_band > 0:
-            return ()
-        return tuple(
+            return rare
+        return rare + tuple(
             _no_band(rule, compare)
             for rule in self.rules
             for compare in comparisons(rule.formula)
@@ -139,7 +213,21 @@ class RuleSet:
         )
 
 
-def _pieces(source: str | Formula) -> list[str | Formula]:
+def _checked_confidence(confidence: Number, rules: Sequence[Rule]) -> Fraction:
+    """The exact confidence; raises unless it is a share that every rule can be asked for."""
+    share = exact(confidence)
+    if not 0 < share < 1:
+        raise RuleError(f"confidence = {confidence} must lie between 0 and 1, as 0.95")
+    for rule in rules:
+        if isinstance(rule.statement, Requirement) and rule.share is None:
+            raise RuleError(
+                f"rule '{rule.name}' says 'on average', and confidence = {float(share):g} asks all "
+                "rules together of single runs: leave out one of the two"
+            )
+    return share
+
+
+def _pieces(source: str | Statement) -> list[str | Statement]:
     """The rules in a text; a formula, or a text that holds one rule, is left as it is."""
     if not isinstance(source, str) or ";" not in source:
         return [source]

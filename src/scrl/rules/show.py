@@ -1,4 +1,4 @@
-"""The canonical text of a formula: parse(show(formula)) == formula."""
+"""The canonical text of a rule: parse(show(rule)) == rule."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from fractions import Fraction
 from typing import assert_never
 
 from scrl.rules.linear import LinearExpression, show_number
-from scrl.rules.syntax import And, Compare, Formula, Implies, Not, Or
+from scrl.rules.syntax import (
+    SURELY,
+    And,
+    Compare,
+    Formula,
+    Implies,
+    Not,
+    Or,
+    Requirement,
+    Statement,
+)
 
 KEYWORDS = (
     "if",
@@ -18,6 +28,9 @@ KEYWORDS = (
     "or",
     "not",
     "within",
+    "in",
+    "on",
+    "surely",
     "total",
     "average",
     "max",
@@ -42,21 +55,34 @@ def read_quoted(quoted: str) -> str:
     return _ESCAPED.sub(r"\1", quoted[1:-1])
 
 
-def show(formula: Formula) -> str:
-    """The formula as text that reads back as the same formula."""
+def show(rule: Statement) -> str:
+    """The rule as text that reads back as the same rule."""
+    if isinstance(rule, Requirement):
+        return f"{_show(rule.formula)} {show_share(rule.share)}"
+    return _show(rule)
+
+
+def show_share(share: Fraction | None) -> str:
+    """How surely a rule must hold, as text: in 95 %, surely, on average."""
+    if share is None:
+        return "on average"
+    return "surely" if share == SURELY else f"in {show_number(100 * share)} %"
+
+
+def _show(formula: Formula) -> str:
     match formula:
         case Compare(left, relation, right, band):
             suffix = "" if band is None else f" within {show_number(band)}"
             return f"{show_linear(left)} {relation} {show_linear(right)}{suffix}"
         case Not(part):
-            return f"not ({show(part)})"
+            return f"not ({_show(part)})"
         case And(parts):
             return " and ".join(map(_operand, parts))
         case Or(parts):
             return " or ".join(map(_operand, parts))
         case Implies(premise, conclusion):
-            shown = _operand(premise) if isinstance(premise, Implies) else show(premise)
-            return f"if {shown} then {show(conclusion)}"
+            shown = _operand(premise) if isinstance(premise, Implies) else _show(premise)
+            return f"if {shown} then {_show(conclusion)}"
         case _:
             assert_never(formula)
 
@@ -83,5 +109,5 @@ def _term(name: str, coefficient: Fraction) -> str:
 
 def _operand(formula: Formula) -> str:
     """A part of `and` or `or`, in parentheses where precedence or readability needs them."""
-    text = show(formula)
+    text = _show(formula)
     return text if isinstance(formula, Compare | Not) else f"({text})"

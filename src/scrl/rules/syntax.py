@@ -1,14 +1,17 @@
-"""The nodes of a formula: comparisons of linear expressions, joined by not, and, or, implies."""
+"""The nodes of a formula: comparisons of linear expressions, joined by not, and, or, implies.
+
+A rule is a formula, or a `Requirement`: a formula and how surely it must hold.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar, Literal, TypeAlias, assert_never, cast, get_args
+from typing import ClassVar, Literal, NoReturn, TypeAlias, assert_never, cast, get_args
 
 from scrl.errors import RuleError
-from scrl.rules.linear import LinearExpression, Number, exact
+from scrl.rules.linear import LinearExpression, Number, bounded, exact
 
 Relation: TypeAlias = Literal["<=", ">=", "<", ">", "=="]
 
@@ -25,7 +28,7 @@ class Span:
 
 
 class _Operators:
-    """`&`, `|` and `~` between formulas."""
+    """`&`, `|` and `~` between formulas, and how surely a formula must hold."""
 
     __slots__ = ()
 
@@ -39,11 +42,27 @@ class _Operators:
         return Not(_formula(self))
 
     def __bool__(self) -> bool:
-        raise TypeError(
-            "a formula is neither true nor false before densities are known: "
-            "use & | ~ instead of and, or, not, and write the chain a <= x <= b "
-            "as (a <= x) & (x <= b)"
-        )
+        _refuse_truth()
+
+    def in_share(self, share: Number) -> Requirement:
+        """The rule that the formula holds in this share of single runs, as 0.95."""
+        return Requirement(_formula(self), checked_share(share))
+
+    def surely(self) -> Requirement:
+        """The rule that the formula holds in every single run."""
+        return Requirement(_formula(self), SURELY)
+
+    def on_average(self) -> Requirement:
+        """The rule that the formula holds for the mean amounts; the same without any word."""
+        return Requirement(_formula(self), None)
+
+
+def _refuse_truth() -> NoReturn:
+    raise TypeError(
+        "a formula is neither true nor false before densities are known: "
+        "use & | ~ instead of and, or, not, and write the chain a <= x <= b "
+        "as (a <= x) & (x <= b)"
+    )
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -130,6 +149,66 @@ class Implies(_Operators):
 
 Formula: TypeAlias = Compare | Not | And | Or | Implies
 
+SURELY = Fraction(1)
+"""The share of a rule that must hold in every single run."""
+ONCE = "how surely a rule must hold stands once, at the end of the whole rule"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Requirement:
+    """A whole rule: a formula and how surely it must hold. It is no part of other formulas.
+
+    With a share p: P(the formula holds for the amounts of one run) >= p. Without one the formula
+    holds for the mean amounts.
+    """
+
+    formula: Formula
+    share: Fraction | None
+    """Above 0 and at most 1 (`surely`); none: on average."""
+
+    def __init__(self, formula: Formula, share: Fraction | None) -> None:
+        if not isinstance(formula, Formula):
+            raise RuleError(_not_a_formula(formula))
+        if share is not None and share != SURELY:
+            checked_share(share)
+        object.__setattr__(self, "formula", formula)
+        object.__setattr__(self, "share", share)
+
+    def __bool__(self) -> bool:
+        _refuse_truth()
+
+    def _joined(self, *_: object) -> NoReturn:
+        """Refuses `&`, `|`, `~` and a second share."""
+        raise RuleError(f"{ONCE}: join formulas first, as in ((a) & (b)).in_share(0.95)")
+
+    __and__ = __rand__ = __or__ = __ror__ = __invert__ = _joined
+    in_share = surely = on_average = _joined
+
+
+Statement: TypeAlias = Formula | Requirement
+"""What a rule says: a formula alone must hold on average."""
+
+
+def formula_of(statement: Statement) -> Formula:
+    """The formula of a rule, without how surely it must hold."""
+    return statement.formula if isinstance(statement, Requirement) else statement
+
+
+def share_of(statement: Statement) -> Fraction | None:
+    """The share of single runs in which a rule must hold; none: it must hold on average."""
+    return statement.share if isinstance(statement, Requirement) else None
+
+
+def checked_share(share: Number) -> Fraction:
+    """The exact share; raises unless it lies between 0 and 1."""
+    number = exact(share)
+    if number == 1:
+        raise RuleError("a share of 1 would be every run: write surely() for that")
+    if not 0 < number < 1:
+        raise RuleError(f"the share {share} must lie between 0 and 1, as in in_share(0.95)")
+    bounded(100 * number)
+    return number
+
 
 def comparisons(formula: Formula) -> Iterator[Compare]:
     """Every comparison in the formula, from left to right."""
@@ -160,6 +239,12 @@ def _formula(node: object) -> Formula:
     return cast("Formula", node)
 
 
+def _not_a_formula(part: object) -> str:
+    if isinstance(part, Requirement):
+        return f"{ONCE}, not in a part of it"
+    return f"{part!r} is not a formula"
+
+
 def _checked_band(band: Number, relation: Relation) -> Fraction:
     if relation != "==":
         raise RuleError(f"a band (within) belongs to an equality, not to {relation}")
@@ -182,7 +267,7 @@ def _set_depth(node: Formula, parts: Iterable[Formula]) -> None:
     deepest = 0
     for part in parts:
         if not isinstance(part, _Operators):
-            raise RuleError(f"{part!r} is not a formula")
+            raise RuleError(_not_a_formula(part))
         deepest = max(deepest, part.depth)
     if deepest >= MAX_DEPTH:
         raise RuleError(f"the formula is nested deeper than {MAX_DEPTH} levels")

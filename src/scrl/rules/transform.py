@@ -15,7 +15,18 @@ from scrl.errors import RuleError, did_you_mean
 from scrl.rules.errors import Misplaced, printable
 from scrl.rules.linear import LinearExpression, bounded, combine, read_number, reciprocal, region
 from scrl.rules.show import KEYWORDS, read_quoted, show_name
-from scrl.rules.syntax import And, Compare, Formula, Implies, Not, Or, Relation, Span
+from scrl.rules.syntax import (
+    And,
+    Compare,
+    Formula,
+    Implies,
+    Not,
+    Or,
+    Relation,
+    Requirement,
+    Span,
+    Statement,
+)
 
 _MIRROR: dict[Relation, Relation] = {"<=": ">=", ">=": "<=", "<": ">", ">": "<", "==": "=="}
 
@@ -93,7 +104,7 @@ _RELATIONS: dict[str, Relation] = {
 class Piece(NamedTuple):
     """A value that was read, and where it stands."""
 
-    value: LinearExpression | Extremum | Formula
+    value: LinearExpression | Extremum | Statement
     span: Span
 
 
@@ -142,7 +153,7 @@ class FormulaTransformer(Transformer[Token, Piece]):
         return _known(read_quoted(quoted))
 
     @_placed
-    def group(self, children: list[Child]) -> LinearExpression | Extremum | Formula:
+    def group(self, children: list[Child]) -> LinearExpression | Extremum | Statement:
         return cast("Piece", children[1]).value
 
     @_placed
@@ -207,6 +218,18 @@ class FormulaTransformer(Transformer[Token, Piece]):
     def conditional(self, children: list[Child]) -> Formula:
         return Implies(_formula(children[1]), _formula(children[3]))
 
+    @_placed
+    def in_share(self, children: list[Child]) -> Requirement:
+        return _formula(children[0]).in_share(_share(children[2]))
+
+    @_placed
+    def surely(self, children: list[Child]) -> Requirement:
+        return _formula(children[0]).surely()
+
+    @_placed
+    def on_average(self, children: list[Child]) -> Requirement:
+        return _formula(children[0]).on_average()
+
 
 def _known(name: str) -> LinearExpression:
     """The density of a region that the world knows."""
@@ -250,6 +273,16 @@ def _reciprocal(divisor: LinearExpression, child: Child) -> Fraction:
         return reciprocal(divisor)
     except RuleError as error:
         raise Misplaced(str(error), _span(child)) from error
+
+
+def _share(child: Child) -> Fraction:
+    """The share before `%`."""
+    percent = _linear(child).constant
+    if percent == 100:
+        raise Misplaced("100 % of single runs are all of them: write 'surely'", _span(child))
+    if not 0 < percent < 100:
+        raise Misplaced("a share lies between 0 % and 100 %, as in 'in 95 %'", _span(child))
+    return percent / 100
 
 
 def _band(child: Child) -> Fraction:

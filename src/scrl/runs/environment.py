@@ -21,7 +21,7 @@ _FIELDS: Mapping[str, Any] = {
     "name": str, "description?": str, "environment": str, "regions": [str], "rules": Each(str),
     "horizon_steps": Range(int, 1, _MOST), "features": Range(int, 1, _MOST), "actions": dict,
     "unit": str | dict, "tolerance": _NUMBER, "discount": _NUMBER, "margin": _NUMBER,
-    "equality_band": _NUMBER,
+    "equality_band": _NUMBER, "confidence?": _NUMBER | None,
 }  # fmt: skip
 _CHOICES = {"choices": Range(int, 1, _MOST), "first": int, "dtype": str}
 _BOX = {"shape": [Range(int, 1, _MOST)], "low": [_NUMBER], "high": [_NUMBER], "dtype": str}
@@ -119,6 +119,7 @@ class EnvironmentRecord(BaseEnvironmentProblem):
             "discount": self.discount,
             "margin": self.options.margin,
             "equality_band": self.options.equality_band,
+            "confidence": self.options.confidence,
         }
 
     @classmethod
@@ -135,9 +136,12 @@ class EnvironmentRecord(BaseEnvironmentProblem):
         with damage_in(path):
             options = ProblemOptions(
                 description=found.get("description", ""),  # folders of old have none
+                confidence=found.get("confidence"),
                 **{name: found[name] for name in _OPTIONS},
             )
-            rules = RuleSet.from_texts(found["rules"], found["regions"], options.conventions)
+            rules = RuleSet.from_texts(
+                found["rules"], found["regions"], options.conventions, options.confidence
+            )
         return cls(
             environment=found["environment"],
             rules=rules,

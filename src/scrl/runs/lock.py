@@ -1,4 +1,4 @@
-"""One writer per run folder: a lock that ends with the process that holds it, even if killed."""
+"""One writer per folder: a lock that ends with the process that holds it, even if killed."""
 
 from __future__ import annotations
 
@@ -33,10 +33,13 @@ _held: set[int] = set()
 
 
 @contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder; raise, naming the holder, where another process has it."""
-    path = folder / LOCK
-    handle = _locked(path)
+def only_writer(folder: Path, name: str = LOCK, what: str = "run") -> Iterator[None]:
+    """Hold the lock of a folder; raise, naming the holder, where another process has it.
+
+    `what` is the word for what the folder holds.
+    """
+    path = folder / name
+    handle = _locked(path, what)
     _held.add(handle)
     try:
         yield
@@ -48,14 +51,14 @@ def only_writer(folder: Path) -> Iterator[None]:
             os.close(handle)
 
 
-def _locked(path: Path) -> int:
+def _locked(path: Path, what: str) -> int:
     """A handle of the lock file, locked for this process alone."""
     refuse_link(path)
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     while True:
         handle = os.open(path, flags, 0o666)
         try:
-            _lock(handle, path)
+            _lock(handle, path, what)
             if _is_at(path, handle):
                 os.ftruncate(handle, 0)
                 os.write(handle, json.dumps(_myself()).encode())
@@ -66,7 +69,7 @@ def _locked(path: Path) -> int:
         os.close(handle)  # its last holder has just removed the file: try the new one
 
 
-def _lock(handle: int, path: Path) -> None:
+def _lock(handle: int, path: Path, what: str) -> None:
     """Take the lock at once, or say who has it; where the disk knows no locks, say that."""
     try:
         if os.name == "nt":
@@ -78,14 +81,14 @@ def _lock(handle: int, path: Path) -> None:
     except OSError as error:
         if error.errno in _TAKEN:
             raise RunError(
-                f"{path.parent}: {_holder(path)} is writing to this run, and a run has one writer "
-                "at a time; wait until it has ended, or stop it"
+                f"{path.parent}: {_holder(path)} is writing to this {what}, and a {what} has one "
+                "writer at a time; wait until it has ended, or stop it"
             ) from None
         if error.errno not in _NO_LOCKS:
             raise
         warnings.warn(
             f"{path.parent}: this disk knows no locks: see to it that no other process writes to "
-            "this run",
+            f"this {what}",
             stacklevel=2,
         )
 

@@ -13,14 +13,17 @@ from scrl.problems.problem import MOST_SHOWN, html_table
 from scrl.runs.files import Each, Range, conform
 
 _NUMBER = int | float
+_SHARE = Range(_NUMBER | None, 0.0, 1.0)
 _EVALUATION: Mapping[str, Any] = {
     "problem": str, "policy": str, "unit": str, "return": _NUMBER,
     "density": Each(_NUMBER), "density_se": Each(_NUMBER), "cons_vio": Range(_NUMBER, 0.0),
     "satisfied": bool, "episodes": Range(int, 1), "episodes_satisfied": Range(int, 0),
     "episodes_truncated": Range(int, 0), "steps": Range(_NUMBER, 0.0),
     "horizon_is_an_end?": bool, "given_out?": _NUMBER | None, "outside?": _NUMBER | None,
-    "units?": Each(str),
-    "rules": [{"name": str, "text": str, "satisfied": bool, "margin": _NUMBER}],
+    "units?": Each(str), "confidence?": _SHARE, "share_low?": _SHARE, "share_high?": _SHARE,
+    "broken_violation?": Range(_NUMBER | None, 0.0),
+    "rules": [{"name": str, "text": str, "satisfied": bool, "margin": _NUMBER, "asked?": _SHARE,
+               "share?": _SHARE, "share_low?": _SHARE, "share_high?": _SHARE}],
 }  # fmt: skip
 RESULT: dict[str, Any] = {
     "problem": str, "method": str, "bound?": _NUMBER | None, "env_steps?": Range(int, 0),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Float
@@ -71,8 +70,8 @@ class Charges:
         inset: Float[np.ndarray, " atom"],
     ) -> Float[np.ndarray, " atom"]:
         """Kappa after one move, aiming so far inside each bound."""
-        inside = eqx.tree_at(lambda atoms: atoms.bounds, self._atoms, self._atoms.bounds - inset)
-        return np.asarray(self._update(inside, self.kappa, density, rate), float)
+        signed = signed_violation(self.table.coefficients, self.table.bounds - inset, density)
+        return np.asarray(self._update(self._atoms, self.kappa, signed, rate), float)
 
     def standard_error(
         self, amounts: Float[np.ndarray, "episode region"]

@@ -12,13 +12,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from scrl.density import Density, from_episodes
 from scrl.errors import ScrlError
-from scrl.evaluation import (
-    DEFAULT_EPISODES,
-    REPORT_SEED,
-    Evaluation,
-    checked_episodes,
-    verdict,
-)
+from scrl.evaluation import REPORT_SEED, Evaluation, chosen_episodes, verdict
 from scrl.sb3.wrapper import Ruled, labels_of
 
 LONGEST_EPISODE = 1_000_000
@@ -136,10 +130,10 @@ def evaluate(
 ) -> Evaluation:
     """Drive whole episodes without noise and hold their densities against the rules.
 
-    Without `episodes`: 100, or one where chance plays no part.
+    Without `episodes`: 100, or more where a rule asks for a share that these cannot show, or one
+    where chance plays no part.
     """
-    usual = DEFAULT_EPISODES if env.measured_in.is_random else 1
-    wanted = checked_episodes(usual if episodes is None else episodes)
+    wanted = chosen_episodes(env.rules, episodes, is_random=env.measured_in.is_random)
     lanes = MeasuringLanes(env, min(wanted, SIDE_BY_SIDE), seed)
     rounds = -(-wanted // SIDE_BY_SIDE)
     # Every round is driven to its end, so which are left out does not hang on their length.

@@ -10,7 +10,9 @@ from jaxtyping import Float
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
 from scrl.environments.labels import Labels, LabelSource, Step
+from scrl.environments.problem import UNKNOWN_CHANCE
 from scrl.errors import ScrlError
+from scrl.problems.problem import check_shares
 from scrl.rules import RuleSet
 from scrl.rules.ruleset import Source
 from scrl.sb3.charges import Charges
@@ -49,7 +51,7 @@ class Ruled(VecEnvWrapper):
 
         Args:
             env: Where a model learns; a name or function is used `worlds` times.
-            rules: As text or formulas, or a whole rule set.
+            rules: As text or formulas, or a whole rule set (which may have a confidence).
             labels: What a step gives to each region (see `Labels`); our own worlds know it.
             penalty: `scrl`, `scrl-min`, `lagrangian` or `none`.
             worlds: How many environments side by side.
@@ -71,6 +73,8 @@ class Ruled(VecEnvWrapper):
                 f"the rules are over {', '.join(rule_set.regions)}, the labels over "
                 f"{', '.join(self.labels.names)}"
             )
+        unbounded = "" if self.measured_in.is_bounded else UNKNOWN_CHANCE
+        check_shares(rule_set, is_random=self.measured_in.is_random, unbounded=unbounded)
         if self.measured_in.observation_space != venv.observation_space:
             raise ScrlError(
                 "the environment for measuring sees something else than the one for learning: "

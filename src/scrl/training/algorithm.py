@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
 from scrl.density import standard_error
-from scrl.learners import Encoder, Pricing, TrainedPolicy
+from scrl.learners import Encoder, Pricing, TrainedPolicy, policy_of
 from scrl.penalty import Atoms, Penalty
 from scrl.rollout import Episode, Rollout
 from scrl.training.config import LearningPlan, LoopConfig
@@ -40,6 +40,8 @@ class Task(eqx.Module):
     reading: Atoms
     """What the method is told of the rules: kappa and the choice of the policy follow it."""
     penalty: Penalty
+    is_in_runs: bool = eqx.field(static=True, default=False, kw_only=True)
+    """Whether some rule must hold in a share of single runs."""
     tolerance: float = eqx.field(static=True)
     discount: float = eqx.field(static=True)
     is_random: bool = eqx.field(static=True)
@@ -57,6 +59,20 @@ class Task(eqx.Module):
     @property
     def regions(self) -> int:
         return self.reading.coefficients.shape[1]
+
+    def charged(self, encoder: Encoder) -> Atoms:
+        """The atoms of the reading over all labels that steps are charged for.
+
+        Where runs are counted, the violations of single runs are labels as well: an atom that must
+        hold in single runs is charged for its own.
+        """
+        if encoder.of_runs is None:
+            return self.reading
+        is_of_run = self.reading.share > 0.0
+        of_regions = jnp.where(is_of_run[:, None], 0.0, self.reading.coefficients)
+        of_violations = jnp.diag(is_of_run.astype(float))
+        labels = jnp.concatenate([of_regions, of_violations], axis=1)
+        return eqx.tree_at(lambda atoms: atoms.coefficients, self.reading, labels)
 
 
 class Measured(NamedTuple):
@@ -124,14 +140,16 @@ class Measurement(NamedTuple):
     return_: Float[Array, ""]
     density: Float[Array, " region"]
     violation: Float[Array, ""]
-    """Cons.Vio, with each bound drawn in by some standard errors if the world is random."""
+    """Cons.Vio as surely as the rules must hold. If the world is random, by some standard errors
+    more surely: bounds are drawn in, and more runs must keep them."""
     reading_violation: Float[Array, ""]
     """Cons.Vio of the reading of the rules that the method is told."""
     steps: Float[Array, ""]
     is_whole: Bool[Array, ""]
     """Whether every episode reached its end."""
-    error: Float[Array, " atom"]
-    """Standard error of a . density for the atoms of the reading."""
+    excess: Float[Array, " atom"]
+    """a . density - b of each atom of the reading, in the same sense; of an atom that must hold in
+    single runs, the quantile over the runs."""
 
 
 class Metrics(NamedTuple):
@@ -168,7 +186,8 @@ def begin(task: Task, encoder: Encoder, worlds: Any, *, keys: Key[Array, " 3"]) 
     learner = task.plan.build(encoder)
     state = learner.init(key=keys[0])
     kappa = jnp.zeros(len(task.reading.bounds))
-    policy = TrainedPolicy(learner.actor(state), encoder, jnp.zeros(task.regions))
+    labels = task.charged(encoder).coefficients.shape[1]
+    policy = policy_of(learner.actor(state), encoder, jnp.zeros(labels))
     never = jnp.full((), jnp.inf, float)
     nothing = Best(policy, kappa, never, never, -never, jnp.zeros((), int))
     return LoopState(
@@ -215,9 +234,9 @@ def remeasure_best(
 
 def present_policy(task: Task, state: LoopState) -> TrainedPolicy:
     """The policy without noise, under the present kappa."""
-    price = task.penalty.price(task.reading, state.kappa)
+    price = task.penalty.price(task.charged(state.encoder), state.kappa)
     learner = task.plan.build(state.encoder)
-    return TrainedPolicy(learner.actor(state.learner), state.encoder, price)
+    return policy_of(learner.actor(state.learner), state.encoder, price)
 
 
 def explore(
@@ -235,25 +254,58 @@ def explore(
 def judge(task: Task, ran: Episode, *, deviations: float = 0.0) -> Measurement:
     """What the sums of some episodes mean under the rules."""
     amounts = task.rate * ran.service
-    density = amounts.mean(axis=0)
 
-    def error(atoms: Atoms) -> Float[Array, " atom"]:
-        return standard_error(amounts @ atoms.coefficients.T)
+    def of_mean(atoms: Atoms) -> Float[Array, " atom"]:
+        error = standard_error(amounts @ atoms.coefficients.T)
+        bounds = atoms.bounds - deviations * error
+        return signed_violation(atoms.coefficients, bounds, amounts.mean(axis=0))
+
+    def of_runs(atoms: Atoms) -> Float[Array, "run atom"]:
+        return signed_violation(atoms.coefficients, atoms.bounds, amounts)
 
     def violation(atoms: Atoms) -> Float[Array, ""]:
-        bounds = atoms.bounds - deviations * error(atoms)
-        signed = signed_violation(atoms.coefficients, bounds, density)
-        return clause_violation(atoms.listed, signed).sum()
+        on_average = clause_violation(atoms.listed, of_mean(atoms))
+        if not task.is_in_runs:
+            return on_average.sum()
+        of_group = clause_violation(atoms.listed, of_runs(atoms)) @ atoms.groups.T
+        in_runs = _quantile(of_group, atoms.asked, deviations=deviations)
+        return jnp.where(atoms.asked > 0.0, in_runs, atoms.groups @ on_average).sum()
+
+    def excess(atoms: Atoms) -> Float[Array, " atom"]:
+        on_average = of_mean(atoms)
+        if not task.is_in_runs:
+            return on_average
+        in_runs = _quantile(of_runs(atoms), atoms.share, deviations=deviations)
+        return jnp.where(atoms.share > 0.0, in_runs, on_average)
 
     return Measurement(
         ran.return_.mean(),
-        density,
+        amounts.mean(axis=0),
         violation(task.rules),
         violation(task.reading),
         ran.steps.mean(dtype=float),
         jnp.all(ran.is_terminated | task.is_horizon_an_end),
-        error(task.reading),
+        excess(task.reading),
     )
+
+
+def _quantile(
+    values: Float[Array, "run column"], share: Float[Array, " column"], *, deviations: float
+) -> Float[Array, " column"]:
+    """For each column the smallest value that at least this share of the runs does not exceed.
+
+    The share is drawn up by half as many standard errors as bounds are drawn in by: it is one-sided
+    and must be exceeded by chance in no more than a few of the measurements that are compared.
+    """
+    runs = len(values)
+    more = share + 0.5 * deviations * jnp.sqrt(share * (1.0 - share) / runs)
+    place = jnp.ceil(jnp.minimum(more, 1.0) * runs - ROUNDING).astype(int) - 1
+    chosen = jnp.clip(place, 0, runs - 1)[None]
+    return jnp.take_along_axis(jnp.sort(values, axis=0), chosen, axis=0)[0]
+
+
+ROUNDING = 1e-3
+"""95 % of 100 runs are 95 of them, whatever 0.95 times 100 is in single precision."""
 
 
 def move_kappa(
@@ -272,19 +324,32 @@ def move_kappa(
     )
     best = better(task, state.best, found, seen.is_whole)
     step = largest_step(task.reading.coefficients, task.rate)
-    inset = loop.inset * step + loop.deviations * seen.error
-    inside = eqx.tree_at(lambda atoms: atoms.bounds, task.reading, task.reading.bounds - inset)
     rate = kappa_rate(task, state.encoder, _typical_steps(task, state.encoder, seen))
     rate *= _kappa_rate_share(task, state, is_learning=is_learning)
-    excess = signed_violation(inside.coefficients, inside.bounds, seen.density)
-    integral = task.penalty.update(inside, state.integral, seen.density, rate)
-    quick = task.penalty.rates(inside, rate) * _quick_terms(loop, excess, state.excess)
+    excess = seen.excess + loop.inset * step
+    charged = task.charged(state.encoder)
+    integral = task.penalty.update(charged, state.integral, excess, rate)
+    quick = task.penalty.rates(charged, rate) * _quick_terms(loop, excess, state.excess)
     kappa = jnp.maximum(integral + quick, 0.0)
     metrics = Metrics(
         seen.return_, seen.density, seen.violation, seen.steps, state.kappa,
         jnp.zeros(()), best.return_, best.violation, measured.env_steps,
     )  # fmt: skip
-    return state._replace(kappa=kappa, integral=integral, excess=excess, best=best), metrics
+    encoder = state.encoder
+    if is_learning:  # settling changes kappa alone
+        encoder = _with_forecast(encoder, seen.density / task.rate)
+    return state._replace(
+        encoder=encoder,
+        kappa=kappa, integral=integral, excess=excess, best=best,
+    ), metrics  # fmt: skip
+
+
+def _with_forecast(encoder: Encoder, service: Float[Array, " region"]) -> Encoder:
+    """Forecasts of single runs follow what the policies of the last rounds gave on average."""
+    if encoder.of_runs is None:
+        return encoder
+    expected = 0.5 * (encoder.of_runs.expected + service)
+    return eqx.tree_at(lambda each: each.of_runs.expected, encoder, expected)
 
 
 def _quick_terms(
@@ -297,11 +362,13 @@ def _quick_terms(
 def kappa_rate(task: Task, encoder: Encoder, steps: Float[Array, ""]) -> Float[Array, " atom"]:
     """Beta of every atom, for episodes of so many steps."""
     bounds = task.reading.bounds
-    if task.plan.loop.kappa_rate is not None:
-        return jnp.full(bounds.shape, task.plan.loop.kappa_rate)
-    weight = jnp.abs(task.reading.coefficients)
+    loop, weight = task.plan.loop, jnp.abs(task.reading.coefficients)
     label = weight @ jnp.abs(encoder.label_unit) / weight.sum(axis=1)
-    return automatic_kappa_rate(encoder.price_unit / label, task.rate * label * steps, bounds)
+    return (
+        automatic_kappa_rate(encoder.price_unit / label, task.rate * label * steps, bounds)
+        if loop.kappa_rate is None
+        else jnp.full(bounds.shape, loop.kappa_rate)
+    )
 
 
 def _typical_steps(task: Task, encoder: Encoder, seen: Measurement) -> Float[Array, ""]:
@@ -391,8 +458,8 @@ def _remeasured(task: Task, state: LoopState, measured: Measured) -> LoopState:
 
 def _pricing(task: Task, state: LoopState) -> Pricing:
     return Pricing(
-        task.reading, state.kappa, state.excess, task.penalty, task.plan.loop.wobble, task.rate,
-        ends_with_horizon(task),
+        task.charged(state.encoder), state.kappa, state.excess, task.penalty,
+        task.plan.loop.wobble, task.rate, ends_with_horizon(task),
     )  # fmt: skip
 
 
@@ -401,9 +468,21 @@ def ends_with_horizon(task: Task) -> bool:
     return task.is_horizon_an_end and task.plan.discount(task.discount) == 1.0
 
 
-def _kappa_rate_share(task: Task, state: LoopState, *, is_learning: bool) -> Float[Array, ""]:
-    """Beta in this round, as a share of the initial beta."""
+def _kappa_rate_share(
+    task: Task, state: LoopState, *, is_learning: bool
+) -> Float[Array, ""] | Float[Array, " atom"]:
+    """Beta in this round, as a share of the initial beta.
+
+    Runs near their bounds violate them by little, so kappas that follow single runs would hardly
+    move in the end: their beta shrinks less. At the start it would drive them too far.
+    """
     loop = task.plan.loop
     if is_learning:
-        return loop.learning_share(state.iteration / loop.iterations)
-    return loop.settling_share((state.iteration - loop.iterations) / max(loop.settle, 1))
+        share = loop.learning_share(state.iteration / loop.iterations)
+    else:
+        share = loop.settling_share((state.iteration - loop.iterations) / max(loop.settle, 1))
+    if state.encoder.of_runs is None:
+        return share
+    progress = jnp.minimum(state.iteration / loop.iterations, 1.0)
+    more = 1.0 + (loop.run_kappa_rate - 1.0) * progress
+    return share * jnp.where(task.reading.share > 0.0, more, 1.0)

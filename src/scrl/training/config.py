@@ -48,6 +48,14 @@ class KappaConfig:
     inset: float = setting(
         0.5, "How far inside each bound kappa aims, in steps of service.", low=0.0, high=1e6
     )
+    run_inset: float = setting(
+        2.5, "How far inside its bound each run aims, in steps of service (rules on single runs).",
+        low=0.0, high=1e6,
+    )  # fmt: skip
+    run_kappa_rate: float = setting(
+        4.0, "Multiple of beta at the end of learning (rules on single runs).",
+        low=0.0, high=1e6,
+    )  # fmt: skip
     episodes: int = setting(
         16, "Episodes behind each measurement, if the world is random.", low=1, high=100_000
     )

@@ -20,11 +20,12 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, Shaped
 
-from scrl.learners import LEARNERS, SweepEncoder
+from scrl.learners import LEARNERS, Encoder, SweepEncoder
 from scrl.penalty import Atoms
 from scrl.policies import Action, Constant
 from scrl.problems import Problem
 from scrl.rollout import Episode, Rollout, begin_worlds, collect, run_episode
+from scrl.single_runs import CountedWorld, RunAtoms
 from scrl.training.algorithm import (
     Driver,
     Explorer,
@@ -41,7 +42,9 @@ from scrl.training.algorithm import (
     settle,
 )
 from scrl.training.config import TrainingConfig
-from scrl.worlds.sweep.world import SweepState, SweepWorld
+from scrl.violation import largest_step
+from scrl.worlds.contract import State, SteppedWorld
+from scrl.worlds.sweep.world import SweepWorld
 
 BY_TASK, BY_SEED_AND_TASK = PartitionSpec("task"), PartitionSpec("seed", "task")
 
@@ -68,6 +71,7 @@ def task_of(problem: Problem, config: TrainingConfig) -> SweepTask:
         rules=Atoms.of(problem.atoms),
         reading=Atoms.of(config.read(problem.rules)),
         penalty=config.penalty_rule,
+        is_in_runs=problem.rules.largest_share is not None and problem.is_random,
         tolerance=problem.tolerance,
         discount=problem.discount,
         is_random=problem.is_random,
@@ -82,13 +86,12 @@ def sweep_driver(task: SweepTask) -> Driver:
         ran = measure(task, policy, episodes, key=key)
         return Measured(ran, ran.steps.sum())
 
-    def collected(
-        explorer: Explorer, worlds: SweepState, key: PRNGKeyArray
-    ) -> tuple[SweepState, Rollout]:
+    def collected(explorer: Explorer, worlds: State, key: PRNGKeyArray) -> tuple[State, Rollout]:
         def act(observation: Array, world: Array, noise: Array) -> tuple[Array, Array]:
             return explore(task, explorer, observation, explorer.prices[world], noise)
 
-        return collect(task.world, act, worlds, steps=task.plan.loop.rollout_steps, key=key)
+        world = counted(task.world, explorer.encoder)
+        return collect(world, act, worlds, steps=task.plan.loop.rollout_steps, key=key)
 
     def directly(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
@@ -109,11 +112,36 @@ def measure(task: SweepTask, policy: Action, episodes: int, *, key: PRNGKeyArray
 def sweep_encoder(task: SweepTask, first: Episode) -> SweepEncoder:
     """An encoder with units read off one episode at the initial throttle."""
     return_, steps = jnp.abs(first.return_[0]), first.steps[0].astype(float)
-    served = jnp.maximum(first.service[0], 1.0)
-    plan = task.plan
-    sizes = jnp.concatenate([return_[None], *([served] if plan.is_decomposed else [])])
+    plan, of_runs = task.plan, _run_atoms(task, first)
+    labels = [jnp.maximum(first.service[0], 1.0)]
+    if of_runs is not None:
+        labels.append(0.3 * jnp.abs(of_runs.coefficients) @ labels[0])
+    sizes = jnp.concatenate([return_[None], *(labels if plan.is_decomposed else [])])
     atoms = len(task.reading.bounds)
-    return SweepEncoder(return_ / steps, sizes, task.regions, plan.loop.sees_prices, atoms)
+    return SweepEncoder(return_ / steps, sizes, task.regions, plan.loop.sees_prices, atoms, of_runs)
+
+
+def _run_atoms(task: SweepTask, first: Episode) -> RunAtoms | None:
+    """What the reading asks of single runs, with the bounds drawn in; None if it asks nothing.
+
+    An atom is divided by d = sum |a_i|, as in the paper's w.
+    """
+    if not task.is_in_runs:
+        return None
+    world, atoms = task.world, task.reading
+    inset = task.plan.loop.run_inset * largest_step(atoms.coefficients, task.rate)
+    cells = world.kinds[world.kind_of_part].sum(axis=0) / world.parts
+    return RunAtoms(
+        atoms.coefficients / atoms.size[:, None],
+        (atoms.bounds - inset) / (atoms.size * task.rate),
+        first.service[0],
+        cells,
+    )
+
+
+def counted(world: SweepWorld, encoder: Encoder) -> SteppedWorld[Any]:
+    """The world to learn in: one that counts where the encoder wants to know."""
+    return world if encoder.of_runs is None else CountedWorld(world, encoder.of_runs)
 
 
 def begin_sweep(task: SweepTask, *, key: PRNGKeyArray) -> tuple[LoopState, Int[Array, ""]]:
@@ -121,9 +149,9 @@ def begin_sweep(task: SweepTask, *, key: PRNGKeyArray) -> tuple[LoopState, Int[A
     learner_key, first_key, worlds_key, loop_key, settle_key = jax.random.split(key, 5)
     throttle = Constant(jnp.asarray(task.plan.settings.first_mean, float))
     first = measure(task, throttle, 1, key=first_key)
-    worlds = begin_worlds(task.world, task.plan.loop.worlds, key=worlds_key)
     keys = jnp.stack([learner_key, loop_key, settle_key])
     encoder = sweep_encoder(task, first)
+    worlds = begin_worlds(counted(task.world, encoder), task.plan.loop.worlds, key=worlds_key)
     return begin(task, encoder, worlds, keys=keys), first.steps.sum()
 
 
@@ -181,9 +209,9 @@ def side_by_side(tasks: Sequence[SweepTask]) -> SweepTask:
 
 def _alike(tables: Sequence[Atoms]) -> list[Atoms]:
     """Padded to one shape; where a clause is added, there must be an added atom to keep it."""
-    clauses, places = (max(table.shape[axis] for table in tables) for axis in (1, 2))
+    clauses, places, groups = (max(table.shape[axis] for table in tables) for axis in (1, 2, 3))
     atoms = max(table.shape[0] + (table.shape[1] < clauses) for table in tables)
-    return [table.padded(atoms, clauses, places) for table in tables]
+    return [table.padded(atoms, clauses, places, groups) for table in tables]
 
 
 class DeviceRounds:

@@ -12,9 +12,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from scrl.errors import ScrlError
-from scrl.evaluation import REPORT_EPISODES, REPORT_SEED, Evaluation, evaluate
-from scrl.learners import TrainedPolicy
+from scrl.errors import MethodError, ScrlError
+from scrl.evaluation import (
+    REPORT_EPISODES,
+    REPORT_SEED,
+    Evaluation,
+    chosen_episodes,
+    evaluate,
+)
+from scrl.learners import LEARNERS, TrainedPolicy
 from scrl.problems import Problem
 from scrl.rollout import Episode
 from scrl.runs.folder import RunFolder, RunRecord
@@ -53,8 +59,24 @@ def create_run(
     """A new run in a folder of its own; what cannot be run is refused before it is written."""
     check_seeds(seeds)
     config.read(problem.rules)
+    if problem.is_random and problem.rules.largest_share is not None:
+        _check_single_runs(problem, config)
     record = RunRecord.now(problem.name, config.method, config.to_json(), seeds)
     return training_run(RunFolder.create(path, problem, record), problem, config)
+
+
+def _check_single_runs(problem: Problem, config: TrainingConfig) -> None:
+    """Raise where rules on single runs cannot be learned."""
+    if problem.discount < 1.0:
+        raise MethodError(
+            f"discount = {problem.discount:g}: training for rules on single runs needs a discount "
+            "of 1"
+        )
+    if LEARNERS[config.learner].has_multipliers:
+        raise MethodError(
+            f"the learner '{config.learner}' predicts costs of means: it cannot be trained for "
+            "rules on single runs"
+        )
 
 
 def training_run(
@@ -103,7 +125,9 @@ def load_policies(folder: RunFolder) -> TrainedPolicy:
 
 def report(problem: Problem, name: str, policy: TrainedPolicy, seed: int) -> Evaluation:
     """What a trained policy does in episodes that had no part in choosing it."""
-    episodes = REPORT_EPISODES if problem.is_random else 1
+    episodes = chosen_episodes(
+        problem.rules, None, is_random=problem.is_random, usual=REPORT_EPISODES
+    )
     return evaluate(problem, policy, episodes=episodes, seed=REPORT_SEED + seed, name=name)
 
 

@@ -169,7 +169,7 @@ def write(folder: Path, **shapes: shapely.Polygon) -> Path:
         {
             "type": "Feature",
             "properties": {"name": name},
-            "geometry": shapely.geometry.mapping(each),
+            "geometry": json.loads(shapely.to_geojson(each)),
         }
         for name, each in shapes.items()
     ]

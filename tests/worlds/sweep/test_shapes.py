@@ -1,6 +1,7 @@
 """Maps as people publish them: what is repaired, what is left out, and what is said about it."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -249,7 +250,11 @@ def test_the_coordinate_system_of_the_standard_is_no_news(tmp_path: Path, name: 
     assert load_map(path).warnings == ()
 
 
-def test_another_coordinate_system_is_not_dropped_silently(tmp_path: Path) -> None:
+def test_another_coordinate_system_is_not_dropped_silently(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without pyproj, which would transform it."""
+    monkeypatch.setitem(sys.modules, "pyproj", None)
     path = write(tmp_path, feature(polygon(SQUARE), name="a"), crs=crs("EPSG:4258"))
     region_map = load_map(path)
     assert region_map.warnings == (
@@ -266,7 +271,8 @@ def test_another_coordinate_system_is_not_dropped_silently(tmp_path: Path) -> No
     assert "feature 1 ('a'): the file's coordinate system is EPSG:32632: these are not degrees" in (
         str(caught.value)
     )
-    assert str(caught.value).endswith("; or transform the file to degrees (EPSG:4326)")
+    assert "; or transform the file to degrees (EPSG:4326)" in str(caught.value)
+    assert str(caught.value).endswith("pip install 'scrl[crs]' does it")
     assert "a flat drawing without a place on Earth" in read(path)[1][0]
 
 

@@ -82,30 +82,36 @@ def verdict_on(
 ) -> tuple[str, str]:
     """The outcome in a sentence or two, and whether it is good.
 
-    `confidence` is the share of single episodes that was asked to keep every rule.
+    `confidence` is the share of single episodes that an earlier version was asked for, besides
+    what the rules ask for.
     """
     if not problem.rules.rules:
         return "There are no rules to keep.", "good"
-    text, state = _on_average(result, problem)
+    text, state = _as_asked(result, problem)
     best = result.best.evaluation
     if best.episodes == 1:
         return text, state
-    share = best.episodes_satisfied / best.episodes
     of_whom = " of the best seed" if len(result.seeds) > 1 else ""
-    text += f" {percent(share)} of {best.episodes:,} single episodes{of_whom} keep every rule"
-    if confidence is None:
-        return f"{text}.", state
-    return f"{text}; {percent(confidence)} were asked for.", state if share >= confidence else "bad"
+    text += f" {percent(best.share)} of {best.episodes:,} single episodes{of_whom} keep every rule"
+    asked = confidence if best.confidence is None else best.confidence
+    if asked is not None:
+        text += f"; {percent(asked)} were asked for"
+        state = state if best.share >= asked else "bad"
+    if best.broken_violation is not None:
+        by = f"{amount(best.broken_violation)} {problem.unit}"
+        text += f". The others break them by {by} on average"
+    return f"{text}.", state
 
 
-def _on_average(result: RunResult, problem: BaseProblem) -> tuple[str, str]:
-    """Whether the rules hold for the densities, which are means over episodes and plans."""
+def _as_asked(result: RunResult, problem: BaseProblem) -> tuple[str, str]:
+    """Whether the rules hold: for the mean densities, or in the share that they ask for."""
     count, best = len(result.seeds), result.best.evaluation
-    mean = " on average" if best.episodes > 1 else ""
+    mean = f" {best.how}" if best.episodes > 1 else ""
     if result.satisfied == 0:
         least = f"{amount(best.cons_vio)} {problem.unit}"
         if count == 1:
-            return f"Rules are broken{mean}, by {least}.", "bad"
+            broken = mean if best.is_on_average else ""
+            return f"Rules are broken{broken}, by {least}.", "bad"
         return f"None of {count} seeds keeps every rule. The best breaks them by {least}.", "bad"
     if best.episodes == 1 and not best.episodes_satisfied:
         mean = " on average over several plans, not by each alone"
@@ -149,18 +155,20 @@ def figures_of(result: RunResult, problem: BaseProblem) -> tuple[Figure, ...]:
         about = f"{problem.unit}, {share} outside all regions"
         found.append(Figure("Given out", amount(best.given_out), about))
     if best.episodes > 1:
-        kept = best.episodes_satisfied / best.episodes
-        state = "good" if kept == 1.0 else "mixed"
+        enough = 1.0 if best.confidence is None else best.confidence
+        state = "good" if best.share >= enough else "mixed"
         about = f"of {best.episodes:,} keep every rule"
-        found.append(Figure("Single episodes", percent(kept), about, state))
+        if best.share_low is not None and best.share_high is not None:
+            about += f" (95 % interval: {percent(best.share_low)} to {percent(best.share_high)})"
+        found.append(Figure("Single episodes", percent(best.share), about, state))
     return tuple(found)
 
 
 def _rules_kept(result: RunResult) -> Figure:
-    """How many rules hold for the densities of the best seed."""
+    """How many rules hold as surely as they must, by the best seed."""
     best = result.best.evaluation
     kept = sum(rule.is_satisfied for rule in best.rules)
-    about = ["on average"] if best.episodes > 1 else []
+    about = [best.how] if best.episodes > 1 else []
     about += ["by the best seed"] if len(result.seeds) > 1 else []
     state = "good" if kept == len(best.rules) else "bad"
     return Figure("Rules kept", f"{kept} of {len(best.rules)}", ", ".join(about), state)

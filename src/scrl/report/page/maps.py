@@ -200,9 +200,15 @@ def _label(
     return (column + 0.5) * share[1], (row + 0.5) * share[0], short
 
 
-def heat_pictures(found: Sequence[Float[np.ndarray, "row column"]]) -> tuple[list[str], float]:
-    """A grey mask (white: most) for each table of amounts on one scale, and the largest amount."""
-    top = max(float(np.nanquantile(each, 0.99)) for each in found)
+def heat_pictures(
+    found: Sequence[Float[np.ndarray, "row column"]], top: float | None = None
+) -> tuple[list[str], float]:
+    """A grey mask (white: most) for each table of amounts on one scale, and the largest amount.
+
+    `top` is the amount that is drawn white; by default all but the largest hundredth fit below.
+    """
+    if top is None:
+        top = max(float(np.nanquantile(each, 0.99)) for each in found)
     top = top if top > 0.0 else 1.0
     pictures = []
     for each in found:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from scrl.errors import ScrlError
 from scrl.problems import Problem
-from scrl.report.allocation import given_over_cells
 from scrl.report.page.maps import DrawnMap, draw_map, heat_pictures
 from scrl.report.page.ways import DrawnRoute, draw_route
 from scrl.report.reading import RunView
 from scrl.report.words import amount
-from scrl.route import Route
+from scrl.route import Route, given_over_cells
 
 MOST_ROWS = 60
 """Largest number of regions in the table."""

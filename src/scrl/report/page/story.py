@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from scrl._version import __version__
 from scrl.errors import ScrlError
+from scrl.evaluation import Evaluation, RuleResult
 from scrl.files import replacing
 from scrl.opening import on_map
 from scrl.problems import BaseProblem, difference_between
@@ -51,6 +52,8 @@ class Outcome:
     is_held: bool
     kept_by: str
     """In how many seeds the rule holds, as text."""
+    single: str
+    """How many single episodes keep the rule, and how many must, as text."""
 
 
 @dataclass(frozen=True)
@@ -241,9 +244,21 @@ def _card(problem: BaseProblem, rule: Rule, views: Sequence[RunView]) -> RuleCar
         holding = sum(each.evaluation.rules[place].is_satisfied for each in view.result.seeds)
         count = len(view.result.seeds)
         kept_by = "" if count == 1 else f"holds in {holding} of {count} seeds"
-        outcomes.append(Outcome(view.label, index, said, best.rules[place].is_satisfied, kept_by))
+        found = best.rules[place]
+        if found.asked is not None and best.episodes > 1:
+            said = replace(said, text=f"For the mean amounts: {said.text}")
+        single = _single_episodes(best, found)
+        outcomes.append(Outcome(view.label, index, said, found.is_satisfied, kept_by, single))
     text = rule.text if len(rule.text) <= LONGEST_RULE else rule.text[:LONGEST_RULE] + " …"
     return RuleCard(rule.name, text, tuple(outcomes))
+
+
+def _single_episodes(evaluation: Evaluation, rule: RuleResult) -> str:
+    """How many single episodes keep a rule, and how many must; empty where there is one."""
+    if evaluation.episodes == 1 or rule.share is None:
+        return ""
+    asked = "it must hold on average" if rule.asked is None else f"asked: {rule.asked_text}"
+    return f"{rule.share_text} of {evaluation.episodes:,} single episodes keep it; {asked}"
 
 
 def write_page(views: Sequence[RunView], path: Path) -> Path:
@@ -260,7 +275,7 @@ def write_page(views: Sequence[RunView], path: Path) -> Path:
 def page_text(views: Sequence[RunView]) -> str:
     """The HTML text of the page."""
     stories = stories_of(views)
-    template = _environment().get_template("page.html")
+    template = page_environment().get_template("page.html")
     return template.render(
         stories=stories,
         title=", ".join(dict.fromkeys(story.name for story in stories)),
@@ -271,7 +286,8 @@ def page_text(views: Sequence[RunView]) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def page_environment() -> Environment:
+    """The templates of pages."""
     found = Environment(
         loader=PackageLoader("scrl.report.page"),
         autoescape=True,

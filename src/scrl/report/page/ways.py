@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from scrl.report.allocation import on_map
 from scrl.report.page.maps import MapFrame, block_means, png
-from scrl.route import Route
+from scrl.route import Route, on_map
 from scrl.worlds.sweep.regions import rgb
 
 SPEED_COLOURS = ("#b5432a", "#d4754a", "#d6a56a", "#97aca6", "#5890ad", "#2c6c98")
@@ -58,7 +57,8 @@ def draw_route(route: Route) -> DrawnRoute:
     """Lines through the middles of the path's cells."""
     spec = route.problem.world_spec
     frame = MapFrame(*spec.regions.shape)
-    path, classes = spec.path.cells, speed_classes(route)
+    path, top_speed = spec.path.cells, spec.vehicle.max_speed
+    classes = speed_classes(cell_speeds(route), top_speed)
     driven = np.flatnonzero(classes >= 0)
     first, last = (path[driven[0]], path[driven[-1]]) if len(driven) else (path[0], path[0])
     lanes = max(frame.rows, frame.columns) / spec.route.swath
@@ -76,22 +76,26 @@ def draw_route(route: Route) -> DrawnRoute:
         "".join(_polyline(each.places * frame.scale) for each in driven_transits[:MOST_TRANSITS]),
         len(driven_transits) + 1,
         _arrows(path[: driven[-1] + 1 if len(driven) else 0], frame),
-        _picture(route, classes) if is_many else None,
+        speed_picture(classes, spec.path.number) if is_many else None,
         _place(first, frame),
         _place(last, frame),
         max(1.2, min(5.0, 0.5 * frame.scale * spec.route.swath)),
     )
 
 
-def speed_classes(route: Route) -> Int[np.ndarray, " cell"]:
-    """The speed class (sixth of the top speed) of each path cell; -1 if not visited."""
-    cells = len(route.problem.world_spec.path.cells)
-    middles = np.arange(cells) + 0.5
+def cell_speeds(route: Route) -> Float[np.ndarray, " cell"]:
+    """The speed of the step that passes the middle of each path cell; NaN if not visited."""
+    middles = np.arange(len(route.problem.world_spec.path.cells)) + 0.5
     step = np.searchsorted(route.along, middles, side="left") - 1
     is_driven = (step >= 0) & (step < route.steps)
-    speed = route.speed[np.clip(step, 0, route.steps - 1)]
-    top, count = route.problem.world_spec.vehicle.max_speed, len(SPEED_COLOURS)
-    return np.where(is_driven, np.clip(speed / top * count, 0, count - 1).astype(int), -1)
+    return np.where(is_driven, route.speed[np.clip(step, 0, route.steps - 1)], np.nan)
+
+
+def speed_classes(speed: Float[np.ndarray, " cell"], top_speed: float) -> Int[np.ndarray, " cell"]:
+    """The speed class (sixth of the top speed) of each path cell; -1 if not visited."""
+    count = len(SPEED_COLOURS)
+    classes = np.clip(np.nan_to_num(speed) / top_speed * count, 0, count - 1).astype(int)
+    return np.where(np.isnan(speed), -1, classes)
 
 
 def _arrows(path: Int[np.ndarray, "cell 2"], frame: MapFrame) -> str:
@@ -166,10 +170,10 @@ def _place(cell: list[int] | Int[np.ndarray, " 2"], frame: MapFrame) -> tuple[fl
     return (cell[1] + 0.5) * frame.scale, (cell[0] + 0.5) * frame.scale
 
 
-def _picture(route: Route, classes: Int[np.ndarray, " cell"]) -> str:
+def speed_picture(classes: Int[np.ndarray, " cell"], nearest: Int[np.ndarray, "row column"]) -> str:
     """The mean speed class of each block of cells as a colour; transparent where not visited."""
     driven = np.where(classes >= 0, classes.astype(float), np.nan)
-    means = block_means(on_map(driven, route.problem.world_spec.path.number))
+    means = block_means(on_map(driven, nearest))
     is_driven = np.isfinite(means)
     index = np.where(is_driven, np.round(np.nan_to_num(means)), 0).astype(int)
     colours = np.array([rgb(colour) for colour in SPEED_COLOURS], np.uint8)

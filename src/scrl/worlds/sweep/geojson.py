@@ -24,6 +24,7 @@ from scrl.worlds.sweep.georeference import (
     check_geographic,
     from_extent,
 )
+from scrl.worlds.sweep.projection import INSTALL, Projection, in_degrees
 from scrl.worlds.sweep.regions import (
     MOST_CELLS,
     MOST_CELLS_TIMES_REGIONS,
@@ -57,7 +58,7 @@ def read_geojson(
     *,
     grid: tuple[int, int] | None = DEFAULT_GRID,
     extent: Extent | None = None,
-    coordinates: Coordinates = "geographic",
+    coordinates: str = "geographic",
     region_property: str = "name",
     forbidden: Collection[str] = (),
     strict: bool = False,
@@ -65,8 +66,9 @@ def read_geojson(
     """The map of a GeoJSON file on `grid` rows and columns; features of one name are united.
 
     Without a grid, 50 x 50 or a finer one in which every region has a cell. Shapes named in
-    `forbidden` take every cell that they overlap. Faults are repaired and become warnings of the
-    map; `strict` refuses a file that has any.
+    `forbidden` take every cell that they overlap. `coordinates` is `geographic`, `plain`, or a
+    coordinate system, which is transformed to degrees, as is one that the file names. Faults
+    are repaired and become warnings of the map; `strict` refuses a file that has any.
     """
     faults = Faults()
     document = _document(path)
@@ -74,8 +76,12 @@ def read_geojson(
         shapes = read_shapes(document, region_property, faults)
     except RecursionError as error:
         raise MapError("the file is nested too deeply") from error
-    system = _coordinate_system(document)
-    if coordinates == "geographic":
+    system, notes = coordinate_system(document), []
+    kind: Coordinates = "plain" if coordinates == "plain" else "geographic"
+    if kind == "geographic":
+        projection = projection_of(None if coordinates == kind else coordinates, system)
+        if projection is not None:
+            shapes, system, notes = in_degrees(shapes, projection), None, projection.warnings()
         _check_degrees(shapes, system)
     drawn = _inside(shapes, extent, faults)
     if strict or not drawn:
@@ -83,7 +89,7 @@ def read_geojson(
     names = list(drawn)
     check_names(names)
     check_size(len(names), grid or DEFAULT_GRID)
-    where = from_extent(extent or _bounds(drawn), grid or DEFAULT_GRID, coordinates)
+    where = from_extent(extent or _bounds(drawn), grid or DEFAULT_GRID, kind)
     places = {shape.name: shape.place for shape in reversed(shapes)}
     can_choose = grid is None and not strict
     masks, where = _rasterised(
@@ -93,7 +99,19 @@ def read_geojson(
         faults.refuse()
     region_map = from_masks(masks, names, replace(where, system=system))
     outlines = Edges.of(list(drawn.values())).in_cells(where)
-    return replace(region_map, outlines=outlines, warnings=tuple(faults.warnings()))
+    return replace(region_map, outlines=outlines, warnings=(*faults.warnings(), *notes))
+
+
+def projection_of(crs: str | None, system: str | None) -> Projection | None:
+    """The projection that was asked for, or the one that the file names if that is possible."""
+    if crs is not None:
+        return None if WGS84.search(crs) else Projection.of(crs)
+    if system is None:
+        return None
+    try:
+        return Projection.of(system)
+    except MapError:  # then the file is read as it is, or refused if these are not degrees
+        return None
 
 
 def _document(path: Path) -> Any:
@@ -112,7 +130,7 @@ def _document(path: Path) -> Any:
         raise MapError(f"not valid JSON: {error}") from error
 
 
-def _coordinate_system(document: Any) -> str | None:
+def coordinate_system(document: Any) -> str | None:
     """The coordinate system in the file's `crs`; None if there is none or if it is WGS84."""
     found = document.get("crs")
     if found is None:
@@ -132,7 +150,7 @@ def _check_degrees(shapes: list[Shape], system: str | None) -> None:
                 says, instead = "", ""
                 if system is not None:
                     says = f"the file's coordinate system is {system}: "
-                    instead = "; or transform the file to degrees (EPSG:4326)"
+                    instead = f"; or transform the file to degrees (EPSG:4326); {INSTALL} does it"
                 raise MapError(f"{shape.place}: {says}{error}{instead}") from error
 
 

@@ -95,6 +95,12 @@ def from_extent(extent: Extent, shape: tuple[int, int], kind: Coordinates) -> Ge
     return Georeference(left, top, (right - left) / columns, (top - bottom) / rows, shape, kind)
 
 
+def local_georeference(shape: tuple[int, int], cell: float | None) -> Georeference:
+    """Of a map without a location: metres, or else cells, from the grid's lower left corner."""
+    size = cell or 1.0
+    return Georeference(0.0, shape[0] * size, size, size, shape)
+
+
 def check_geographic(extent: Extent) -> None:
     """Raise unless the edges are degrees of longitude and latitude, up to rounding."""
     left, bottom, right, top = extent

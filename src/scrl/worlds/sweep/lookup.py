@@ -40,7 +40,7 @@ def _slicing(sizes: tuple[int, ...]) -> Any:
 
     @one.def_vmap
     def many(count: int, is_batched: Any, table: Array, *places: Any) -> tuple[Array, bool]:
-        if count > MOST_SLICES:
+        if not isinstance(count, int) or count > MOST_SLICES:  # or symbolic, for an export
             axes = [0 if each else None for each in is_batched]
             return jax.vmap(one.fun, axes)(table, *places), True
         has_tables, *has_places = is_batched

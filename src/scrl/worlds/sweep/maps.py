@@ -74,6 +74,8 @@ class MapOptions:
     """xmin, ymin, xmax, ymax of the grid; default the bounding box, or what the file says."""
     coordinates: Coordinates = "geographic"
     """`geographic` (WGS84 degrees) or `plain`, for GeoJSON and for `extent`."""
+    crs: str | None = None
+    """The coordinate system of a GeoJSON file, such as EPSG:27700; default what the file says."""
     region_property: str = "name"
     """The GeoJSON property that names a feature's region."""
     regions: tuple[str, ...] | None = None
@@ -97,6 +99,10 @@ class MapOptions:
             raise MapError(f"coordinates = {self.coordinates!r}{known}")
         for name in ("regions", "field", "forbidden"):
             _check_texts(name, getattr(self, name))
+        if self.crs is not None and (not isinstance(self.crs, str) or not self.crs.strip()):
+            raise MapError(f"crs must be a text such as EPSG:27700, not {self.crs!r}")
+        if self.crs is not None and self.coordinates == "plain":
+            raise MapError("plain coordinates have no coordinate system: leave crs out")
         if not isinstance(self.region_property, str):
             raise MapError(f"region_property must be a text, not {self.region_property!r}")
         if not isinstance(self.strict, bool):
@@ -137,10 +143,15 @@ def _read(path: Path, options: MapOptions) -> RegionMap:
             path,
             grid=options.grid,
             extent=options.extent,
-            coordinates=options.coordinates,
+            coordinates=options.crs or options.coordinates,
             region_property=options.region_property,
             forbidden=_as_tuple(options.forbidden),
             strict=options.strict,
+        )
+    if options.crs is not None:
+        raise MapError(
+            f"crs is for GeoJSON maps; transform the raster to degrees first: gdalwarp -s_srs "
+            f"{options.crs} -t_srs EPSG:4326"
         )
     read = read_image if path.suffix.lower() in IMAGE_SUFFIXES else read_array
     forbidden = _as_tuple(options.forbidden)

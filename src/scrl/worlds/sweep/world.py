@@ -199,9 +199,12 @@ class SweepWorld(eqx.Module):
         progress = (state.cell + state.offset) / self.length
         speed = state.speed / self.numbers.max_speed
         scalars = jnp.stack([jnp.minimum(progress, 1.0), speed, jnp.clip(state.gust, -1.0, 1.0)])
-        left = _row(self.left, state.cell // self.stride)
         place = jnp.stack([_row(each, state.cell) for each in self.place])
-        return jnp.concatenate([scalars, place, self._views(state), left])
+        return jnp.concatenate([scalars, place, self._views(state), self.left_of(state)])
+
+    def left_of(self, state: SweepState) -> Float[Array, " region"]:
+        """The share of each region's cells that still lies ahead."""
+        return _row(self.left, state.cell // self.stride)
 
     def _views(self, state: SweepState) -> Float[Array, " view_and_region"]:
         """The regions here and some cells ahead; past the end of the path there are none."""

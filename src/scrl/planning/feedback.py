@@ -1,0 +1,328 @@
+"""Plans that react: prices that follow from what is left to give.
+
+The fluid of the rest of the path is tiny: the number of cells left of each group, and the bounds of
+the branch less what was given so far. In every step its multipliers are found anew, by a few rounds
+of Newton's method on one multiplier after the other, from those of the whole path. They make the
+price of a step in each group, and the throttle is the one whose step earns most beyond the fluid:
+
+    score(a) = E[-1 / (1 + d) + (price earned) - (fluid gain of the way)],   d = v'(a) (1 + gust)
+
+with the expectation over the next gust. Nothing is learned, and nothing is remembered but the
+amounts. Prices and costs are counted in efforts, amounts in steps of service.
+
+What can no longer be corrected is kept as a margin. Every atom aims some way inside its bound, for
+the last cells that count for it. And the plan does not rely on full speed: a gust may slow the
+vehicle down where it would have to be fastest, so n cells of a group are taken to need at least
+n / max_speed + reserve sqrt(n / max_speed) steps where these count against an atom.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from scrl.worlds.sweep import dynamics
+from scrl.worlds.sweep.lookup import on_device, rows_from
+from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.world import SweepState, SweepWorld, VehicleNumbers
+
+FIRST_ROUNDS = 200
+"""Rounds over all multipliers before the first step; in every step there is one."""
+LARGEST_MOVE, LARGEST = 0.3, 3.0
+"""A multiplier moves by at most so much at a time, and is at most so large, in efforts."""
+FOR_RESERVE = 0.01
+"""How far above the price at which full speed is best a multiplier goes for the sake of a reserve,
+in efforts."""
+LONGEST, TIMES_LONGER = 9.0, 4.0
+"""A cell is planned to take at most so many steps, or so many times what the fluid of the whole
+path plans: what is hopeless would cost without end."""
+TRIED = np.linspace(0.0, 1.0, 13, dtype=np.float32) ** 2
+"""The throttles that are tried, from the crawl to 1, denser at low speeds."""
+GUSTS = np.sqrt(3.0) * np.array([-1.0, 0.0, 1.0], np.float32)
+GUST_WEIGHT = np.array([1.0, 4.0, 1.0], np.float32) / 6.0
+"""Three-point Gauss-Hermite quadrature of a normal distribution."""
+FURTHEST = 2.0
+"""The longest step that is looked at, in steps at top speed."""
+MOST_MILESTONES = 4096
+SHARES_OF_CELL = 4
+"""Effects of cells that the border of a region cuts are rounded to multiples of 1 over this."""
+FILLED_TO = 4
+"""Atoms and groups are filled up to a multiple, so that few sizes are compiled."""
+
+
+@dataclass(frozen=True)
+class Aims:
+    """The atoms that a plan keeps, and its margins."""
+
+    coefficients: Float[np.ndarray, "atom region"]
+    bounds: Float[np.ndarray, " atom"]
+    inset: Float[np.ndarray, " atom"]
+    """How far inside its bound each atom aims, in units; at most at the middle of a band."""
+    reserve: float = 0.0
+    """In standard deviations of the time that a stretch takes at full speed."""
+
+    @property
+    def is_opposite(self) -> Bool[np.ndarray, "atom atom"]:
+        """Which atoms are the two sides of a band."""
+        return (self.coefficients[:, None] == -self.coefficients[None]).all(axis=2)
+
+    @property
+    def sides(self) -> Float[np.ndarray, " atom"]:
+        """What each atom's side is to be at most."""
+        width = np.where(self.is_opposite, self.bounds[:, None] + self.bounds[None], np.inf)
+        half = np.maximum(width.min(axis=1, initial=np.inf), 0.0) / 2.0
+        return self.bounds - np.minimum(self.inset, half)
+
+
+class FeedbackPolicy(eqx.Module):
+    """A throttle from the state of the vehicle and the amounts so far."""
+
+    group_of_cell: Int[Array, " cell_and_window"]
+    left: Float[Array, "milestone group"]
+    """Cells of each group from a milestone to the end."""
+    effect: Float[Array, "atom group"]
+    """What a step in a cell of the group adds to each atom's side, at most 1."""
+    effect_of_region: Float[Array, "atom region"]
+    """The same for a step of service in a region."""
+    aims: Float[Array, " atom"]
+    """What each atom's side is to be at most."""
+    multipliers: Float[Array, " atom"]
+    """Of the whole path, in efforts."""
+    reserve: Float[Array, " group"]
+    """How much longer a stretch may take at full speed, for the root of its time; 0 in groups whose
+    steps can be made up for later."""
+    longest: Float[Array, ""]
+    """The most steps that a cell is planned to take."""
+    opposite: Float[Array, "atom atom"]
+    """1 where two atoms are the sides of a band."""
+    stride: int = eqx.field(static=True)
+    """Cells between two milestones."""
+    window: int = eqx.field(static=True)
+    """Cells that a step may reach."""
+
+    @classmethod
+    def of(cls, spec: SweepSpec, world: SweepWorld, aims: Aims) -> FeedbackPolicy:
+        """The policy with these aims."""
+        vehicle, wind = spec.vehicle, spec.wind
+        largest = np.abs(aims.coefficients).max(axis=1, initial=0.0)
+        unit = np.where(largest > 0.0, largest, 1.0)
+        coefficients = aims.coefficients / unit[:, None]
+        window = math.ceil(FURTHEST * vehicle.max_speed) + 2
+        effect, is_late, group_of_cell = _groups(spec, coefficients)
+        left, stride = _left(group_of_cell, effect.shape[1])
+        # Gusts persist, so the variance of their sum grows by so much in each step.
+        memory = (1.0 + wind.persistence) / (1.0 - wind.persistence)
+        slowest = 1.0 / (vehicle.max_speed * vehicle.crawl)
+        atoms = -len(unit) % FILLED_TO
+        policy = cls(
+            on_device(np.pad(group_of_cell, (0, window)).astype(np.int32)),
+            *(
+                on_device(each, float)
+                for each in (
+                    left,
+                    np.pad(effect, ((0, atoms), (0, 0))),
+                    np.pad(coefficients, ((0, atoms), (0, 0))),
+                    np.pad(aims.sides / (vehicle.rate * unit), (0, atoms)),
+                    np.zeros(len(unit) + atoms),
+                    aims.reserve * wind.strength * math.sqrt(memory) * is_late,
+                    slowest,
+                    np.pad(aims.is_opposite, (0, atoms)),
+                )
+            ),
+            stride=stride,
+            window=window,
+        )
+        multipliers, times = (np.asarray(each) for each in _of_whole_path(policy, world))
+        used = times[left[0] > 0.0]
+        longest = min(max(LONGEST, TIMES_LONGER * float(used.max())), slowest)
+        return replace(
+            policy,
+            multipliers=on_device(multipliers),
+            longest=on_device(longest, float),
+        )
+
+    @property
+    def is_random(self) -> bool:
+        return False
+
+    @property
+    def cells(self) -> int:
+        """Number of cells of the path."""
+        return self.group_of_cell.shape[-1] - self.window
+
+    @property
+    def regions(self) -> int:
+        return self.effect_of_region.shape[-1]
+
+    def begin(self) -> Float[Array, " atom"]:
+        """What is remembered before the first step: the multipliers of the whole path."""
+        return self.multipliers
+
+    def at(
+        self,
+        world: SweepWorld,
+        state: SweepState,
+        service: Float[Array, " region"],
+        memory: Float[Array, " atom"],
+    ) -> tuple[Float[Array, ""], Float[Array, " atom"]]:
+        """The throttle in this state, after so many steps of service in each region."""
+        multipliers = self._updated(world, state, service, memory)
+        crawl = world.numbers.crawl
+        throttles = crawl + (1.0 - crawl) * jnp.asarray(TRIED)
+        best = jnp.argmax(self._scores(world, state, self._prices(multipliers), throttles))
+        return throttles[best], multipliers
+
+    def _prices(self, multipliers: Float[Array, " atom"]) -> Float[Array, " group"]:
+        """The price of a step in each group."""
+        return -(multipliers[:, None] * self.effect).sum(axis=0)
+
+    def _updated(
+        self,
+        world: SweepWorld,
+        state: SweepState,
+        service: Float[Array, " region"],
+        multipliers: Float[Array, " atom"],
+    ) -> Float[Array, " atom"]:
+        """The multipliers after one round, from what is left."""
+        # A step that is counted where it lands serves the middle of its way on average.
+        ahead = 0.0 if world.is_poured else 0.5 * state.speed
+        milestone, past = jnp.divmod(state.cell, self.stride)
+        along = (past + state.offset + ahead) / self.stride
+        whole = jnp.floor(along)
+        first = jnp.minimum(milestone + whole.astype(int), len(self.left) - 2)
+        rows = rows_from(self.left, first, 2)
+        left = rows[0] + jnp.minimum(along - whole, 1.0) * (rows[1] - rows[0])
+        given = (self.effect_of_region * service).sum(axis=1)
+        return self._round(world.numbers, left, given, multipliers)
+
+    def _round(
+        self,
+        numbers: VehicleNumbers,
+        left: Float[Array, " group"],
+        given: Float[Array, " atom"],
+        multipliers: Float[Array, " atom"],
+    ) -> Float[Array, " atom"]:
+        """Newton's method for one multiplier after the other."""
+        fastest = 1.0 / numbers.max_speed
+        least = left * fastest + self.reserve * jnp.sqrt(left * fastest)
+        # The price up to which full speed is best.
+        full = 1.0 - (1.0 + fastest) ** -2
+        for atom, effect in enumerate(self.effect):
+            old, price = multipliers[atom], self._prices(multipliers)
+            times, is_against = self._times(numbers, price), effect > 0.0
+            excess = given[atom] + (effect * left * times).sum() - self.aims[atom]
+            lacking = (is_against * effect * jnp.maximum(least - left * times, 0.0)).sum()
+            # At full speed a group counts too: where a step is counted at its end, it may still
+            # end elsewhere.
+            slope = (effect**2 * left * (1.0 + times) ** 3).sum() / 2.0
+            # For a reserve alone hardly anything is slowed down.
+            most = (self.opposite[atom] * multipliers).sum() + full + FOR_RESERVE
+            for_reserve = jnp.minimum(_newton(excess + lacking, slope), most - old)
+            step = jnp.maximum(_newton(excess, slope), for_reserve)
+            multipliers = multipliers.at[atom].set(jnp.clip(old + step, 0.0, LARGEST))
+        return multipliers
+
+    def _times(
+        self, numbers: VehicleNumbers, price: Float[Array, " group"]
+    ) -> Float[Array, " group"]:
+        """The fluid's steps per cell: where the slope 1 - (1 + t)^-2 of the cost is the price."""
+        highest = 1.0 - (1.0 + self.longest) ** -2
+        free = 1.0 / jnp.sqrt(1.0 - jnp.clip(price, 0.0, highest)) - 1.0
+        return jnp.maximum(free, 1.0 / numbers.max_speed)
+
+    def _scores(
+        self,
+        world: SweepWorld,
+        state: SweepState,
+        price: Float[Array, " group"],
+        throttles: Float[Array, " tried"],
+    ) -> Float[Array, " tried"]:
+        """What the step of each throttle earns beyond the fluid, in expectation."""
+        numbers = world.numbers
+        times = self._times(numbers, price)
+        price = jnp.minimum(price, 1.0 - (1.0 + self.longest) ** -2)
+        gain = price * times - times**2 / (1.0 + times)
+        is_there = state.cell + jnp.arange(self.window) < world.length
+        group = rows_from(self.group_of_cell, state.cell, self.window)
+        price, gain = price[group] * is_there, gain[group] * is_there
+        speed = dynamics.next_speed(numbers, state.speed, throttles, jnp)
+        gusts = numbers.persistence * state.gust + numbers.freshness * jnp.asarray(GUSTS)
+        distance = dynamics.ground_speed(speed[:, None], gusts, jnp)
+        landing = state.offset + distance
+        cell = jnp.minimum(landing.astype(int), self.window - 1)
+
+        def along(values: Float[Array, " cell"]) -> Float[Array, "tried gust"]:
+            """The sum along the way of what a cell has."""
+            before = jnp.cumsum(values) - values
+            return before[cell] + (landing - cell) * values[cell] - state.offset * values[0]
+
+        earned = along(price) / distance if world.is_poured else price[cell]
+        score = earned - 1.0 / (1.0 + distance) - along(gain)
+        return (score * jnp.asarray(GUST_WEIGHT)).sum(axis=-1)
+
+
+def _newton(excess: Float[Array, ""], slope: Float[Array, ""]) -> Float[Array, ""]:
+    """The step of one multiplier that makes up for an excess."""
+    step = jnp.clip(excess / jnp.maximum(slope, 1e-6), -LARGEST_MOVE, LARGEST_MOVE)
+    return jnp.where((slope > 1e-6) | (excess < 0.0), step, 0.0)
+
+
+def _groups(
+    spec: SweepSpec, coefficients: Float[np.ndarray, "atom region"]
+) -> tuple[Float[np.ndarray, "atom group"], Bool[np.ndarray, " group"], Int[np.ndarray, " cell"]]:
+    """What a step in each group adds to the atoms, which groups are late, and those of the cells.
+
+    A cell is late if it counts against an atom and no later cell helps that atom. Late or not,
+    cells whose steps have the same effect are one group; groups are filled up. Where the border of
+    a region cuts a cell, its effect is rounded, so that groups stay few.
+    """
+    service = spec.service
+    of_kind = np.round(service.kinds[:-1].astype(float) @ coefficients.T, 9)
+    kinds, kind_of_cell = np.unique(
+        np.sort(service.on_path.reshape(-1, service.parts), axis=1), axis=0, return_inverse=True
+    )
+    of_kind = of_kind[kinds].mean(axis=1)
+    if service.parts > 1:
+        of_kind = np.round(SHARES_OF_CELL * of_kind) / SHARES_OF_CELL
+    kind_of_cell = kind_of_cell.ravel()
+    of_cell = of_kind[kind_of_cell]
+    helps_later = np.cumsum((of_cell < 0.0)[::-1], axis=0)[::-1] > 0
+    is_late = ((of_cell > 0.0) & ~helps_later).any(axis=1)
+    found, group = np.unique(2 * kind_of_cell + is_late, return_inverse=True)
+    rows, of_row = np.unique(
+        np.column_stack([of_kind[found // 2], found % 2]), axis=0, return_inverse=True
+    )
+    rows = np.pad(rows, ((0, -len(rows) % FILLED_TO), (0, 0)))
+    return rows[:, :-1].T, rows[:, -1] > 0, of_row.ravel()[group.ravel()]
+
+
+def _left(
+    group_of_cell: Int[np.ndarray, " cell"], groups: int
+) -> tuple[Float[np.ndarray, "milestone group"], int]:
+    """The cells of each group from each milestone to the end, and the distance of milestones."""
+    cells = len(group_of_cell)
+    stride = -(-cells // MOST_MILESTONES)
+    milestones = -(-cells // stride)
+    counts = np.zeros((milestones + 1, groups))
+    np.add.at(counts, (np.arange(cells) // stride, group_of_cell), 1.0)
+    return np.cumsum(counts[::-1], axis=0)[::-1], stride
+
+
+@jax.jit
+def _of_whole_path(
+    policy: FeedbackPolicy, world: SweepWorld
+) -> tuple[Float[Array, " atom"], Float[Array, " group"]]:
+    """The multipliers before the first step, and the fluid's times at them."""
+    nothing, left = jnp.zeros_like(policy.aims), policy.left[0]
+
+    def one(_: int, multipliers: Float[Array, " atom"]) -> Float[Array, " atom"]:
+        return policy._round(world.numbers, left, nothing, multipliers)
+
+    found = jax.lax.fori_loop(0, FIRST_ROUNDS, one, nothing)
+    return found, policy._times(world.numbers, policy._prices(found))

@@ -1,0 +1,128 @@
+"""The margins of a plan that reacts, by simulation: as small as what is asked allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float
+
+from scrl.density import standard_error
+from scrl.planning.feedback import Aims, FeedbackPolicy
+from scrl.problems import Problem
+from scrl.reference.priced import PricedBranch
+from scrl.rollout import run_episodes
+from scrl.violation import clause_violation, cons_vio, largest_step
+from scrl.worlds.sweep.spec import SweepSpec
+
+EPISODES = 500
+"""Behind each choice of margins; the plan is judged by others."""
+DEVIATIONS = 2.0
+"""Standard errors that a measured mean or share must be on the safe side."""
+FIRST_INSET, CORRECTIONS, NEAR = 0.25, 4, 0.3
+"""Steps of service that a plan for means first aims inside its bounds, how often they are moved,
+and how much may be given in excess."""
+LEVELS = ((0.5, 0.0), (0.5, 2.0), (1.0, 3.0), (1.0, 4.0), (1.5, 6.0), (2.5, 8.0), (4.0, 10.0))
+"""Margins for single runs, narrow to wide: steps of service inside the bounds, and the reserve."""
+
+
+@dataclass(frozen=True)
+class Reacting:
+    """A plan that reacts, and what it does in some runs."""
+
+    aims: Aims
+    policy: FeedbackPolicy
+    return_: float
+    missing: float
+    """Of what is asked: units of the means, or a share of the runs; at most 0 where it is kept."""
+    is_broken: Bool[np.ndarray, " atom"]
+    """The atoms of the branch that are in the way."""
+
+    def prices(self, spec: SweepSpec) -> Float[np.ndarray, " region"]:
+        """What a step in each region is worth before the first one, in return."""
+        policy = self.policy
+        multipliers = np.asarray(policy.multipliers, float)
+        return -spec.vehicle.effort * multipliers @ np.asarray(policy.effect_of_region, float)
+
+
+@dataclass(frozen=True)
+class MarginSearch:
+    """Margins for a branch, so that the rules hold on average or in a share of single runs."""
+
+    problem: Problem
+    branch: PricedBranch
+    confidence: float | None
+    seed: int
+
+    def best(self) -> Reacting:
+        """The best plan that keeps what is asked; else the one that misses least."""
+        is_for_means = self.confidence is None or self.branch.loosened is not None
+        found = list(self._for_means() if is_for_means else self._for_runs(self.confidence or 0.0))
+        return min(found, key=lambda each: (max(each.missing, 0.0), -each.return_))
+
+    @property
+    def _bounds(self) -> Float[np.ndarray, " atom"]:
+        return self.branch.bounds if self.branch.loosened is None else self.branch.loosened
+
+    @property
+    def _step(self) -> Float[np.ndarray, " atom"]:
+        """What a step of service can do to each atom's side."""
+        return largest_step(self.branch.coefficients, self.problem.world_spec.vehicle.rate)
+
+    def _for_means(self) -> Iterator[Reacting]:
+        """Bounds are moved by what the means miss or have in excess."""
+        step = self._step
+        inset = FIRST_INSET * step
+        for _ in range(CORRECTIONS):
+            aims, policy = self._plan(inset, 0.0)
+            returns, amounts = self._driven(policy)
+            missed = _safe_mean(amounts @ self.branch.coefficients.T) - self._bounds
+            missing = np.maximum(missed, 0.0).sum()
+            if self.branch.loosened is None:
+                table = self.problem.atoms
+                sides = _safe_mean(amounts @ table.coefficients.T) - table.bounds
+                missing = clause_violation(table.listed, sides).sum() - self.problem.tolerance
+            yield Reacting(aims, policy, returns, float(missing), missed > 0.0)
+            binds = (np.asarray(policy.multipliers)[: len(step)] > 0.0) | (missed > 0.0)
+            if missing <= 0.0 and (missed >= -NEAR * step)[binds].all():
+                return
+            inset = inset + np.where(binds, missed, 0.0)
+
+    def _for_runs(self, share: float) -> Iterator[Reacting]:
+        """Wider and wider margins; those that differ by a reserve only where it is of use."""
+        tried = set()
+        for inset, reserve in LEVELS:
+            aims, policy = self._plan(inset * self._step, reserve)
+            margins = inset, reserve if np.asarray(policy.reserve).any() else 0.0
+            if margins in tried:
+                continue
+            tried.add(margins)
+            returns, amounts = self._driven(policy)
+            kept = np.asarray(cons_vio(self.problem.atoms, amounts)) <= self.problem.tolerance
+            error = np.sqrt(share * (1.0 - share) / EPISODES)
+            missing = share + DEVIATIONS * error - kept.mean()
+            sides = amounts @ self.branch.coefficients.T
+            is_broken = (sides > self._bounds).mean(axis=0) > (1.0 - share) / 2.0
+            yield Reacting(aims, policy, returns, float(missing), is_broken)
+            if missing <= 0.0:
+                return
+
+    def _plan(
+        self, inset: Float[np.ndarray, " atom"], reserve: float
+    ) -> tuple[Aims, FeedbackPolicy]:
+        aims = Aims(self.branch.coefficients, self._bounds, inset, reserve)
+        return aims, FeedbackPolicy.of(self.problem.world_spec, self.problem.world, aims)
+
+    def _driven(self, policy: FeedbackPolicy) -> tuple[float, Float[np.ndarray, "episode region"]]:
+        """The mean return, and the amounts of single runs."""
+        keys = jax.random.split(jax.random.key(self.seed), EPISODES)
+        world, discount = self.problem.world, self.problem.discount
+        ran = run_episodes(world, policy, keys=keys, discount=discount)
+        rate = self.problem.world_spec.vehicle.rate
+        return float(np.mean(ran.return_)), rate * np.asarray(ran.service, float)
+
+
+def _safe_mean(sides: Float[np.ndarray, "episode atom"]) -> Float[np.ndarray, " atom"]:
+    return sides.mean(axis=0) + DEVIATIONS * standard_error(sides)

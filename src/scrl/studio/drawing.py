@@ -1,0 +1,115 @@
+"""What the page draws, as plain values; the drawing functions are those of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from scrl.problems import Problem
+from scrl.report.page.bars import Received, region_bars
+from scrl.report.page.maps import MOST_PIXELS, MapFrame, block_means, draw_map, heat_pictures
+from scrl.report.page.ways import (
+    SPEED_COLOURS,
+    cell_speeds,
+    draw_route,
+    speed_classes,
+    speed_picture,
+)
+from scrl.report.words import amount
+from scrl.route import Route, given_over_cells, on_map
+from scrl.rules.show import show_name
+
+MOST_PLACES = 3_000
+"""Places of a drive that the animation passes through."""
+
+
+def map_document(problem: Problem) -> dict[str, Any]:
+    """The regions as outlines, and which regions each block of cells belongs to."""
+    spec = problem.world_spec
+    drawn = draw_map(spec.regions)
+    frame = drawn.frame
+    rows, columns = spec.regions.shape
+    step = max(1, -(-max(rows, columns) // MOST_PIXELS))
+    middle = slice(step // 2, None, step)
+    masks = spec.regions.masks[:, middle, middle]
+    kinds, kind_of_block = np.unique(masks.reshape(len(masks), -1), axis=1, return_inverse=True)
+    return {
+        **{key: value for key, value in asdict(drawn).items() if key != "frame"},
+        "rows": rows, "columns": columns,
+        "width": frame.width, "height": frame.height, "left": frame.left, "scale": frame.scale,
+        "names": [{"name": name, "shown": show_name(name)} for name in spec.regions.names],
+        "blocks": {
+            "step": step, "rows": masks.shape[1], "columns": masks.shape[2],
+            "kind": kind_of_block.ravel().tolist(),
+            "kinds": [np.flatnonzero(kind).tolist() for kind in kinds.T],
+        },
+        "unit": problem.unit,
+        "topSpeed": spec.units.speed(spec.vehicle.max_speed),
+        "speedColours": list(SPEED_COLOURS),
+    }  # fmt: skip
+
+
+def bars_document(problem: Problem, density: Mapping[str, float]) -> list[dict[str, Any]]:
+    """A bar for each region, and the bounds that rules set on it."""
+    bars, _ = region_bars(problem, [Received("", 0, density, {})])
+    return [
+        {
+            "name": each.name, "colour": each.colour,
+            "begin": each.bars[0].begin, "width": each.bars[0].width,
+            "received": each.bars[0].received, "bounds": [asdict(bound) for bound in each.bounds],
+        }
+        for each in bars
+    ]  # fmt: skip
+
+
+def estimate_pictures(
+    problem: Problem, times: Float[np.ndarray, " cell"], top: float | None
+) -> dict[str, Any]:
+    """What the fluid gives where, and how fast it is, for the steps that each path cell takes."""
+    spec = problem.world_spec
+    nearest = spec.path.number
+    sharing = np.maximum(np.bincount(nearest[nearest >= 0], minlength=len(times)), 1)
+    given = on_map(spec.vehicle.rate * times / sharing, nearest)
+    (heat,), most = heat_pictures([given], top)
+    classes = speed_classes(1.0 / times, spec.vehicle.max_speed)
+    return {"heat": heat, "most": amount(most), "speed": speed_picture(classes, nearest)}
+
+
+def route_document(route: Route) -> dict[str, Any]:
+    """A drive: its lines, what it gives where, and its places one after the other."""
+    drawn = asdict(draw_route(route))
+    given = given_over_cells(route)
+    (heat,), most = heat_pictures([given])
+    spec, units = route.problem.world_spec, route.problem.units
+    speed, scale = on_map(cell_speeds(route), spec.path.number), MapFrame(*spec.regions.shape).scale
+    every = max(1, -(-route.steps // MOST_PLACES))
+    some = np.unique(np.append(np.arange(0, route.steps, every), route.steps - 1))
+    received = np.cumsum(route.received, axis=0)[some]
+    return {
+        **{key: value for key, value in drawn.items() if key != "frame"},
+        "heat": heat, "most": amount(most), "top": most,
+        "given": _short(block_means(given)), "speeds": _short(block_means(speed)),
+        "places": {
+            "x": np.round(route.cells[some, 1] * scale, 1).tolist(),
+            "y": np.round(route.cells[some, 0] * scale, 1).tolist(),
+            "speed": [units.speed(each) for each in route.speed[some].tolist()],
+            "step": some.tolist(),
+            "received": np.round(received, 1).tolist() if received.size <= 60_000 else [],
+        },
+        "duration": route.duration,
+        "isWhole": route.is_whole,
+    }  # fmt: skip
+
+
+def _short(values: Float[np.ndarray, "row column"]) -> list[float | None]:
+    """Rows one after the other, with three digits; None where there is no value."""
+    return [
+        float(f"{value:.3g}") if is_known else None
+        for value, is_known in zip(
+            values.ravel().tolist(), np.isfinite(values).ravel().tolist(), strict=True
+        )
+    ]

@@ -1,0 +1,110 @@
+"""Unsaved edits on disk: one line for each, synchronised, so that a killed server loses none."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scrl.files import open_in_place, refuse_link, replacing
+from scrl.studio.document import Document, EditHistory, StudioError
+
+FORMAT = 1
+LARGEST_BYTES = 20_000_000
+MOST_LINES = 400
+"""A longer journal is rewritten from the history, which is bounded."""
+
+
+@dataclass(frozen=True)
+class JournalHead:
+    """What the edits belong to."""
+
+    base: Document
+    """The document before the first edit."""
+    digest: str | None
+    """Of the problem file as it was then; None where there was none."""
+
+
+class Journal:
+    """The journal of one problem; every change of the history is written before it is shown."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lines = 0
+
+    def read(self) -> tuple[JournalHead, EditHistory] | None:
+        """The history on disk; None where there is none. A torn last line is left out."""
+        refuse_link(self.path)
+        if not self.path.is_file():
+            return None
+        if self.path.stat().st_size > LARGEST_BYTES:
+            raise StudioError(f"{self.path}: larger than {LARGEST_BYTES:,} bytes")
+        *lines, torn = self.path.read_bytes().split(b"\n")
+        if not lines:  # not even the first line was finished
+            return None
+        try:
+            head, *entries = (json.loads(line) for line in lines)
+            if head.get("scrl-studio") != FORMAT:
+                raise StudioError(f"{self.path}: written by another version of scrl")
+            base = Document.from_json(head["base"])
+            history = EditHistory(base)
+            for entry in entries:
+                history = _replayed(history, entry)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise StudioError(f"{self.path}: damaged: {error}") from None
+        # Nothing may be added to a torn line: the next entry rewrites the journal.
+        self._lines = MOST_LINES if torn else len(lines)
+        return JournalHead(base, head.get("digest")), history
+
+    def write(self, head: JournalHead, history: EditHistory) -> None:
+        """Replace the journal by a short one with the same history."""
+        past = [*history.past, history.present]
+        first = {"scrl-studio": FORMAT, "digest": head.digest, "base": past[0].to_json()}
+        entries = [first, *({"edit": each.to_json()} for each in past[1:])]
+        entries += [{"edit": each.to_json()} for each in history.future]
+        entries += [{"undo": True} for _ in history.future]
+        with replacing(self.path) as file:
+            for entry in entries:
+                file.write(_line(entry))
+        self._lines = len(entries)
+
+    def append(self, entry: dict[str, Any], head: JournalHead, history: EditHistory) -> None:
+        """Add one entry, after which the history is `history`."""
+        if self._lines == 0 or self._lines >= MOST_LINES or not self.path.is_file():
+            self.write(head, history)
+            return
+        with open_in_place(self.path, "ab") as file:
+            file.write(_line(entry))
+            file.flush()
+            os.fsync(file.fileno())
+        self._lines += 1
+
+    def remove(self) -> None:
+        """Nothing is unsaved."""
+        self.path.unlink(missing_ok=True)
+        self._lines = 0
+
+    def put_aside(self) -> Path:
+        """Rename a journal that cannot be read, so that nothing of it is lost."""
+        number, aside = 1, self.path.with_name(f"{self.path.name}.damaged")
+        while aside.exists():
+            number += 1
+            aside = self.path.with_name(f"{self.path.name}.damaged-{number}")
+        self.path.rename(aside)
+        return aside
+
+
+def _line(entry: dict[str, Any]) -> bytes:
+    return json.dumps(entry, ensure_ascii=False).encode("utf-8") + b"\n"
+
+
+def _replayed(history: EditHistory, entry: Any) -> EditHistory:
+    if "edit" in entry:
+        return history.edited(Document.from_json(entry["edit"]))
+    if "undo" in entry:
+        return history.undone()
+    if "redo" in entry:
+        return history.redone()
+    raise ValueError("an entry that is neither an edit nor undo nor redo")

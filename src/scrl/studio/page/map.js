@@ -1,0 +1,188 @@
+// The map: regions, what is given where, the route by speed, values under the pointer, the drive.
+
+import {h, s, $, show, number} from "./dom.js";
+
+const VIEWS = [["regions", "Regions"], ["given", "Given out"], ["speed", "Speed"]];
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+let map = null, plan = null, layers = null, view = "given", cursor = null, playing = 0;
+
+export function drawMap(found) {
+  map = found; plan = null; cursor = null;
+  const place = `translate(${map.left} 0)`, grid = `${place} scale(${map.scale_x} ${map.scale_y})`;
+  const box = {x: map.left, y: 0, width: map.width, height: map.height};
+  const image = (extra = {}) => s("image", {class: "pixels", preserveAspectRatio: "none", ...box, ...extra});
+  layers = {
+    heat: image(), speed: image(), lines: s("g", {transform: place, fill: "none", "stroke-linejoin": "round"}),
+    marks: s("g", {transform: place, stroke: "var(--paper)", "stroke-width": 1.5}),
+    vehicle: s("circle", {class: "vehicle", r: 6.5, visibility: "hidden"}),
+    cursor: s("rect", {class: "cursor", visibility: "hidden"}),
+    title: s("title", {id: "map-t"}, "The map"), text: s("desc", {id: "map-d"}),
+  };
+  const evenodd = {"fill-rule": "evenodd"};
+  layers.svg = s("svg", {class: "map", viewBox: `0 0 360 ${map.height.toFixed(1)}`, role: "img", tabindex: 0,
+    "aria-labelledby": "map-t map-d", "aria-describedby": "value"},
+    layers.title, layers.text,
+    s("mask", {id: "heat", maskUnits: "userSpaceOnUse", ...box}, layers.heat),
+    s("g", {transform: grid}, s("path", {class: "ground", d: map.field, ...evenodd}),
+      s("g", {class: "fills"}, ...map.regions.map(each => s("path", {d: each.d, fill: each.colour, "fill-opacity": .86, ...evenodd})))),
+    s("g", {class: "heat"}, s("rect", {...box, fill: "var(--heat)", mask: "url(#heat)"})),
+    s("g", {class: "routes"}, layers.speed, layers.lines),
+    s("g", {transform: grid}, ...(map.forbidden ? [s("path", {d: map.forbidden, fill: "var(--forbidden)", ...evenodd})] : []),
+      ...map.regions.map(each => s("path", {class: "edge", d: each.d}))),
+    ...map.regions.filter(each => each.label).map(each => s("text", {class: "name", x: map.left + each.label[0], y: each.label[1]}, each.label[2])),
+    layers.marks, s("g", {transform: place}, layers.vehicle), layers.cursor);
+  layers.text.textContent = `${map.rows} by ${map.columns} cells with the regions ${map.names.slice(0, 30).map(each => each.name).join(", ")}.`;
+  layers.key = h("div", {class: "keys-of-map"});
+  $("map").replaceChildren(layers.svg, layers.key);
+  layers.svg.addEventListener("pointermove", event => point(event));
+  layers.svg.addEventListener("pointerdown", event => point(event));
+  layers.svg.addEventListener("pointerleave", () => mark(null));
+  layers.svg.addEventListener("keydown", keyed);
+  setView(view);
+}
+
+export function drawViews(place) {
+  place.replaceChildren(...VIEWS.map(([name, text]) => h("button", {
+    role: "radio", "data-view": name, "aria-checked": name === view, tabindex: name === view ? 0 : -1,
+    onclick: () => setView(name),
+    onkeydown: event => {
+      const turn = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1}[event.key];
+      if (!turn) return;
+      event.preventDefault();
+      const at = VIEWS.findIndex(each => each[0] === name);
+      setView(VIEWS[(at + turn + VIEWS.length) % VIEWS.length][0]);
+      place.querySelector("[aria-checked=true]").focus();
+    },
+  }, text)));
+}
+
+export function setView(name) {
+  view = name;
+  for (const each of document.querySelectorAll("[data-view]")) {
+    each.setAttribute("aria-checked", each.dataset.view === name);
+    each.tabIndex = each.dataset.view === name ? 0 : -1;
+  }
+  if (!layers) return;
+  layers.svg.dataset.shows = name;
+  drawKey();
+}
+
+function drawKey(most = plan?.most) {
+  const key = layers.key;
+  const swatch = (colour, text) => h("span", {}, h("i", {style: {background: colour}}), text);
+  if (view === "given") key.replaceChildren(h("p", {class: "key"}, h("span", {}, "0"), h("span", {class: "ramp"}), h("span", {}, most ? `${most} ${map.unit} per cell` : "")));
+  else if (view === "speed") key.replaceChildren(h("p", {class: "key"}, h("span", {}, "0"),
+    h("span", {class: "ramp speed"}, ...map.speedColours.map(colour => h("b", {style: {background: colour}}))),
+    h("span", {}, map.topSpeed), h("span", {}, "● start"), h("span", {}, "■ end"), plan?.transits ? h("span", {}, "dashed: nothing is given out") : null));
+  else key.replaceChildren(h("p", {class: "key"}, ...map.regions.slice(0, 24).map(each => swatch(each.colour, each.name)),
+    map.regions.length > 24 ? h("span", {}, `and ${map.regions.length - 24 + map.left_out} more`) : null,
+    map.has_outside ? swatch("var(--none)", "no region") : null, map.forbidden ? swatch("var(--forbidden)", "must not be entered") : null));
+}
+
+// While a number is dragged: what the fluid gives, and how fast it is.
+export function drawEstimate(pictures) {
+  layers.heat.setAttribute("href", pictures.heat);
+  layers.speed.setAttribute("href", pictures.speed);
+  layers.svg.dataset.of = "estimate";
+  if (view === "given") drawKey(pictures.most);
+}
+
+export function drawPlan(route) {
+  plan = route;
+  layers.svg.dataset.of = "plan";
+  layers.heat.setAttribute("href", route.heat);
+  if (route.picture) layers.speed.setAttribute("href", route.picture); else layers.speed.removeAttribute("href");
+  layers.lines.setAttribute("stroke-width", route.width);
+  layers.lines.replaceChildren(...route.lines.map(line => s("path", {d: line.d, stroke: line.colour, "stroke-linecap": "square"})));
+  layers.marks.replaceChildren(
+    ...(route.transits ? [s("path", {class: "transit", d: route.transits})] : []),
+    ...(route.arrows ? [s("path", {class: "arrow", d: route.arrows})] : []),
+    s("circle", {cx: route.start[0], cy: route.start[1], r: 5.5, fill: "var(--ink)"}),
+    s("rect", {x: route.end[0] - 5, y: route.end[1] - 5, width: 10, height: 10, rx: 1.5, fill: "var(--ink)"}));
+  drawKey();
+  stop();
+  show($("drive"), true);
+  show($("play"), !still.matches);
+  $("time").max = route.places.x.length - 1;
+  $("time").value = 0;
+  layers.vehicle.setAttribute("visibility", "hidden");
+  $("moment").textContent = `The drive takes ${route.duration}${route.isWhole ? "" : "; the horizon cuts it off before the end"}.`;
+  mark(cursor);
+}
+
+export function drawNoPlan() { if (layers) { stop(); show($("drive"), false); } }
+
+// The drive -------------------------------------------------------------------------------------
+
+function moment(at) {
+  const places = plan.places;
+  layers.vehicle.setAttribute("cx", places.x[at]);
+  layers.vehicle.setAttribute("cy", places.y[at]);
+  layers.vehicle.setAttribute("visibility", "visible");
+  const given = (places.received[at] || []).map((value, region) => [map.names[region].name, value]).filter(each => each[1] > 0);
+  const text = given.slice(0, 8).map(([name, value]) => `${name} ${number(value, 1)}`).join(", ");
+  $("moment").textContent = `Step ${number(places.step[at] + 1)}: ${places.speed[at]}${text ? `; so far ${text}` : ""}`;
+  $("time").setAttribute("aria-valuetext", `step ${places.step[at] + 1}`);
+}
+
+function stop() {
+  cancelAnimationFrame(playing);
+  playing = 0;
+  $("play").textContent = "Play the drive";
+}
+
+export function setUpDrive() {
+  $("time").addEventListener("input", () => { stop(); moment(Number($("time").value)); });
+  still.addEventListener("change", () => { stop(); show($("play"), !still.matches); });
+  $("play").addEventListener("click", () => {
+    if (playing) { stop(); return; }
+    const last = plan.places.x.length - 1, seconds = Math.min(20, 4 + last / 100);
+    let begin = Number($("time").value) >= last ? 0 : Number($("time").value), since = null;
+    $("play").textContent = "Pause";
+    const frame = now => {
+      since ??= now;
+      const at = Math.min(last, Math.floor(begin + (now - since) / 1000 / seconds * last));
+      $("time").value = at;
+      moment(at);
+      if (at < last) playing = requestAnimationFrame(frame); else stop();
+    };
+    playing = requestAnimationFrame(frame);
+  });
+}
+
+// Values under the pointer ------------------------------------------------------------------------
+
+function point(event) {
+  const box = layers.svg.getBoundingClientRect();
+  const x = (event.clientX - box.left) / box.width * 360 - map.left, y = (event.clientY - box.top) / box.height * map.height;
+  const size = map.scale * map.blocks.step, column = Math.floor(x / size), row = Math.floor(y / size);
+  const isInside = row >= 0 && column >= 0 && row < map.blocks.rows && column < map.blocks.columns;
+  mark(isInside ? {row, column} : null);
+}
+
+function keyed(event) {
+  const turn = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[event.key];
+  if (event.key === "Escape") mark(null);
+  if (!turn) return;
+  event.preventDefault();
+  const far = event.shiftKey ? 5 : 1, from = cursor || {row: Math.floor(map.blocks.rows / 2), column: Math.floor(map.blocks.columns / 2)};
+  const clip = (value, count) => Math.max(0, Math.min(count - 1, value));
+  mark(cursor ? {row: clip(from.row + far * turn[0], map.blocks.rows), column: clip(from.column + far * turn[1], map.blocks.columns)} : from);
+}
+
+function mark(place) {
+  cursor = place;
+  layers.cursor.setAttribute("visibility", place ? "visible" : "hidden");
+  if (!place) { $("value").textContent = "Point at the map, or focus it and use the arrow keys, to see values."; return; }
+  const size = map.scale * map.blocks.step;
+  for (const [name, value] of Object.entries({x: map.left + place.column * size, y: place.row * size, width: size, height: size}))
+    layers.cursor.setAttribute(name, value);
+  const at = place.row * map.blocks.columns + place.column;
+  const regions = map.blocks.kinds[map.blocks.kind[at]].map(each => map.names[each].name);
+  const parts = [regions.join(", ") || "no region"];
+  const given = plan?.given[at], speed = plan?.speeds[at];
+  if (given !== null && given !== undefined) parts.push(`${number(given, 3)} ${map.unit} given out`);
+  if (speed !== null && speed !== undefined) parts.push(`${number(speed)} cells per step`);
+  if (plan && given === null) parts.push("not driven");
+  $("value").textContent = `Row ${place.row * map.blocks.step + 1}, column ${place.column * map.blocks.step + 1}: ${parts.join("; ")}`;
+}

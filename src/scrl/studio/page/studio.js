@@ -1,0 +1,273 @@
+// The page: what the server says is drawn, what a person does is sent.
+
+import {download, get, listen, newestOnly, post, upload} from "./api.js";
+import {drawBars} from "./bars.js";
+import {h, $, show, number} from "./dom.js";
+import {drawEstimate, drawMap, drawNoPlan, drawPlan, drawViews, setUpDrive} from "./map.js";
+import {drawChecks, drawMargins, drawOutcomes, drawRules, isDragging, setNames, setUpRules} from "./rules.js";
+import {closeTrade, drawTrade, openTrade, tradeOf} from "./trade.js";
+
+let state = null, plan = null, map = null, mapAsked = null, requests = 0, released = null;
+
+// Messages ----------------------------------------------------------------------------------------
+
+function notice(text, {kind = "", id = null, actions = []} = {}) {
+  id ??= text;
+  unnotice(id);
+  const box = h("div", {class: `notice ${kind}`, "data-notice": id}, h("p", {}, text), ...actions);
+  box.append(h("button", {class: "quiet", "aria-label": "Dismiss", onclick: () => box.remove()}, "✕"));
+  $("notices").append(box);
+  while ($("notices").children.length > 5) $("notices").firstChild.remove();
+}
+
+function unnotice(id) {
+  for (const each of [...$("notices").children]) if (each.dataset.notice === id) each.remove();
+}
+
+async function trying(work) {
+  try { return await work(); } catch (error) { notice(error.message, {kind: "bad", id: "error"}); return null; }
+}
+
+// State -------------------------------------------------------------------------------------------
+
+async function drawState(found) {
+  const isNewer = !state || found.version >= state.version;
+  if (!isNewer) return;
+  state = found;
+  document.title = `${found.isUnsaved ? "• " : ""}${found.name} · scrl studio`;
+  $("name").textContent = found.name;
+  $("place").textContent = found.place ? `${found.place}${found.isUnsaved ? ", with unsaved changes" : ""}` : "Built in: copied before its first change";
+  $("undo").disabled = !found.canUndo;
+  $("redo").disabled = !found.canRedo;
+  $("save").disabled = !found.isKept || (!found.isUnsaved && Boolean(found.place));
+  for (const text of found.notices) notice(text);
+  drawDisk(found.isChangedOnDisk);
+  if (!isDragging()) drawRules(found.document.rules, found.check);
+  $("return").textContent = `Cost is the negative of the return: ${found.returnText}.`;
+  $("warnings").replaceChildren(...found.warnings.map(text => h("p", {}, text)));
+  drawCommands();
+  drawForms();
+  drawProgress(found.trouble ? "" : plan?.version === found.version ? "" : "planning …");
+  if (found.trouble) drawTrouble({version: found.version, message: found.trouble});
+  if (mapAsked !== found.map) {
+    mapAsked = found.map;
+    map = await get("/api/map");
+    setNames(map.names);
+    drawMap(map);
+    drawViews(document.querySelector(".views"));
+    drawExports();
+    if (plan && plan.version === state.version) drawWhole();
+  }
+}
+
+function drawDisk(isChanged) {
+  unnotice("disk");
+  if (!isChanged) return;
+  notice("The problem file was changed on disk by another program.", {id: "disk", kind: "mixed", actions: [
+    h("button", {onclick: () => trying(() => post("reload"))}, "Take the file"),
+    h("button", {onclick: () => trying(() => post("save", {overwrite: true}))}, "Replace it by mine")]});
+}
+
+function drawCommands() {
+  const lines = state.commands;
+  $("commands").replaceChildren(...(lines.length ? [h("pre", {tabindex: 0}, lines.join("\n")),
+    h("button", {onclick: event => navigator.clipboard?.writeText(lines.join("\n")).then(() => { event.target.textContent = "Copied"; })}, "Copy")]
+    : [h("p", {class: "small"}, state.document.rules.length ? "Save the problem first: its map or its settings are changed." : "There are no rules yet.")]));
+}
+
+function drawExports() {
+  $("exports").replaceChildren(...Object.entries(map.formats).map(([name, sentence]) =>
+    h("button", {title: sentence, onclick: () => exported(name)}, name)),
+    h("a", {class: "button", href: "/report", target: "_blank", rel: "noopener"}, "report page"));
+}
+
+async function exported(name) {
+  const warnings = await trying(() => download(`/api/export?format=${encodeURIComponent(name)}`));
+  for (const text of warnings || []) notice(text, {kind: "mixed"});
+}
+
+// Settings ----------------------------------------------------------------------------------------
+
+function drawForms() {
+  if ($("forms").contains(document.activeElement)) return;
+  const tables = Map.groupBy ? Map.groupBy(state.settings, each => each.table) : state.settings.reduce((found, each) => found.set(each.table, [...(found.get(each.table) || []), each]), new Map());
+  $("forms").replaceChildren(...[...tables].map(([table, fields]) => h("fieldset", {}, h("legend", {}, table), ...fields.map(field))));
+}
+
+function field(each) {
+  const id = `set-${each.table}-${each.key}`, isText = each.type.startsWith("str"), value = each.value ?? each.default;
+  const send = () => {
+    const typed = input.type === "checkbox" ? input.checked : input.value.trim();
+    const sent = typed === "" ? null : isText || each.choices.length || typeof typed === "boolean" ? typed : Number(typed);
+    return trying(() => post("setting", {table: each.table, key: each.key, value: sent}));
+  };
+  const input = each.choices.length ? h("select", {id, onchange: send}, ...each.choices.map(choice => h("option", {selected: choice === value}, choice)))
+    : h("input", {id, type: isText ? "text" : "number", step: each.type.startsWith("int") ? 1 : "any", value: value ?? "", placeholder: "not set", onchange: send, "aria-describedby": `${id}-d`});
+  return h("div", {class: "field"}, h("label", {for: id}, each.key.replaceAll("_", " ")), input, h("small", {id: `${id}-d`}, `${each.sentence} ${each.unit ? `[${each.unit}] ` : ""}(${each.choices.length ? each.choices.join(", ") : isText ? "text" : each.range})`));
+}
+
+// Plans and estimates -----------------------------------------------------------------------------
+
+function drawProgress(text) {
+  $("progress").textContent = text;
+  $("plan").classList.toggle("busy", Boolean(text));
+}
+
+function drawTrouble(found) {
+  if (found.version !== state.version) return;
+  drawProgress("");
+  $("verdict").className = "verdict bad";
+  $("verdict").textContent = state.check.some(each => each.error) ? "A rule cannot be read; the plan below is for the rules before." : found.message.split("\n")[0];
+}
+
+function drawWhole() {
+  drawProgress("");
+  $("plan").classList.remove("estimate");
+  $("verdict").className = `verdict ${plan.state}`;
+  $("verdict").textContent = plan.verdict;
+  $("figures").replaceChildren(...plan.figures.map(each => h("div", {}, h("dt", {}, each.name), h("dd", {class: each.state}, each.value.replace(/^-/, "\u2212")), each.remark ? h("dd", {}, each.remark) : null)));
+  drawPlan(plan.route);
+  drawBars($("bars"), plan.bars);
+  $("received-note").textContent = `In ${map.unit}. Marks are bounds of rules on one region, with a tip to the allowed side; dotted: one of several ways.`;
+  $("total").textContent = plan.total ? `${plan.total[0].toUpperCase()}${plan.total.slice(1)}.` : "";
+  drawOutcomes(plan.rules);
+  drawConflict(plan.conflict);
+  for (const text of plan.warnings) notice(text, {kind: "mixed"});
+  if (released !== null) measured("plan", released);
+  released = null;
+}
+
+function drawConflict(found) {
+  show($("conflict"), Boolean(found));
+  if (!found) return;
+  const list = each => h("ul", {}, ...each.map(text => h("li", {}, text)));
+  $("conflict").replaceChildren(h("div", {class: "rule why"}, h("h3", {}, found.why),
+    h("ul", {}, ...found.rules.map(each => h("li", {}, `${each.name}: `, h("code", {}, each.text)))),
+    found.relax.length ? h("p", {}, "The least loosening that helps:") : h("p", {}, "No loosening was found that helps: the numbers are too large to be weighed."),
+    found.relax.length ? list(found.relax) : null,
+    found.relax.length ? h("p", {}, h("button", {class: "primary", onclick: () => trying(() => post("loosen"))}, "Apply this loosening")) : null,
+    found.others.length || found.hints.length ? h("details", {}, h("summary", {}, "Other ways"), list([...found.others, ...found.hints])) : null,
+    found.restsOn ? h("p", {class: "small"}, `Conflict and loosening rest on ${found.restsOn}.`) : null));
+}
+
+// So that times can be read: getEntriesByName("redraw") of estimates, "plan" from release to plan.
+function measured(name, begun) {
+  if (performance.getEntriesByName(name).length > 300) performance.clearMeasures(name);
+  performance.measure(name, {start: begun, end: performance.now()});
+}
+
+const estimates = newestOnly(async ({rules, begun}) => {
+  requests += 1;
+  try {
+    const found = await post("estimate", {rules, number: requests});
+    if (found.stale || !map) return;
+    $("plan").classList.add("estimate");
+    $("verdict").className = `verdict ${found.possible ? "" : "bad"}`;
+    $("verdict").textContent = found.possible ? `About ${number(-found.return, 2)} (fluid estimate of the cost)` : "The fluid cannot keep these rules together.";
+    $("received").classList.toggle("faded", !found.possible);
+    if (found.possible) {
+      drawBars($("bars"), found.bars);
+      drawMargins(found.margins, found.costs);
+      drawEstimate(found.pictures);
+    }
+    measured("redraw", begun);
+  } catch (error) { drawTroubleOfEstimate(error); }
+});
+
+function drawTroubleOfEstimate(error) {
+  $("verdict").className = "verdict bad";
+  $("verdict").textContent = error.message.split("\n")[0];
+}
+
+// What a person does ------------------------------------------------------------------------------
+
+const commit = async rules => {
+  estimates.forget();
+  released = performance.now();
+  $("received").classList.remove("faded");
+  const found = await trying(() => post("rules", {rules}));
+  if (found) await drawState(found); else if (state) drawRules(state.document.rules, state.check);
+};
+
+setUpRules({
+  live: rules => estimates.send({rules, begun: performance.now()}),
+  commit,
+  check: async rules => { const found = await trying(() => post("check", {rules})); if (found) drawChecks(found); return found; },
+  trade: (rule, start, value) => { openTrade(rule, start, value); trying(() => post("trade", {rule, start})); },
+});
+setUpDrive();
+drawViews(document.querySelector(".views"));
+
+const edits = {undo: () => post("undo"), redo: () => post("redo")};
+for (const name of ["undo", "redo"]) $(name).addEventListener("click", () => trying(edits[name]));
+
+async function save(overwrite = false) {
+  try {
+    const found = await post("save", {overwrite});
+    notice(`Saved to ${found.path}`, {kind: "good", id: "saved"});
+  } catch (error) {
+    if (error.status === 409) drawDisk(true); else notice(error.message, {kind: "bad", id: "error"});
+  }
+}
+
+async function saveAs() {
+  const found = await trying(() => post("save-as", {name: $("save-as-name").value.trim()}));
+  if (!found) return;
+  showSaveAs(false);
+  notice(`Saved to ${found.path}`, {kind: "good", id: "saved"});
+}
+
+function showSaveAs(isShown) {
+  show($("save-as-form"), isShown);
+  $("save-as").setAttribute("aria-expanded", isShown);
+  (isShown ? $("save-as-name") : $("save-as")).focus();
+}
+
+$("save").addEventListener("click", () => save());
+$("save-as").addEventListener("click", () => showSaveAs($("save-as-form").hidden));
+$("save-as-do").addEventListener("click", saveAs);
+$("save-as-name").addEventListener("keydown", event => {
+  if (event.key === "Enter") saveAs();
+  if (event.key === "Escape") showSaveAs(false);
+});
+
+async function open(files) {
+  if (!files.length) return;
+  drawProgress(`opening ${files[0].name} …`);
+  closeTrade();
+  const found = await trying(() => upload(files[0]));
+  if (!found) drawProgress("");
+}
+
+$("open").addEventListener("change", event => { open(event.target.files); event.target.value = ""; });
+addEventListener("dragover", event => { event.preventDefault(); document.body.classList.add("dropping"); });
+addEventListener("dragleave", event => { if (!event.relatedTarget) document.body.classList.remove("dropping"); });
+addEventListener("drop", event => { event.preventDefault(); document.body.classList.remove("dropping"); open(event.dataTransfer.files); });
+
+addEventListener("keydown", event => {
+  if (!(event.ctrlKey || event.metaKey) || event.altKey) return;
+  const key = event.key.toLowerCase(), isWriting = event.target.matches("textarea, input:not([type=range], [type=checkbox])");
+  if (key === "s") { event.preventDefault(); save(); }
+  if (isWriting) return;
+  if (key === "z") { event.preventDefault(); trying(event.shiftKey ? edits.redo : edits.undo); }
+  if (key === "y") { event.preventDefault(); trying(edits.redo); }
+});
+
+listen({
+  state: drawState,
+  progress: found => { if (state && found.version === state.version && plan?.version !== found.version) drawProgress(`${found.text} …`); },
+  plan: found => {
+    if (plan && found.version < plan.version) return;
+    plan = found;
+    if (isDragging() || !state || found.version < state.version) return;
+    if (map && mapAsked === state.map) drawWhole();
+    const trade = tradeOf();
+    if (trade) trying(() => post("trade", {rule: trade.rule, start: trade.start})).then(done => done || closeTrade());
+  },
+  trouble: drawTrouble,
+  trade: drawTrade,
+  found: () => unnotice("lost"),
+  lost: isFinal => notice(isFinal
+    ? "The studio has ended. Changes that were not saved are kept on disk: start it again and open the new address."
+    : "The studio does not answer. Changes that were not saved are kept on disk.", {kind: "bad", id: "lost"}),
+});

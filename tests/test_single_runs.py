@@ -1,0 +1,84 @@
+"""Violations of single runs as labels: what they add up to, and what service is worth then."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from scrl.rollout import collect
+from scrl.single_runs import CountedState, CountedWorld, RunAtoms
+from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.vehicle import Wind
+from scrl.worlds.sweep.world import SweepWorld
+
+ATOMS = RunAtoms(
+    coefficients=jnp.array([[-1.0, 0.0], [0.5, -0.5]]),
+    bounds=jnp.array([-6.0, 0.4]),
+    expected=jnp.array([4.0, 5.0]),
+    cells=jnp.array([4.0, 4.0]),
+)
+"""At least 6 steps in S1, and at most 0.8 more in S1 than in S2."""
+
+
+@pytest.fixture
+def world(strip: SweepSpec) -> SweepWorld:
+    return SweepWorld.from_spec(dataclasses.replace(strip, wind=Wind(strength=0.3)))
+
+
+def test_the_labels_of_a_run_add_up_to_its_violation_less_the_first_forecast(
+    world: SweepWorld,
+) -> None:
+    counted = CountedWorld(world, ATOMS)
+    starts = jax.vmap(lambda key: counted.initial(key=key))(jax.random.split(jax.random.key(0), 8))
+
+    def act(seen: jax.Array, lane: jax.Array, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
+        del seen, lane
+        return jnp.clip(0.5 + 0.4 * noise, 0.0, 1.0), jnp.zeros(())
+
+    _, rollout = jax.jit(
+        lambda states: collect(counted, act, states, steps=60, key=jax.random.key(1))
+    )(starts)
+    labels, is_over = np.asarray(rollout.labels, float), np.asarray(rollout.is_terminated)
+    first = np.asarray(ATOMS.violation(ATOMS.expected), float)
+    assert is_over.any(axis=0).all()
+    for lane in range(8):
+        end = int(is_over[:, lane].argmax()) + 1
+        service, added = np.split(labels[:end, lane].sum(axis=0), [2])
+        found = np.maximum([6.0 - service[0], (service[0] - service[1]) / 2 - 0.4], 0.0)
+        assert added == pytest.approx(found - first, abs=1e-4)
+        # The observation ends with the service so far, and the next run begins with none.
+        seen = np.asarray(rollout.next_observation[end - 1, lane, -2:])
+        assert seen == pytest.approx(service, abs=1e-4)
+        assert np.asarray(rollout.observation[end, lane, -2:]).tolist() == [0.0, 0.0]
+
+
+def test_what_service_is_worth_is_the_slope_of_the_violation() -> None:
+    of_violation = jnp.array([-2.0, -3.0])
+    for forecast in ([3.0, 1.0], [7.0, 1.0], [7.0, 9.0]):
+        found = ATOMS.price(of_violation, jnp.array(forecast))
+        slope = jax.grad(lambda each: of_violation @ ATOMS.violation(each))(jnp.array(forecast))
+        assert found.tolist() == pytest.approx(slope.tolist())
+
+
+def test_the_pace_is_what_each_cell_that_is_left_must_make_up_for() -> None:
+    """3 steps were given and half of S1 is left, which will bring 2 more: 1 of 6 is missing, over
+    two cells."""
+    left = jnp.array([0.5, 1.0])
+    forecast = ATOMS.forecast(jnp.array([3.0, 0.0]), left)
+    assert forecast.tolist() == [5.0, 5.0]
+    assert float(ATOMS.pace(forecast, left)[0]) == pytest.approx(0.5)
+
+
+def test_a_counted_state_holds_the_service_of_its_run(world: SweepWorld) -> None:
+    counted = CountedWorld(world, ATOMS)
+    state = counted.initial(key=jax.random.key(0))
+    assert isinstance(state, CountedState)
+    after = counted.step(state, jnp.ones(()), key=jax.random.key(1))
+    assert np.allclose(after.state.service, after.labels[:2])
+    plain = world.step(state.state, jnp.ones(()), key=jax.random.key(1))
+    assert np.allclose(after.labels[:2], plain.labels)
+    assert float(after.reward) == float(plain.reward)
