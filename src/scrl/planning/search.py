@@ -42,6 +42,8 @@ MOST_ANSWERS = 8
 POLISHED, DEAR, ROOM = 2, 3.0, 0.02
 """How many single plans are polished, what a missed unit then costs, in multipliers, and how far
 inside the bounds they aim, in steps of service."""
+SETTLED = 1 / 3
+"""Share of what is good enough by which the mixture may still improve when plans are polished."""
 ENOUGH = 0.005
 """After polishing the search goes on if no single plan is this share of the return from the best
 mixture."""
@@ -298,7 +300,8 @@ class PlanSearch:
         enough = self.settings.good_enough * 2.0 ** (round_ / CONTENT)
         kept = self.pool.kept()[:1]
         limit = self._limit(mixture, enough)
-        if self.pool.lattice is not None and self.pool.generation.gain > enough * abs(limit):
+        little = enough * (SETTLED if self.can_polish else 1.0) * abs(limit)
+        if self.pool.lattice is not None and self.pool.generation.gain > little:
             return False  # the best responses still improve the mixture
         if self.can_polish and not self.is_polished and not self.pool.is_broken(mixture).any():
             return True

@@ -164,7 +164,7 @@ def test_a_line_along_many_edges_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
                           "columns", np.arange(9), PARTS))  # fmt: skip
 
 
-def write(folder: Path, **shapes: shapely.Geometry) -> Path:
+def write(folder: Path, **shapes: shapely.Polygon) -> Path:
     features = [
         {
             "type": "Feature",
