@@ -9,7 +9,7 @@ from scrl.terminal import table
 def list_all(as_json: JsonFlag = False) -> None:
     """Show the built-in problems, policies, methods and learners."""
     from scrl.problems import builtin_names, load
-    from scrl.training.methods import LEARNERS, METHODS
+    from scrl.training.methods import LEARNER_SENTENCES, METHODS
 
     problems = [load(name) for name in builtin_names()]
     if as_json:
@@ -32,7 +32,7 @@ def list_all(as_json: JsonFlag = False) -> None:
         ]
         policies = ["full-speed", "constant:V"]
         document = {"problems": listed, "policies": policies, "methods": methods}
-        print_json({**document, "learners": list(LEARNERS)})
+        print_json({**document, "learners": list(LEARNER_SENTENCES)})
         return
     shown = table("!problem", "what it asks", title="Built-in problems")
     for problem in problems:
@@ -52,7 +52,7 @@ def list_all(as_json: JsonFlag = False) -> None:
             method.sentence,
         )
     learners = table("!learner", "what it is", title="Learners")
-    for name, sentence in LEARNERS.items():
+    for name, sentence in LEARNER_SENTENCES.items():
         learners.add_row(f"[bold]{name}[/bold]", sentence)
     out = console()
     for each in (shown, policies, methods, learners):

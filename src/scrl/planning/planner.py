@@ -76,7 +76,7 @@ class Planner:
         time_limit_s: float = TIME_LIMIT_S,
         watch: Callable[[str], None] | None = None,
     ) -> Answer:
-        """The plan that keeps the rules at the least cost.
+        """The best plan found; where none keeps the rules, the one that breaks them least.
 
         Without `rules`, those of the problem are used. With `mix` the answer may draw one of
         several plans for each episode, which keep the rules on average and not each by itself.

@@ -63,7 +63,7 @@ class Disjunct:
 
 @dataclass(frozen=True)
 class Priced:
-    """What the reference says, in words and in numbers."""
+    """The verdict of the reference, and the best branch with its prices."""
 
     reference: Reference
     branch: PricedBranch | None

@@ -76,7 +76,7 @@ def find_method(name: str) -> Method | None:
     )
 
 
-LEARNERS: dict[str, str] = {
+LEARNER_SENTENCES: dict[str, str] = {
     "ppo": "proximal policy optimisation",
     "ddpg": "deep deterministic policy gradient, the paper's learner",
     "sac": "soft actor-critic",

@@ -180,7 +180,7 @@ class TrainingRun:
         return result
 
     def _checkpoint(self, state: LoopState) -> tuple[LoopState, np.ndarray]:
-        """What a checkpoint holds."""
+        """A checkpoint holds the `LoopState` of all seeds and their environment steps so far."""
         return state, np.asarray(self.env_steps, np.int64)
 
     def _stop_unless(self, sound: np.ndarray) -> None:

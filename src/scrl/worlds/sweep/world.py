@@ -159,7 +159,7 @@ class SweepWorld(eqx.Module):
         return dynamics.step_reward(self.numbers, distance)
 
     def is_terminal(self, state: SweepState) -> Bool[Array, ""]:
-        """Whether the path is at its end; the last step serves nothing."""
+        """Whether the path is at its end; with landing service the last step serves nothing."""
         return state.cell >= self.length
 
     def is_truncated(self, state: SweepState) -> Bool[Array, ""]:
