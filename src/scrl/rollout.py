@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 
+from scrl.errors import PolicyError
 from scrl.policies import Action, PlacedPolicy
 from scrl.threads import IsStopped, in_threads
 from scrl.worlds.contract import State, SteppedWorld
@@ -25,7 +26,7 @@ class Transition(NamedTuple):
     """One step: next state, labels, reward, and whether it terminated or truncated the episode."""
 
     state: SweepState
-    action: Float[Array, "*batch"]
+    action: Float[Array, "*batch_and_action"]
     labels: Float[Array, "*batch region"]
     reward: Float[Array, "*batch"]
     is_terminated: Bool[Array, "*batch"]
@@ -64,6 +65,11 @@ def take_step(
         action, memory = policy.at(world, state, *seen)
     else:
         action, memory = policy(world.observe(state), key=act_key), seen[1]
+    if world.has_flow and action.shape != (2,):
+        raise PolicyError(
+            "this vehicle has a flow: an action is a throttle and an opening of the pump, two "
+            f"numbers from 0 to 1, and this policy gives an array of shape {action.shape}"
+        )
     after, reward, labels, is_terminated, is_truncated = world.step(state, action, key=world_key)
     return Transition(after, action, labels, reward, is_terminated, is_truncated), memory
 
@@ -132,7 +138,9 @@ def one_step(
         now.sums.service + now.weight * moved.labels,
         now.sums.steps + 1,
         moved.is_terminated,
-        now.sums.given + now.weight * world.given(now.state, moved.state),
+        now.sums.given + now.weight * world.at_flow(
+            moved.action, moved.state, world.given(now.state, moved.state)
+        ),
     )
     return RunningEpisode(moved.state, sums, now.weight * discount, now.key, memory), moved.action
 

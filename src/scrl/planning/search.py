@@ -62,7 +62,7 @@ class Found:
     prices: Float[np.ndarray, "plan part region"]
     """In return per step, on each part of the path."""
     weights: Float[np.ndarray, " plan"]
-    throttles: tuple[Float[np.ndarray, " step"], ...]
+    throttles: tuple[Float[np.ndarray, "step *action"], ...]
     """Of each plan; none of one that reacts."""
     reacting: Reacting | None = None
     """The plan in a random world."""
@@ -107,6 +107,7 @@ class PlanSearch:
         """Plans so far, and whether none of the last round came to the end of the path in time."""
         spec = problem.world_spec
         self.can_polish = spec.is_poured and self.pool.lattice is not None and settings.by_rules
+        self.can_polish &= not spec.vehicle.has_flow
         self.is_polished = False
         self.starts = self.proposals.first() if before is None else before.pool.best()
 

@@ -87,8 +87,9 @@ class SpeedLattice:
 
         V is in multiples of `unit`.
         """
-        kinds = self.spec.service.kinds.astype(float)
+        kinds, vehicle = self.spec.service.kinds.astype(float), self.spec.vehicle
         gains = (prices @ kinds.T / unit)[:, self._part(prices.shape[1]), self.kind_of_position]
+        gains -= np.where(self.kind_of_position < len(kinds) - 1, vehicle.product / unit, 0.0)
         rewards = dynamics.step_reward(self.spec.vehicle, self.speeds) / unit
         low, high = self.reach
         return _sweep(
@@ -99,7 +100,14 @@ class SpeedLattice:
             on_device(self.on_path),
             block=self.slowest,
             doublings=int((high - low + 1).max()).bit_length(),
+            flows=self._flows() if vehicle.has_flow else None,
         )
+
+    def _flows(self) -> tuple[Float[Array, " level"], Float[Array, " level"]]:
+        """The least and the largest flow at each speed, as shares of the full flow."""
+        moving = np.maximum(self.speeds, self.unit)  # no step is tried at rest
+        low, high = dynamics.flow_limits(self.spec.vehicle, moving, np)
+        return on_device(low, float), on_device(high, float)
 
     def _part(self, parts: int) -> Int[np.ndarray, " position_and_beyond"]:
         """The part of the path that holds each position."""
@@ -136,6 +144,7 @@ def _sweep(
     *,
     block: int,
     doublings: int,
+    flows: tuple[Float[Array, " level"], Float[Array, " level"]] | None = None,
 ) -> Float[Array, "plan position level"]:
     """Backwards over the path, a block of positions at a time; V past its end is 0."""
     levels = rewards.shape[0] - 1
@@ -149,7 +158,10 @@ def _sweep(
         if not isinstance(gains, _PriceSums):
             return gains[:, first + ahead]
         along = gains.sums[:, first + ahead] - gains.sums[:, first + jnp.arange(block), None]
-        return along * gains.unit / target
+        at_full_flow = along * gains.unit / target
+        if flows is None:
+            return at_full_flow
+        return jnp.maximum(*(limit[target] * at_full_flow for limit in flows))
 
     def body(back: Array, values: Array) -> Array:
         first = positions - block * (back + 1)
@@ -212,6 +224,8 @@ def drive(
     """Follow the values greedily with exact positions and speeds: no lattice, no rounding."""
     ahead_of = np.asarray(values)
     spec, plans = lattice.spec, len(prices)
+    if spec.vehicle.has_flow or spec.vehicle.product_cost:
+        raise ValueError("these drives give out at a fixed rate that costs nothing")
     vehicle, cells = spec.vehicle, len(spec.path.cells)
     service, served = spec.service, spec.service.of_regions
     place, speed = np.zeros(plans), np.zeros(plans)

@@ -49,7 +49,7 @@ def estimate(problem: Problem, top: float | None = None) -> dict[str, Any]:
         "margins": _margins(problem, list(reference.fluid_density.values())),
         "costs": costs_of(problem, reference),
         "pictures": estimate_pictures(
-            problem, _times(problem, best.times[question.fluid.group_of_part]), top
+            problem, _times(problem, best.services[question.fluid.group_of_part]), top
         ),
     }
 
@@ -225,4 +225,4 @@ def _values(now: float, scale: float) -> list[float]:
 def _scale(problem: Problem) -> float:
     """The largest amount that a region receives at full speed, for numbers that are 0."""
     fluid = Question.of(problem).fluid
-    return float((fluid.amount.sum(axis=1) * fluid.fastest).max(initial=1.0))
+    return float((fluid.amount @ fluid.fully_open(fluid.fastest)).max(initial=1.0))
