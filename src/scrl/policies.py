@@ -74,7 +74,7 @@ def padded_length(steps: int) -> int:
     return max(2 ** (steps - 1).bit_length(), LEAST_LENGTH)
 
 
-def lengthened(actions: Float[np.ndarray, "step *action"], steps: int) -> Float[np.ndarray, "more *action"]:
+def lengthened(actions: Float[np.ndarray, "step ..."], steps: int) -> Float[np.ndarray, "more ..."]:
     """The actions with the last one repeated up to so many steps."""
     beside = ((0, 0),) * (actions.ndim - 1)
     return np.pad(actions, ((0, steps - len(actions)), *beside), mode="edge")
@@ -83,11 +83,11 @@ def lengthened(actions: Float[np.ndarray, "step *action"], steps: int) -> Float[
 class Schedule(eqx.Module):
     """An open-loop action for every step; the last one is repeated."""
 
-    throttles: Float[Array, "step *action"]
+    throttles: Float[Array, "step ..."]
     """With a flow, the openings of the pump beside them."""
 
     @classmethod
-    def of(cls, throttles: Float[np.ndarray, "step *action"]) -> Schedule:
+    def of(cls, throttles: Float[np.ndarray, "step ..."]) -> Schedule:
         """A schedule that is filled up, so that few lengths are compiled."""
         return cls(on_device(lengthened(throttles, padded_length(len(throttles))), float))
 

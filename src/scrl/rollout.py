@@ -18,7 +18,7 @@ from scrl.worlds.contract import State, SteppedWorld
 from scrl.worlds.sweep.lookup import on_device
 from scrl.worlds.sweep.world import SweepState, SweepWorld
 
-ActInLane = Callable[..., tuple[Float[Array, ""], Float[Array, ""]]]
+ActInLane = Callable[..., tuple[Float[Array, "*action"], Float[Array, ""]]]
 """(observation, lane, noise) -> an action and its log probability."""
 
 
@@ -138,9 +138,9 @@ def one_step(
         now.sums.service + now.weight * moved.labels,
         now.sums.steps + 1,
         moved.is_terminated,
-        now.sums.given + now.weight * world.at_flow(
-            moved.action, moved.state, world.given(now.state, moved.state)
-        ),
+        now.sums.given
+        + now.weight
+        * world.at_flow(moved.action, moved.state, world.given(now.state, moved.state)),
     )
     return RunningEpisode(moved.state, sums, now.weight * discount, now.key, memory), moved.action
 
@@ -280,7 +280,13 @@ def begin_worlds(world: SteppedWorld[State], worlds: int, *, key: PRNGKeyArray) 
 
 
 def collect(
-    world: SteppedWorld[State], act: ActInLane, states: State, *, steps: int, key: PRNGKeyArray
+    world: SteppedWorld[State],
+    act: ActInLane,
+    states: State,
+    *,
+    steps: int,
+    action_shape: tuple[int, ...] = (),
+    key: PRNGKeyArray,
 ) -> tuple[State, Rollout]:
     """Run some steps in every world; a world whose episode ends is reset in the same step.
 
@@ -291,7 +297,7 @@ def collect(
     lanes = jnp.arange(worlds)
     noise_key, world_key, reset_key = jax.random.split(key, 3)
     draws = RandomDraws(
-        jax.random.normal(noise_key, (steps, worlds)),
+        jax.random.normal(noise_key, (steps, worlds, *action_shape)),
         jax.random.split(world_key, (steps, worlds)),
         jax.random.split(reset_key, (steps, worlds)),
     )
@@ -317,6 +323,6 @@ def collect(
 class RandomDraws(NamedTuple):
     """The random draws of a step, made for all steps together; unused ones are compiled away."""
 
-    noise: Float[Array, "*batch"]
+    noise: Float[Array, "*batch_and_action"]
     world: Key[Array, "*batch"]
     reset: Key[Array, "*batch"]

@@ -57,11 +57,11 @@ class Driven(NamedTuple):
     steps: Float[np.ndarray, "plan episode"]
     is_finished: Bool[np.ndarray, " plan"]
     """Whether every episode came to its end in the time it was given."""
-    throttles: list[Float[np.ndarray, "step *action"]]
+    throttles: list[Float[np.ndarray, "step ..."]]
     """The actions of each plan in its first episode; with a flow, its openings beside them."""
 
 
-Kept = tuple[Episode, Float[np.ndarray, "plan part sum"], list[Float[np.ndarray, "step *action"]]]
+Kept = tuple[Episode, Float[np.ndarray, "plan part sum"], list[Float[np.ndarray, "step ..."]]]
 """Sums of episodes, sums of parts, and throttles."""
 
 
@@ -126,13 +126,13 @@ class PriceDriver:
 
         return self._driven(in_threads(drive_some, some), len(keys))
 
-    def follow(self, throttles: Sequence[Float[np.ndarray, "step *action"]]) -> Driven:
+    def follow(self, throttles: Sequence[Float[np.ndarray, "step ..."]]) -> Driven:
         """Drives with given throttles, in a world without chance."""
         some = [throttles[first : first + AT_ONCE] for first in range(0, len(throttles), AT_ONCE)]
         longest = padded_length(max(map(len, throttles)))
 
         def follow_some(
-            throttles: Sequence[Float[np.ndarray, "step *action"]], is_stopped: IsStopped
+            throttles: Sequence[Float[np.ndarray, "step ..."]], is_stopped: IsStopped
         ) -> Kept:
             padded = [lengthened(each, longest) for each in throttles]
             policies = _Policies(_scheduled, None, (on_device(_filled(np.array(padded)), float),))
@@ -232,7 +232,7 @@ def _filled(rows: np.ndarray) -> np.ndarray:
     return np.concatenate([rows, np.repeat(rows[:1], AT_ONCE - len(rows), axis=0)])
 
 
-def _scheduled(_: None, throttles: Float[Array, "step *action"]) -> Schedule:
+def _scheduled(_: None, throttles: Float[Array, "step ..."]) -> Schedule:
     return Schedule(throttles)
 
 

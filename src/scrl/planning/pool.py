@@ -60,7 +60,7 @@ class DrivenPlan:
     """What was added to each atom's side."""
     is_kept: bool
     """Whether every rule is kept."""
-    throttles: Float[np.ndarray, "step *action"]
+    throttles: Float[np.ndarray, "step ..."]
 
 
 class Pool:
@@ -122,7 +122,7 @@ class Pool:
     def follow(
         self,
         prices: Float[np.ndarray, "plan part region"],
-        throttles: Sequence[Float[np.ndarray, "step *action"]],
+        throttles: Sequence[Float[np.ndarray, "step ..."]],
     ) -> list[Response[DrivenPlan]]:
         """Plans with given throttles; their prices say where they come from."""
         return self._responses(self.driver.follow(throttles), prices)

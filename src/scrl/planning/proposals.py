@@ -93,7 +93,7 @@ PATIENCE = 3.0
 """Plans that take so many times as long as the fluid are broken off, at first."""
 
 
-Timetable = tuple[Float[np.ndarray, "part region"], Float[np.ndarray, "step *action"]]
+Timetable = tuple[Float[np.ndarray, "part region"], Float[np.ndarray, "step ..."]]
 """The prices that a plan comes from, and its actions."""
 
 

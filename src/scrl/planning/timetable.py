@@ -27,9 +27,9 @@ from scrl.worlds.sweep.vehicle import Vehicle
 def averaged(
     vehicle: Vehicle,
     length: int,
-    drives: Sequence[Float[np.ndarray, "step *action"]],
+    drives: Sequence[Float[np.ndarray, "step ..."]],
     weights: Float[np.ndarray, " drive"],
-) -> Float[np.ndarray, "step *action"]:
+) -> Float[np.ndarray, "step ..."]:
     """The actions of a drive whose timetable is the mean of those of some drives to the end."""
     places = [places_of(vehicle, actions) for actions in drives]
     stops = np.unique(np.concatenate([np.minimum(each, length) for each in places]))
@@ -49,7 +49,7 @@ def with_times(
     paces: Float[np.ndarray, " part"],
     services: Float[np.ndarray, " part"],
     parts: int = 1,
-) -> Float[np.ndarray, "step *action"]:
+) -> Float[np.ndarray, "step ..."]:
     """The actions of a drive with so many steps per cell in each part of the path's cells.
 
     With a flow, a cell is served as by so many steps at full flow.
@@ -103,7 +103,7 @@ def _by_timetable(
 
 
 def places_of(
-    vehicle: Vehicle, actions: Float[np.ndarray, "step *action"]
+    vehicle: Vehicle, actions: Float[np.ndarray, "step ..."]
 ) -> Float[np.ndarray, " place"]:
     """Where a drive is before its first step and after each one."""
     throttles = actions if actions.ndim == 1 else actions[:, 0]
@@ -136,8 +136,8 @@ MOST_STOPS = 3
 
 
 def with_shorter_stops(
-    vehicle: Vehicle, actions: Float[np.ndarray, "step *action"]
-) -> list[Float[np.ndarray, "step *action"]]:
+    vehicle: Vehicle, actions: Float[np.ndarray, "step ..."]
+) -> list[Float[np.ndarray, "step ..."]]:
     """The same drive with some steps of one of its longest stops left out.
 
     No prices lead to a stop of just the length that a rule asks for: at a price at which it pays to

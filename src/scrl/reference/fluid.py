@@ -192,7 +192,7 @@ class FluidSweep:
         below, at = sparse.csr_array(self.time_row[None, :]), np.array([float(self.horizon_steps)])
         lower, upper = self.fastest, self.slowest
         if self.flow is not None:
-            one = sparse.eye_array(self.groups)
+            one = sparse.csr_array(sparse.eye_array(self.groups))
             below, at = stack_rows(below, at, *self.flow.rows(one, 0.0))
             lower = np.append(lower, np.full(self.groups, self.flow.least_dose))
             upper = np.append(upper, self.flow.most(upper))
@@ -303,13 +303,13 @@ class FluidFlow:
         return opening, worth * opening + 0.5 * self.softness * opening * (1.0 - opening)
 
     def rows(
-        self, times: sparse.sparray, base: float | Float[np.ndarray, " group"]
+        self, times: sparse.csr_array, base: float | Float[np.ndarray, " group"]
     ) -> tuple[sparse.csr_array, Float[np.ndarray, " row"]]:
         """L(tau) <= s <= U(tau) as inequalities over some variables and the services.
 
         The times are base + times . variables, and s >= least_dose is a bound of its own.
         """
-        groups = times.shape[0]
+        groups = len(times.indptr) - 1
         one, base = sparse.eye_array(groups), np.broadcast_to(base, groups)
         blocks = [[-times, one], [self.least_flow * times, -one]]
         at = [base, -self.least_flow * base]

@@ -93,15 +93,22 @@ class SpeedLattice:
         rewards = dynamics.step_reward(self.spec.vehicle, self.speeds) / unit
         low, high = self.reach
         return _sweep(
-            _sums(gains) if self.spec.is_poured else on_device(gains, float),
+            self._sums(gains) if self.spec.is_poured else on_device(gains, float),
             on_device(rewards, float),
             on_device(low),
             on_device(high),
             on_device(self.on_path),
             block=self.slowest,
             doublings=int((high - low + 1).max()).bit_length(),
-            flows=self._flows() if vehicle.has_flow else None,
         )
+
+    def _sums(self, gains: Float[np.ndarray, "plan position_and_beyond"]) -> _PriceSums:
+        unit = max(float(np.abs(gains).max(initial=0.0)), 1e-300) * 2.0**-20
+        whole = np.round(gains / unit).astype(np.int64)
+        # A position lies in the middle of its length.
+        sums = (np.cumsum(whole, axis=1) - whole // 2).astype(np.int32)
+        flows = self._flows() if self.spec.vehicle.has_flow else None
+        return _PriceSums(on_device(sums), on_device(unit, float), flows)
 
     def _flows(self) -> tuple[Float[Array, " level"], Float[Array, " level"]]:
         """The least and the largest flow at each speed, as shares of the full flow."""
@@ -124,14 +131,8 @@ class _PriceSums(NamedTuple):
 
     sums: Int[Array, "plan position_and_beyond"]
     unit: Float[Array, ""]
-
-
-def _sums(gains: Float[np.ndarray, "plan position_and_beyond"]) -> _PriceSums:
-    unit = max(float(np.abs(gains).max(initial=0.0)), 1e-300) * 2.0**-20
-    whole = np.round(gains / unit).astype(np.int64)
-    # A position lies in the middle of its length.
-    sums = (np.cumsum(whole, axis=1) - whole // 2).astype(np.int32)
-    return _PriceSums(on_device(sums), on_device(unit, float))
+    flows: tuple[Float[Array, " level"], Float[Array, " level"]] | None
+    """The least and the largest flow at each speed; None for a fixed rate."""
 
 
 @partial(jax.jit, static_argnames=("block", "doublings"))
@@ -144,7 +145,6 @@ def _sweep(
     *,
     block: int,
     doublings: int,
-    flows: tuple[Float[Array, " level"], Float[Array, " level"]] | None = None,
 ) -> Float[Array, "plan position level"]:
     """Backwards over the path, a block of positions at a time; V past its end is 0."""
     levels = rewards.shape[0] - 1
@@ -159,9 +159,9 @@ def _sweep(
             return gains[:, first + ahead]
         along = gains.sums[:, first + ahead] - gains.sums[:, first + jnp.arange(block), None]
         at_full_flow = along * gains.unit / target
-        if flows is None:
+        if gains.flows is None:
             return at_full_flow
-        return jnp.maximum(*(limit[target] * at_full_flow for limit in flows))
+        return jnp.maximum(*(limit[target] * at_full_flow for limit in gains.flows))
 
     def body(back: Array, values: Array) -> Array:
         first = positions - block * (back + 1)

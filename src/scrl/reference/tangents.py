@@ -55,7 +55,7 @@ def tangent_model(fluid: FluidSweep, touch: Float[np.ndarray, "group tangent"]) 
         reward -= np.append(cost @ base, np.repeat(cost, pieces))
     else:
         each = sparse.kron(sparse.eye_array(fluid.groups), np.ones((1, pieces)))
-        times = sparse.hstack([sparse.csr_array(base[:, None]), each])
+        times = sparse.csr_array(sparse.hstack([sparse.csr_array(base[:, None]), each]))
         below, below_at = stack_rows(below, below_at, *fluid.flow.rows(times, 0.0))
         reward = np.append(reward, -cost)
         lower = np.append(lower, np.full(fluid.groups, fluid.flow.least_dose))
@@ -71,7 +71,7 @@ def tangent_model(fluid: FluidSweep, touch: Float[np.ndarray, "group tangent"]) 
 
 
 def point_of(
-    fluid: FluidSweep, point: Float[np.ndarray, " variable"], tangents: int
+    fluid: FluidSweep, point: Float[np.ndarray, " piece"], tangents: int
 ) -> Float[np.ndarray, " variable"]:
     """The times per cell, and the services, of a point of the model."""
     pieces, services = np.split(point[1:], [fluid.groups * tangents])

@@ -114,6 +114,11 @@ class SweepWorld(eqx.Module):
         return self.kinds.shape[1]
 
     @property
+    def action_shape(self) -> tuple[int, ...]:
+        """Of a throttle, or with a flow of a throttle and an opening."""
+        return (2,) if self.has_flow else ()
+
+    @property
     def rate(self) -> Float[Array, ""]:
         """Units that a step of service gives out, at full flow."""
         return self.numbers.rate
@@ -135,7 +140,11 @@ class SweepWorld(eqx.Module):
         return SweepState(cell.astype(int), offset, zero, zero, jnp.zeros((), int))
 
     def transition(
-        self, state: SweepState, action: Float[Array, " *action"], *, key: PRNGKeyArray | None = None
+        self,
+        state: SweepState,
+        action: Float[Array, " *action"],
+        *,
+        key: PRNGKeyArray | None = None,
     ) -> SweepState:
         """One step of throttle, gust and movement along the path. Calm worlds need no key."""
         throttle = action[0] if self.has_flow else action
@@ -152,13 +161,19 @@ class SweepWorld(eqx.Module):
         return SweepState(cell, offset, speed, gust, state.step + 1)
 
     def step(
-        self, state: SweepState, action: Float[Array, " *action"], *, key: PRNGKeyArray | None = None
+        self,
+        state: SweepState,
+        action: Float[Array, " *action"],
+        *,
+        key: PRNGKeyArray | None = None,
     ) -> StepResult[SweepState]:
         """One step, and what it earned and gave."""
         after = self.transition(state, action, key=key)
         reward, labels = self.reward(after), self.labels(state, after)
         if self.has_cost:
-            reward -= self.numbers.product * self.at_flow(action, after, self.given(state, after))[0]
+            reward -= (
+                self.numbers.product * self.at_flow(action, after, self.given(state, after))[0]
+            )
         return StepResult(
             after,
             reward,
@@ -185,7 +200,7 @@ class SweepWorld(eqx.Module):
         return self._share(self.served[0], state, after)
 
     def given(self, state: SweepState, after: SweepState) -> Float[Array, " 2"]:
-        """The share of the step's amount that is given out before the path ends, and to no region."""
+        """The shares of the step's amount that the path and, of it, no region receives."""
         outside = self._share(self.served[1], state, after)[0]
         if not self.is_poured:
             return jnp.stack([(after.cell < self.length).astype(float), outside])
