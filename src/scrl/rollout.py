@@ -127,7 +127,7 @@ def one_step(
     policy: Action | PlacedPolicy,
     now: RunningEpisode,
     discount: float | Float[Array, ""] = 1.0,
-) -> tuple[RunningEpisode, Float[Array, ""]]:
+) -> tuple[RunningEpisode, Float[Array, " *action"]]:
     """An episode one step later, and the action that led there."""
     step_key = jax.random.fold_in(now.key, now.state.step)
     seen = now.sums.service, now.memory

@@ -40,7 +40,7 @@ class FluidSweep:
 
     weight: Float[np.ndarray, " group"]
     """Cells in each group (those that the start may skip count in part)."""
-    amount: Float[np.ndarray, "region group"]
+    amount: Float[np.ndarray, "region variable"]
     """What each region receives for one step in every cell of a group, or for one step of service
     where that is another variable, in units."""
     fastest: Float[np.ndarray, " group"]
@@ -260,11 +260,11 @@ class FluidFlow:
     def of(cls, vehicle: Vehicle) -> FluidFlow:
         return cls(vehicle.least_flow, vehicle.least_dose, vehicle.most_dose)
 
-    def least(self, times: Float[np.ndarray, " group"]) -> Float[np.ndarray, " group"]:
+    def least(self, times: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
         """L."""
         return np.maximum(self.least_flow * times, self.least_dose)
 
-    def most(self, times: Float[np.ndarray, " group"]) -> Float[np.ndarray, " group"]:
+    def most(self, times: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
         """U."""
         return np.maximum(
             np.minimum(times, self.most_dose + self.least_flow * times), self.least(times)
@@ -288,16 +288,16 @@ class FluidFlow:
 
         return tuple(piece(until) for until in sorted({of_least, of_most, math.inf}))
 
-    def slopes(self, times: Float[np.ndarray, " group"]) -> tuple[np.ndarray, np.ndarray]:
+    def slopes(self, times: Float[np.ndarray, "*any"]) -> tuple[np.ndarray, np.ndarray]:
         """The slopes of L and U."""
         of_least, of_most = self._kinks
         low = np.where(times < of_least, 0.0, self.least_flow)
         return low, np.where(times < of_most, 1.0, self.least_flow)
 
-    def is_kink(self, times: Float[np.ndarray, " group"]) -> np.ndarray:
+    def is_kink(self, times: Float[np.ndarray, "*any"]) -> np.ndarray:
         return np.isin(times, self._kinks)
 
-    def opening(self, worth: Float[np.ndarray, " group"]) -> tuple[np.ndarray, np.ndarray]:
+    def opening(self, worth: Float[np.ndarray, "*any"]) -> tuple[np.ndarray, np.ndarray]:
         """u and psi, from what a step of service earns, in efforts."""
         opening = np.clip(worth / self.softness + 0.5, 0.0, 1.0)
         return opening, worth * opening + 0.5 * self.softness * opening * (1.0 - opening)
