@@ -151,7 +151,7 @@ def _heads(pieces: _Pieces, band: float, most_off: float) -> Int[np.ndarray, " s
 
 def _other_flow(
     pieces: _Pieces, heads: Int[np.ndarray, " segment"], band: float
-) -> Int[np.ndarray, " segment"]:
+) -> Int[np.ndarray, " more"]:
     """Where the flow differs by more than the band from that since a head, or is on or off."""
     found, is_head = [], np.isin(np.arange(len(pieces.flow)), heads).tolist()
     low = high = 0.0

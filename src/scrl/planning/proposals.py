@@ -183,7 +183,7 @@ class Proposals:
         times, services = (each[groups] for each in self.fluid.split(found.point))
         prices = self._prices(self.pool.effort * found.multipliers[None, 1:])[0]
         spec = self.pool.problem.world_spec
-        return prices, with_times(spec.vehicle, times, services, spec.service.parts)
+        return prices, with_times(spec.vehicle, times, spec.service.parts, services)
 
     def _prices(
         self, multipliers: Float[np.ndarray, "plan atom"]

@@ -47,17 +47,19 @@ def averaged(
 def with_times(
     vehicle: Vehicle,
     paces: Float[np.ndarray, " part"],
-    services: Float[np.ndarray, " part"],
     parts: int = 1,
+    services: Float[np.ndarray, " part"] | None = None,
 ) -> Float[np.ndarray, "step ..."]:
     """The actions of a drive with so many steps per cell in each part of the path's cells.
 
-    With a flow, a cell is served as by so many steps at full flow.
+    With a flow, a cell is served as by so many steps at full flow, or else by its time.
     """
     edges = np.arange(len(paces) + 1) / parts
-    times, upto = (np.append(0.0, np.cumsum(each / parts)) for each in (paces, services))
-    throttles = _by_timetable(vehicle, edges, times)
-    return _opened(vehicle, throttles, edges, upto) if vehicle.has_flow else throttles
+    throttles = _by_timetable(vehicle, edges, np.append(0.0, np.cumsum(paces / parts)))
+    if not vehicle.has_flow:
+        return throttles
+    served = paces if services is None else services
+    return _opened(vehicle, throttles, edges, np.append(0.0, np.cumsum(served / parts)))
 
 
 def flows_of(
