@@ -31,7 +31,7 @@ from scrl.worlds.sweep.vehicle import Vehicle
 PUMPS = {
     "free": Vehicle(flow=(0.0, 2.25), product_cost=0.002),
     "proportional": Vehicle(
-        flow=(0.0, 4.5), pump="proportional", dose=(0.0, 1.5), product_cost=0.002
+        flow=(0.0, 2.25), pump="proportional", dose=(0.05, 1.6), product_cost=0.002
     ),
 }
 

@@ -58,7 +58,7 @@ def test_all_that_is_given_out_is_received_somewhere(answer: Answer) -> None:
 
 def test_a_kept_plan_drives_the_same_and_is_exported(answer: Answer, tmp_path: Path) -> None:
     run = open_run(planner().keep(answer, tmp_path / "run"))
-    again = evaluate(run.problem, run.policy())
+    again = evaluate(answer.problem, run.policy())
     assert again.return_ == pytest.approx(answer.evaluation.return_, rel=1e-6)
     assert again.density == pytest.approx(answer.evaluation.density, rel=1e-6)
     written = export(run, "csv", tmp_path / "steps.csv")

@@ -107,7 +107,6 @@ class PlanSearch:
         """Plans so far, and whether none of the last round came to the end of the path in time."""
         spec = problem.world_spec
         self.can_polish = spec.is_poured and self.pool.lattice is not None and settings.by_rules
-        self.can_polish &= not spec.vehicle.has_flow
         self.is_polished = False
         self.starts = self.proposals.first() if before is None else before.pool.best()
 
