@@ -17,7 +17,7 @@ from scrl.worlds.sweep.world import SweepState, SweepWorld
 
 
 class Policy(Protocol):
-    """Chooses a throttle in [0, 1] from an observation."""
+    """Chooses a throttle in [0, 1] from an observation, and with a flow an opening too."""
 
     @property
     def is_random(self) -> bool:
@@ -26,11 +26,12 @@ class Policy(Protocol):
 
     def __call__(
         self, observation: Float[Array, " feature"], *, key: PRNGKeyArray
-    ) -> Float[Array, ""]: ...
+    ) -> Float[Array, " *action"]: ...
 
 
-Action = Callable[..., Float[Array, ""]]
-"""Any function of an observation and a keyword `key` that gives a throttle in [0, 1]."""
+Action = Callable[..., Float[Array, " *action"]]
+"""Any function of an observation and a keyword `key` that gives a throttle in [0, 1], or, with a
+flow, a throttle and an opening of the pump."""
 
 
 @runtime_checkable
@@ -43,15 +44,15 @@ class PlacedPolicy(Protocol):
 
     def at(
         self, world: SweepWorld, state: SweepState, service: Float[Array, " region"], memory: Any
-    ) -> tuple[Float[Array, ""], Any]:
+    ) -> tuple[Float[Array, " *action"], Any]:
         """The throttle after so many steps of service in each region, and what it remembers."""
         ...
 
 
 class Constant(eqx.Module):
-    """The same throttle everywhere."""
+    """The same throttle everywhere, and with a flow the same opening."""
 
-    throttle: Float[Array, ""]
+    throttle: Float[Array, " *action"]
 
     @property
     def is_random(self) -> bool:
@@ -59,7 +60,7 @@ class Constant(eqx.Module):
 
     def __call__(
         self, observation: Float[Array, " feature"], *, key: PRNGKeyArray
-    ) -> Float[Array, ""]:
+    ) -> Float[Array, " *action"]:
         del observation, key
         return self.throttle
 
@@ -73,16 +74,22 @@ def padded_length(steps: int) -> int:
     return max(2 ** (steps - 1).bit_length(), LEAST_LENGTH)
 
 
-class Schedule(eqx.Module):
-    """An open-loop throttle for every step; the last one is repeated."""
+def lengthened(actions: Float[np.ndarray, "step ..."], steps: int) -> Float[np.ndarray, "more ..."]:
+    """The actions with the last one repeated up to so many steps."""
+    beside = ((0, 0),) * (actions.ndim - 1)
+    return np.pad(actions, ((0, steps - len(actions)), *beside), mode="edge")
 
-    throttles: Float[Array, " step"]
+
+class Schedule(eqx.Module):
+    """An open-loop action for every step; the last one is repeated."""
+
+    throttles: Float[Array, "step ..."]
+    """With a flow, the openings of the pump beside them."""
 
     @classmethod
-    def of(cls, throttles: Float[np.ndarray, " step"]) -> Schedule:
+    def of(cls, throttles: Float[np.ndarray, "step ..."]) -> Schedule:
         """A schedule that is filled up, so that few lengths are compiled."""
-        padded = np.pad(throttles, (0, padded_length(len(throttles)) - len(throttles)), mode="edge")
-        return cls(on_device(padded, float))
+        return cls(on_device(lengthened(throttles, padded_length(len(throttles))), float))
 
     @property
     def is_random(self) -> bool:
@@ -93,15 +100,19 @@ class Schedule(eqx.Module):
 
     def at(
         self, world: SweepWorld, state: SweepState, service: Float[Array, " region"], memory: Any
-    ) -> tuple[Float[Array, ""], Any]:
+    ) -> tuple[Float[Array, " *action"], Any]:
         del world, service
         return self.throttles[jnp.minimum(state.step, len(self.throttles) - 1)], memory
 
 
 def fixed_policy(name: str, problem: Problem) -> Policy:
-    """The policy called `full-speed`, or `constant:V` for a target speed of V cells per step."""
+    """The policy called `full-speed`, or `constant:V` for a target speed of V cells per step.
+
+    With a flow the pump is fully open.
+    """
+    full = jnp.ones((2,) if problem.world_spec.vehicle.has_flow else ())
     if name == "full-speed":
-        return Constant(jnp.ones(()))
+        return Constant(full)
     kind, colon, value = name.partition(":")
     if kind != "constant" or not colon:
         hint = did_you_mean(name, ["full-speed", "constant:1.5"])
@@ -120,4 +131,5 @@ def fixed_policy(name: str, problem: Problem) -> Policy:
             f"policy '{name}': the target speed must lie between {slowest:g} and "
             f"{vehicle.max_speed:g} cells per step (the vehicle's crawl and top speed)"
         )
-    return Constant(jnp.asarray(speed / vehicle.max_speed, float))
+    throttle = jnp.asarray(speed / vehicle.max_speed, float)
+    return Constant(full.at[0].set(throttle) if vehicle.has_flow else throttle)

@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 
+from scrl.errors import PolicyError
 from scrl.policies import Action, PlacedPolicy
 from scrl.threads import IsStopped, in_threads
 from scrl.worlds.contract import State, SteppedWorld
 from scrl.worlds.sweep.lookup import on_device
 from scrl.worlds.sweep.world import SweepState, SweepWorld
 
-ActInLane = Callable[..., tuple[Float[Array, ""], Float[Array, ""]]]
+ActInLane = Callable[..., tuple[Float[Array, "*action"], Float[Array, ""]]]
 """(observation, lane, noise) -> an action and its log probability."""
 
 
@@ -25,7 +26,7 @@ class Transition(NamedTuple):
     """One step: next state, labels, reward, and whether it terminated or truncated the episode."""
 
     state: SweepState
-    action: Float[Array, "*batch"]
+    action: Float[Array, "*batch_and_action"]
     labels: Float[Array, "*batch region"]
     reward: Float[Array, "*batch"]
     is_terminated: Bool[Array, "*batch"]
@@ -64,6 +65,11 @@ def take_step(
         action, memory = policy.at(world, state, *seen)
     else:
         action, memory = policy(world.observe(state), key=act_key), seen[1]
+    if world.has_flow and action.shape != (2,):
+        raise PolicyError(
+            "this vehicle has a flow: an action is a throttle and an opening of the pump, two "
+            f"numbers from 0 to 1, and this policy gives an array of shape {action.shape}"
+        )
     after, reward, labels, is_terminated, is_truncated = world.step(state, action, key=world_key)
     return Transition(after, action, labels, reward, is_terminated, is_truncated), memory
 
@@ -121,7 +127,7 @@ def one_step(
     policy: Action | PlacedPolicy,
     now: RunningEpisode,
     discount: float | Float[Array, ""] = 1.0,
-) -> tuple[RunningEpisode, Float[Array, ""]]:
+) -> tuple[RunningEpisode, Float[Array, " *action"]]:
     """An episode one step later, and the action that led there."""
     step_key = jax.random.fold_in(now.key, now.state.step)
     seen = now.sums.service, now.memory
@@ -132,7 +138,9 @@ def one_step(
         now.sums.service + now.weight * moved.labels,
         now.sums.steps + 1,
         moved.is_terminated,
-        now.sums.given + now.weight * world.given(now.state, moved.state),
+        now.sums.given
+        + now.weight
+        * world.at_flow(moved.action, moved.state, world.given(now.state, moved.state)),
     )
     return RunningEpisode(moved.state, sums, now.weight * discount, now.key, memory), moved.action
 
@@ -272,7 +280,13 @@ def begin_worlds(world: SteppedWorld[State], worlds: int, *, key: PRNGKeyArray) 
 
 
 def collect(
-    world: SteppedWorld[State], act: ActInLane, states: State, *, steps: int, key: PRNGKeyArray
+    world: SteppedWorld[State],
+    act: ActInLane,
+    states: State,
+    *,
+    steps: int,
+    action_shape: tuple[int, ...] = (),
+    key: PRNGKeyArray,
 ) -> tuple[State, Rollout]:
     """Run some steps in every world; a world whose episode ends is reset in the same step.
 
@@ -283,7 +297,7 @@ def collect(
     lanes = jnp.arange(worlds)
     noise_key, world_key, reset_key = jax.random.split(key, 3)
     draws = RandomDraws(
-        jax.random.normal(noise_key, (steps, worlds)),
+        jax.random.normal(noise_key, (steps, worlds, *action_shape)),
         jax.random.split(world_key, (steps, worlds)),
         jax.random.split(reset_key, (steps, worlds)),
     )
@@ -309,6 +323,6 @@ def collect(
 class RandomDraws(NamedTuple):
     """The random draws of a step, made for all steps together; unused ones are compiled away."""
 
-    noise: Float[Array, "*batch"]
+    noise: Float[Array, "*batch_and_action"]
     world: Key[Array, "*batch"]
     reset: Key[Array, "*batch"]

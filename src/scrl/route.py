@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from scrl.policies import Action, PlacedPolicy, Policy
 from scrl.problems import Problem
 from scrl.rollout import CHUNK_STEPS, RunningEpisode, begin_episode, one_step
-from scrl.worlds.sweep.dynamics import Served, ground_speed
+from scrl.worlds.sweep.dynamics import Served, flow_of, ground_speed
 from scrl.worlds.sweep.georeference import Georeference
 from scrl.worlds.sweep.places import places_at, stretch_at
 from scrl.worlds.sweep.spec import ServiceTable
@@ -35,6 +35,8 @@ class Route:
     """Speed over ground in each step, in cells per step."""
     throttle: Float[np.ndarray, " step"]
     """What the policy chose in each step, from 0 to 1."""
+    flow: Float[np.ndarray, " step"]
+    """What is given out in each step, as units for a whole step."""
     is_whole: bool
     """Whether the episode reached the end of the path; otherwise it was truncated."""
 
@@ -77,7 +79,7 @@ class Route:
         if self.is_whole:
             last = (self.along[-1] - self.along[-2]) / self.speed[-1]
             share[-1] = last if self._service.is_poured else 0.0
-        return self.problem.world_spec.vehicle.rate * share
+        return self.flow * share
 
     @cached_property
     def received(self) -> Float[np.ndarray, "step region"]:
@@ -94,7 +96,7 @@ class Route:
         if self._service.is_poured:
             end = begin + self.speed  # the last step may lead past the end
         share = self._service.share_between(served, begin, end)
-        return self.problem.world_spec.vehicle.rate * share
+        return self.flow * share
 
     def poured_on(
         self,
@@ -169,7 +171,7 @@ class _Steps(NamedTuple):
     cell: Int[Array | np.ndarray, "*steps"]
     offset: Float[Array | np.ndarray, "*steps"]
     speed: Float[Array | np.ndarray, "*steps"]
-    throttle: Float[Array | np.ndarray, "*steps"]
+    action: Float[Array | np.ndarray, "*steps_and_action"]
 
 
 def drive(problem: Problem, policy: Policy | Action | PlacedPolicy, *, seed: int = 0) -> Route:
@@ -188,11 +190,16 @@ def drive(problem: Problem, policy: Policy | Action | PlacedPolicy, *, seed: int
     along = np.concatenate([[start], steps.cell + np.asarray(steps.offset, float)])
     if is_whole:
         along[-1] = world.length  # the world does not count further
+    vehicle, actions = problem.world_spec.vehicle, np.asarray(steps.action, float)
+    flow = np.ones(count)
+    if vehicle.has_flow:
+        flow = flow_of(vehicle, np.asarray(steps.speed, float), actions[:, 1], np)
     return Route(
         problem=problem,
         along=along,
         speed=np.asarray(steps.speed, float),
-        throttle=np.asarray(steps.throttle, float),
+        throttle=actions if actions.ndim == 1 else actions[:, 0],
+        flow=vehicle.rate * flow,
         is_whole=is_whole,
     )
 
@@ -213,11 +220,11 @@ def _continue(
     """Run a chunk of steps; a finished episode stays in its last state."""
 
     def body(now: RunningEpisode, _: None) -> tuple[RunningEpisode, _Steps]:
-        moved, throttle = one_step(world, policy, now)
+        moved, action = one_step(world, policy, now)
         is_over = now.sums.is_terminated | (now.state.step >= world.horizon_steps)
         after = jax.tree.map(lambda old, new: jnp.where(is_over, old, new), now, moved)
         state = after.state
         speed = ground_speed(state.speed, state.gust, jnp)
-        return after, _Steps(state.cell, state.offset, speed, throttle)
+        return after, _Steps(state.cell, state.offset, speed, action)
 
     return jax.lax.scan(body, running, None, length=CHUNK_STEPS)

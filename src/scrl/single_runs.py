@@ -82,7 +82,7 @@ class CountedWorld(eqx.Module):
         return observe_run(self.world, state.state, state.service)
 
     def step(
-        self, state: CountedState, action: Float[Array, ""], *, key: PRNGKeyArray
+        self, state: CountedState, action: Float[Array, " *action"], *, key: PRNGKeyArray
     ) -> StepResult[CountedState]:
         after = self.world.step(state.state, action, key=key)
         then = CountedState(after.state, state.service + after.labels)

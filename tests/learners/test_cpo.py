@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from scrl.environments.encoder import EnvironmentEncoder, RunningMoments
 from scrl.learners import LEARNERS, Pricing
-from scrl.learners.actions import THROTTLE
+from scrl.learners.actions import Continuous
 from scrl.learners.actors import CategoricalActor, GaussianActor, MeanActor
 from scrl.learners.config import CpoConfig
 from scrl.learners.cpo import (
@@ -205,7 +205,7 @@ def test_divergences_by_hand() -> None:
 ENCODER = EnvironmentEncoder(
     price_unit=jnp.ones(()), channel_unit=jnp.ones(2), label_unit=jnp.ones(1),
     moments=RunningMoments(jnp.ones(()), jnp.zeros(1), jnp.ones(1)),
-    actions=THROTTLE, features=1, regions=1, sees_prices=False, atoms=1,
+    actions=Continuous(), features=1, regions=1, sees_prices=False, atoms=1,
 )  # fmt: skip
 NOISE = jnp.array([[1.0, -1.0, 1.0, -1.0]])
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jaxtyping import Float
 
+from scrl.evaluation import evaluate
 from scrl.planning.polish import Polish
 from scrl.planning.timetable import places_of, with_times
 from scrl.policies import Schedule
@@ -36,7 +37,7 @@ def to_the_end(spec: SweepSpec, throttles: list[float]) -> Float[np.ndarray, " s
     return repeated[: int(np.argmax(places >= len(spec.path.cells)))]
 
 
-def driven(spec: SweepSpec, throttles: Float[np.ndarray, " step"]) -> Route:
+def driven(spec: SweepSpec, throttles: Float[np.ndarray, "step ..."]) -> Route:
     route = drive(Problem.create(spec), Schedule.of(throttles))
     assert route.is_whole
     return route
@@ -49,27 +50,51 @@ def cost(route: Route) -> float:
 speeds = st.lists(st.floats(0.2, 1.0), min_size=1, max_size=12)
 
 
-@given(st.integers(0, 100), speeds)
+FLOW = Vehicle(flow=(0.2, 2.25), dose=(0.1, 1.0), product_cost=0.01)
+
+
+@given(st.integers(0, 100), speeds, st.sampled_from([None, FLOW]))
 @settings(max_examples=30)
 def test_sides_are_those_of_the_world_and_slopes_their_derivative(
-    seed: int, throttles: list[float]
+    seed: int, throttles: list[float], vehicle: Vehicle | None
 ) -> None:
     spec = some_world(seed)
+    spec = spec if vehicle is None else replace(spec, vehicle=vehicle)
     coefficients = np.array([[1.0, 0.0], [-1.0, 2.0]])
     polish = Polish(spec, coefficients, np.zeros(2), penalty=1.0)
     found = to_the_end(spec, throttles)
-    places = places_of(spec.vehicle, found)
+    if vehicle is not None:
+        found = np.column_stack([found, 0.1 + 0.8 * np.roll(found, 1)])
+    start = polish._drive(found)
     totals = np.array(list(driven(spec, found).totals.values()))
-    assert polish._sides(places).sides == pytest.approx(coefficients @ totals, abs=1e-3)
+    assert polish._sides(start).sides == pytest.approx(coefficients @ totals, abs=1e-3)
     # Away from the edges of parts, where the slope jumps.
-    places = places[:-1]
+    places, flows = start.places[:-1], start.flows[:-1]
     within = np.abs(4.0 * places[1:-1] - np.round(4.0 * places[1:-1])) > 1e-3
     for step in np.flatnonzero(within)[:10].tolist():
         moved = np.zeros(len(places))
         moved[step + 1] = 1e-5
-        ahead, behind = (polish._sides(places + sign * moved).sides for sign in (1, -1))
-        slope = polish._sides(places).slopes[step]
+        ahead, behind = (
+            polish._sides(start._replace(places=places + sign * moved, flows=flows)).sides
+            for sign in (1, -1)
+        )
+        slope = polish._sides(start._replace(places=places, flows=flows)).slopes[step]
         assert (ahead - behind) / 2e-5 == pytest.approx(slope, rel=1e-4, abs=1e-4)
+
+
+def test_with_a_flow_a_polished_drive_is_better_and_keeps_the_pumps_limits() -> None:
+    spec = replace(some_world(3), vehicle=FLOW)
+    throttles = to_the_end(spec, [0.5])
+    first = np.column_stack([throttles, np.full(len(throttles), 0.7)])
+    given = np.array(list(driven(spec, first).totals.values()))
+    polish = Polish(spec, -np.eye(2), -given, penalty=1.0)
+    better = polish.better(first)
+    assert ((better >= 0.0) & (better <= 1.0)).all()
+    problem = Problem.create(spec)
+    before, after = (evaluate(problem, Schedule.of(each)) for each in (first, better))
+    assert after.return_ > before.return_ + 0.02 * abs(before.return_)
+    assert polish._worth(polish._drive(better)) > polish._worth(polish._drive(first))
+    assert (np.array(list(after.density.values())) >= 0.995 * given).all()
 
 
 @given(st.integers(0, 100), speeds, st.floats(0.5, 3.0), st.sampled_from([0.0, 0.6, 0.85]))

@@ -99,7 +99,8 @@ def test_every_commented_setting_can_be_switched_on(tmp_path: Path) -> None:
     for line in settings:
         if line.startswith(("# field", "# forbidden", "# coordinates", "# crs")):
             continue  # these name things that this map does not have
-        path.write_text("\n".join(line[2:] if each == line else each for each in lines))
+        on = [line, *(each for each in settings if line[:6] == "# dose" and each[:6] == "# flow")]
+        path.write_text("\n".join(each[2:] if each in on else each for each in lines))
         load(path)
 
 

@@ -276,3 +276,38 @@ def test_another_rule_never_raises_the_optimum(problem: Problem, extra: str) -> 
     if after.fluid is not None:
         assert before.fluid is not None
         assert after.fluid <= before.fluid + 1e-5
+
+
+FLOWS = [
+    Vehicle(flow=(0.0, 2.25)),
+    Vehicle(flow=(0.5, 2.25), product_cost=0.01),
+    Vehicle(flow=(0.0, 3.0), pump="proportional", dose=(0.2, 1.0), product_cost=0.002),
+    Vehicle(flow=(0.3, 2.25), dose=(0.2, 1.0)),
+]
+
+
+@given(small_problems(), st.sampled_from(FLOWS))
+@settings(max_examples=60)
+def test_with_a_flow_the_search_equals_the_mixed_integer_program(
+    problem: Problem, vehicle: Vehicle
+) -> None:
+    spec = dataclasses.replace(problem.world_spec, vehicle=vehicle)
+    question = Question.of(dataclasses.replace(problem, world_spec=spec))
+    found = best_fluid(question.fluid, question.atoms)
+    twin = best_fluid_by_tangents(question.fluid, question.atoms)
+    assert found.status is twin.status
+    if found.best is not None and twin.best is not None:
+        assert found.best.return_ == pytest.approx(twin.best.return_, rel=2e-6, abs=1e-6)
+        assert found.bound >= twin.best.return_ - 1e-6
+
+
+def test_with_a_flow_nothing_need_be_given_and_speed_costs_nothing_more(strip: SweepSpec) -> None:
+    """A pump that closes keeps S1 <= 0 at full speed: the return is that without rules."""
+    spec = dataclasses.replace(strip, vehicle=Vehicle(flow=(0.0, 2.25)))
+    bare, closed = (fluid_reference(Problem.create(spec, rules)) for rules in ((), "S1 <= 0"))
+    assert closed.fluid == pytest.approx(bare.fluid, rel=1e-5)
+    assert closed.fluid_density["S1"] == pytest.approx(0.0, abs=1e-6)
+    low, high = FluidSweep.of(spec).ranges(np.array([[1.0, 0.0]]))[0]
+    # Four cells at the crawl of 0.03 cells a step, and the start from rest.
+    assert low == 0.0
+    assert high == FluidSweep.of(strip).ranges(np.array([[1.0, 0.0]]))[0, 1]

@@ -27,8 +27,13 @@ class Driven(NamedTuple):
     amounts: Float[np.ndarray, " region"]
 
 
-def driven(spec: SweepSpec, throttles: Sequence[float], start: float = 0.0) -> Driven:
-    """A drive to the end of the path in double precision; throttles are repeated."""
+def driven(
+    spec: SweepSpec,
+    throttles: Sequence[float],
+    start: float = 0.0,
+    openings: Sequence[float] = (1.0,),
+) -> Driven:
+    """A drive to the end of the path in double precision; throttles and openings are repeated."""
     places, speeds, speed = [start], [], 0.0
     while places[-1] < len(spec.path.cells):
         throttle = throttles[len(speeds) % len(throttles)]
@@ -36,16 +41,20 @@ def driven(spec: SweepSpec, throttles: Sequence[float], start: float = 0.0) -> D
         speeds.append(speed)
         places.append(places[-1] + speed)
     begin, end = np.array(places[:-1]), np.array(places[1:])
-    shares = spec.service.share_between(spec.service.of_regions, begin, end)
+    opened = np.resize(openings, len(speeds))
+    flows = dynamics.flow_of(spec.vehicle, np.array(speeds), opened, np)
+    shares = flows * spec.service.share_between(spec.service.of_regions, begin, end)
+    on_path = (np.minimum(end, len(spec.path.cells)) - begin) / (end - begin)
     rewards = dynamics.step_reward(spec.vehicle, np.array(speeds))
+    rewards -= spec.vehicle.product * flows * on_path
     return Driven(float(rewards.sum()), spec.vehicle.rate * shares.sum(axis=1))
 
 
 def most(fluid: FluidSweep, prices: Float[np.ndarray, " region"]) -> float:
     """max over all times of return + prices . amounts: the dual value at these prices."""
     worth = prices @ fluid.amount
-    times = fluid.best_times(-worth / fluid.weight)
-    return fluid.return_of(times) + float(worth @ times)
+    point, smoothing = fluid.best_point(-worth)
+    return fluid.return_of(point) + float(worth @ point) + smoothing
 
 
 @st.composite
@@ -98,6 +107,47 @@ def test_no_drive_beats_the_fluid_at_any_prices(
     spec: SweepSpec, throttles: list[float], worths: list[float]
 ) -> None:
     assert not is_beaten(spec, driven(spec, throttles), prices_of(spec, worths))
+
+
+@st.composite
+def with_flow(draw: st.DrawFn) -> SweepSpec:
+    """A world whose vehicle has a flow, and perhaps limits of the dose and a cost."""
+    spec, full = draw(worlds()), draw(st.sampled_from([0.5, 2.25]))
+    least = draw(st.sampled_from([0.0, 0.1, 0.9, 1.0]))
+    limits = sorted(draw(st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 3.0))))
+    low, high = (each * full / spec.vehicle.max_speed for each in limits)
+    can_be_kept = low * spec.vehicle.max_speed <= full and limits[1] >= least
+    dose = (low, high) if draw(st.booleans()) and can_be_kept else None
+    vehicle = dataclasses.replace(
+        spec.vehicle, rate=Vehicle.rate, flow=(least * full, full), dose=dose,
+        product_cost=draw(st.sampled_from([0.0, 0.01, 1.0])),
+    )  # fmt: skip
+    return dataclasses.replace(spec, vehicle=vehicle)
+
+
+@given(with_flow(), throttles, throttles, worths)
+@settings(max_examples=300)
+def test_no_flow_beats_the_fluid_at_any_prices(
+    spec: SweepSpec, throttles: list[float], openings: list[float], worths: list[float]
+) -> None:
+    drive = driven(spec, throttles, openings=openings)
+    assert not is_beaten(spec, drive, prices_of(spec, worths))
+
+
+@given(with_flow(), worths)
+@settings(max_examples=100)
+def test_the_best_point_is_the_best_of_a_grid(spec: SweepSpec, worths: list[float]) -> None:
+    """The dual by its closed form, against every time and service of a grid in each group."""
+    fluid = FluidSweep.of(spec)
+    assert fluid.flow is not None
+    prices = prices_of(spec, worths)
+    of_service = fluid.split(prices @ fluid.amount)[1] / fluid.weight - fluid.effort * fluid.product
+    times = np.geomspace(fluid.fastest, fluid.slowest, 3000)
+    earned = np.maximum(of_service * fluid.flow.least(times), of_service * fluid.flow.most(times))
+    by_grid = float(fluid.weight @ (earned - fluid.cost(times)).max(axis=0))
+    found = most(fluid, prices)
+    assert found >= by_grid - 1e-9 * (1.0 + abs(by_grid))
+    assert found == pytest.approx(by_grid, rel=2e-4, abs=1e-4)
 
 
 @given(worlds(), worths, st.floats(0.0, 0.2))

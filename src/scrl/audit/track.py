@@ -242,6 +242,11 @@ def _values(
     """The column that amounts are counted from, in units, units per second, or on and off."""
     chosen, column = log.chosen, log.columns[log.chosen.value]
     if chosen.kind == "pump":
+        if spec.vehicle.has_flow:
+            raise LogError(
+                f"the log has a pump state ('{chosen.value}') and no flow; a pump with a flow that "
+                "can be chosen gives as much as it was told: log the flow or the amounts"
+            )
         if _rate(spec) is None:
             raise LogError(
                 f"the log has a pump state ('{chosen.value}') and no flow; how much the pump gives "

@@ -143,6 +143,17 @@ def _at_full_speed(spec: SweepSpec) -> float:
     return len(spec.path.cells) / spec.vehicle.max_speed * spec.vehicle.rate
 
 
+def _given_text(spec: SweepSpec) -> str:
+    """What the vehicle gives out, and what that costs."""
+    vehicle, unit = spec.vehicle, escape(spec.units.unit)
+    text = f"{vehicle.rate:g} {unit} a step"
+    if vehicle.flow is not None:
+        text = f"{vehicle.flow[0]:g} to {text}, chosen in each step"
+    if vehicle.dose is not None:
+        text += f", {vehicle.dose[0]:g} to {vehicle.dose[1]:g} a cell"
+    return text + (f"; one costs {vehicle.product_cost:g}" if vehicle.product_cost else "")
+
+
 def heading(problem: Problem) -> str:
     """The name of the problem, with its description if it has one."""
     about = problem.options.description
@@ -158,7 +169,7 @@ def _print(problem: Problem) -> None:
     out.print(heading(problem))
     out.print(
         f"map {rows} x {columns} cells; path {units.length(len(spec.path.cells))}; top speed "
-        f"{units.speed(spec.vehicle.max_speed)}; {spec.vehicle.rate:g} {escape(units.unit)} a step"
+        f"{units.speed(spec.vehicle.max_speed)}; {_given_text(spec)}"
     )
     out.print(_place_text(problem), soft_wrap=True)
     if (outside := spec.service.outside_share) > 0.0:

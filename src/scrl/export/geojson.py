@@ -55,7 +55,7 @@ def _feature(segment: Segment, route: Route, frame: Frame) -> dict[str, Any]:
 
 def properties(segment: Segment, route: Route) -> dict[str, Any]:
     """The properties of a segment; null for those without a scale in the problem."""
-    units = route.problem.world_spec.units
+    units, vehicle = route.problem.world_spec.units, route.problem.world_spec.vehicle
     has_speed = units.cell is not None and units.step is not None
     received = zip(route.regions, segment.received.tolist(), strict=True)
     return {
@@ -66,6 +66,7 @@ def properties(segment: Segment, route: Route) -> dict[str, Any]:
         "speed_cells_per_step": neat(segment.speed),
         "speed_m_s": neat(units.metres_per_second(segment.speed)) if has_speed else None,
         "amount": neat(segment.amount),
+        **({"flow_per_step": neat(segment.flow)} if vehicle.has_flow else {}),
         "received": {name: neat(amount) for name, amount in received if amount},
         "transit": segment.is_transit,
     }

@@ -76,6 +76,11 @@ class PortableSweepPolicy:
                 "only a policy can be written as a function, and this run holds a fixed plan: "
                 "export it as csv, which has the throttle of every step"
             )
+        if problem.world_spec.vehicle.has_flow:
+            raise ExportError(
+                "a policy is written as a function for its throttle alone, and this vehicle has a "
+                "flow: export its route as csv, which has the flow of every step"
+            )
         there = len(problem.regions)
         if policy.regions != there:
             raise ExportError(

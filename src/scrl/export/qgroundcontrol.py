@@ -150,26 +150,29 @@ def _items(route: Route, frame: Frame, options: ExportOptions) -> Iterator[dict[
     begin = stretches[0].places[:1]
     yield _to(NAV_TAKEOFF, begin, frame, options.altitude)
     yield _to(NAV_WAYPOINT, begin, frame, options.altitude)
-    last_speed, is_on = None, False
+    last_speed, opening = None, 0.0
     for stretch in stretches:
-        if is_on != stretch.is_working:
-            is_on = stretch.is_working
-            yield _pump(options.autopilot, is_on=is_on)
+        wanted = stretch.opening if options.autopilot == "px4" else float(stretch.is_working)
+        if opening != wanted:
+            opening = wanted
+            yield _pump(options.autopilot, opening)
         if stretch.speed != last_speed:
             last_speed = stretch.speed
             yield _command(DO_CHANGE_SPEED, [GROUND_SPEED, last_speed, KEEP_THROTTLE, 0, 0, 0, 0])
         for place in stretch.places[1:]:
             yield _to(NAV_WAYPOINT, place[None], frame, options.altitude)
-    if is_on:
-        yield _pump(options.autopilot, is_on=False)
+    if opening > 0.0:
+        yield _pump(options.autopilot, 0.0)
     yield _command(NAV_RETURN_TO_LAUNCH, [0, 0, 0, 0, 0, 0, 0])
 
 
-def _pump(autopilot: str, *, is_on: bool) -> dict[str, Any]:
-    """Switch the sprayer (ArduPilot) or the first actuator set (PX4) on or off."""
+def _pump(autopilot: str, opening: float) -> dict[str, Any]:
+    """Switch the sprayer on or off (ArduPilot), or set the first actuator, which has the full flow
+    at 1 and none at -1 (PX4)."""
     if autopilot == "ardupilot":
-        return _command(DO_SPRAYER, [int(is_on), 0, 0, 0, 0, 0, 0])
-    return _command(DO_SET_ACTUATOR, [1 if is_on else -1, None, None, None, None, None, 0])
+        return _command(DO_SPRAYER, [int(opening > 0.0), 0, 0, 0, 0, 0, 0])
+    value = int(2 * opening - 1) if opening in (0.0, 1.0) else round(2.0 * opening - 1.0, 4)
+    return _command(DO_SET_ACTUATOR, [value, None, None, None, None, None, 0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,24 +183,42 @@ class FlownStretch:
     """Row and column of its begin, its turns and its end."""
     speed: float
     """Metres per second."""
-    is_working: bool
+    opening: float
+    """The flow, as a share of the full one."""
+
+    @property
+    def is_working(self) -> bool:
+        return self.opening > 0.0
 
 
 def _stretches(route: Route, tolerance: float) -> list[FlownStretch]:
     """Segments whose speeds differ by at most `tolerance` of themselves, joined in order."""
     groups: list[list[Segment]] = []
     for part in segments(route, tolerance):
-        if groups and _belongs(part, groups[-1], tolerance):
+        if groups and _belongs(part, groups[-1], tolerance, route):
             groups[-1].append(part)
         else:
             groups.append([part])
     return [_stretch(group, route) for group in groups]
 
 
-def _belongs(part: Segment, group: list[Segment], tolerance: float) -> bool:
+def _belongs(part: Segment, group: list[Segment], tolerance: float, route: Route) -> bool:
     speeds = [part.speed, *(each.speed for each in group)]
     is_alike = max(speeds) <= (1.0 + tolerance) * min(speeds)
+    openings = [_opening([each], route) for each in (part, *group)]
+    is_alike &= max(openings) - min(openings) <= tolerance
+    is_alike &= (max(openings) > 0.0) == (min(openings) > 0.0)
     return is_alike and part.is_transit == group[-1].is_transit
+
+
+def _opening(group: list[Segment], route: Route) -> float:
+    """The mean flow on some segments as a share of the full one; 1 or 0 where it is fixed."""
+    vehicle = route.problem.world_spec.vehicle
+    if not vehicle.has_flow:
+        return float(not group[0].is_transit)
+    steps = sum(each.steps for each in group)
+    amount = sum(each.amount for each in group)
+    return min(amount / (vehicle.rate * steps), 1.0) if steps > 0.0 else 0.0
 
 
 def _stretch(group: list[Segment], route: Route) -> FlownStretch:
@@ -208,7 +229,7 @@ def _stretch(group: list[Segment], route: Route) -> FlownStretch:
     for part, after in zip_longest(group, group[1:]):
         if after is None or not _is_straight_on(part, after):
             places.append(part.ends[1])
-    return FlownStretch(np.array(places), _metres_per_second(speed, route), not group[0].is_transit)
+    return FlownStretch(np.array(places), _metres_per_second(speed, route), _opening(group, route))
 
 
 def _is_straight_on(part: Segment, after: Segment) -> bool:
@@ -241,10 +262,17 @@ def autopilot_warnings(route: Route, options: ExportOptions) -> list[str]:
         )
     if options.autopilot != "ardupilot":
         return found
-    found.append(
-        "ArduPilot sets the flow of its sprayer by the ground speed, and then speeds do not change "
-        "what a region receives: set SPRAY_PUMP_MIN = 100 for a constant flow"
-    )
+    if route.problem.world_spec.vehicle.has_flow:
+        found.append(
+            "ArduPilot sets the flow of its sprayer by the ground speed: this plan switches the "
+            "sprayer on and off, and cannot tell it a flow; for other doses than that of "
+            "SPRAY_PUMP_RATE write a prescription map"
+        )
+    else:
+        found.append(
+            "ArduPilot sets the flow of its sprayer by the ground speed, and then speeds do not "
+            "change what a region receives: set SPRAY_PUMP_MIN = 100 for a constant flow"
+        )
     slow = [each for each in stretches if each.is_working and each.speed < SLOWEST_SPRAYING_M_S]
     if slow:
         found.append(

@@ -53,6 +53,11 @@ class Segment:
     is_transit: bool = False
     """Whether it is part of a transit, on which nothing is given out."""
 
+    @property
+    def flow(self) -> float:
+        """Units given out per step."""
+        return self.amount / self.steps if self.steps > 0.0 else 0.0
+
 
 def segments(route: Route, tolerance: float = DEFAULT_TOLERANCE) -> list[Segment]:
     """The whole route, in the order of travel."""
@@ -61,6 +66,8 @@ def segments(route: Route, tolerance: float = DEFAULT_TOLERANCE) -> list[Segment
     spec = route.problem.world_spec
     pieces = _pieces(route, spec.path)
     heads = _heads(pieces, tolerance * spec.vehicle.max_speed, MOST_OFF * tolerance)
+    if spec.vehicle.has_flow:
+        heads = np.union1d(heads, _other_flow(pieces, heads, tolerance * spec.vehicle.rate))
     tails = np.append(heads[1:], len(pieces.speed))
     amount, received = _given(route, pieces, heads)
     found: list[Segment] = []
@@ -88,6 +95,8 @@ class _Pieces:
     step: Int[np.ndarray, " piece"]
     length: Float[np.ndarray, " piece"]
     speed: Float[np.ndarray, " piece"]
+    flow: Float[np.ndarray, " piece"]
+    """Units per step."""
     share: Float[np.ndarray, " piece"]
     """Share of the step's time."""
     is_straight_on: Bool[np.ndarray, " piece"]
@@ -113,6 +122,7 @@ def _pieces(route: Route, path: SweepPath) -> _Pieces:
         step=step,
         length=length,
         speed=route.speed[step],
+        flow=route.flow[step],
         # A step of almost no length still takes its time.
         share=np.divide(length, whole, out=is_first.astype(float), where=whole > 0),
         is_straight_on=~np.isin(begin, turns),
@@ -137,6 +147,21 @@ def _heads(pieces: _Pieces, band: float, most_off: float) -> Int[np.ndarray, " s
             heads.append(index)
             low, high, length = speed, speed, more
     return np.array(heads)
+
+
+def _other_flow(
+    pieces: _Pieces, heads: Int[np.ndarray, " segment"], band: float
+) -> Int[np.ndarray, " more"]:
+    """Where the flow differs by more than the band from that since a head, or is on or off."""
+    found, is_head = [], np.isin(np.arange(len(pieces.flow)), heads).tolist()
+    low = high = 0.0
+    for index, flow in enumerate(pieces.flow.tolist()):
+        is_switched = (flow > 0.0) != (high > 0.0)
+        low, high = min(low, flow), max(high, flow)
+        if is_head[index] or is_switched or high - low > band:
+            found.append(index)
+            low = high = flow
+    return np.array(found)
 
 
 def _given(

@@ -48,7 +48,8 @@ def write_steps(route: Route, options: ExportOptions, warnings: Sequence[str] = 
     del options
     header = [
         "step", "seconds", "path_cell", "row", "column", *frame_of(route.problem.world_spec).names,
-        "throttle", "speed_cells_per_step", "speed_m_s", "length_m", "transit", "amount",
+        "throttle", *(["flow_per_step"] if route.problem.world_spec.vehicle.has_flow else []),
+        "speed_cells_per_step", "speed_m_s", "length_m", "transit", "amount",
         "regions", *(f"received {name}" for name in route.regions),
     ]  # fmt: skip
     return _text(header, _step_rows(route), warnings)
@@ -76,7 +77,7 @@ def _parts(route: Route) -> Iterator[_Part]:
 def _step_rows(route: Route) -> Iterator[list[Any]]:
     spec = route.problem.world_spec
     units, frame, top_speed = spec.units, frame_of(spec), spec.vehicle.max_speed
-    names = [defused(name) for name in route.regions]
+    names, has_flow = [defused(name) for name in route.regions], spec.vehicle.has_flow
 
     def scaled(value: float, scale: float | None) -> float | str:
         return "" if scale is None else neat(value * scale)
@@ -86,7 +87,9 @@ def _step_rows(route: Route) -> Iterator[list[Any]]:
         amount, received = _given(route, part)
         return [
             part.step + 1, seconds, round(part.along, 4), *np.round(part.place, 4).tolist(),
-            *frame.places(part.place[None])[0].tolist(), throttle, single(speed),
+            *frame.places(part.place[None])[0].tolist(), throttle,
+            *(["" if throttle == "" else single(float(route.flow[part.step]))] if has_flow else []),
+            single(speed),
             neat(units.metres_per_second(speed)) if has_speed else "",
             scaled(part.length, units.cell), str(part.is_transit).lower(),
             neat(amount),

@@ -27,4 +27,3 @@ class Discrete:
 
 
 ActionKind: TypeAlias = Continuous | Discrete
-THROTTLE = Continuous()

@@ -14,7 +14,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from scrl.learners.actions import THROTTLE, Continuous
+from scrl.learners.actions import Continuous
 from scrl.learners.networks import Blocks
 from scrl.single_runs import RunAtoms
 from scrl.worlds.sweep.observation import (
@@ -113,6 +113,8 @@ class SweepEncoder(PricedEncoder, eqx.Module):
     """Number of atoms in the reading, for learners with their own multipliers."""
     of_runs: RunAtoms | None = None
     """Atoms whose violations in single runs have a price; observations then end with service."""
+    action_shape: tuple[int, ...] = eqx.field(static=True, default=())
+    """Of a throttle, or with a flow of a throttle and an opening."""
 
     @property
     def label_unit(self) -> Float[Array, " region"]:
@@ -127,7 +129,7 @@ class SweepEncoder(PricedEncoder, eqx.Module):
     @property
     def actions(self) -> Continuous:
         """The action space."""
-        return THROTTLE
+        return Continuous(self.action_shape)
 
     @property
     def features(self) -> int:

@@ -113,11 +113,11 @@ class TrainedPolicy(eqx.Module):
 
     def __call__(
         self, observation: Float[Array, " feature"], *, key: PRNGKeyArray
-    ) -> Float[Array, ""]:
+    ) -> Float[Array, " *action"]:
         del key
         return self.throttle(observation)
 
-    def throttle(self, observation: Float[Array, " feature"]) -> Float[Array, ""]:
+    def throttle(self, observation: Float[Array, " feature"]) -> Float[Array, " *action"]:
         """What the network answers to an observation, within [0, 1]."""
         throttle = self.network(self.encoder.actor(observation, self.price))  # pyright: ignore[reportCallIssue]
         return jnp.clip(throttle, 0.0, 1.0)
@@ -131,7 +131,7 @@ class ReactingPolicy(TrainedPolicy):
 
     def at(
         self, world: SweepWorld, state: SweepState, service: Float[Array, " region"], memory: Any
-    ) -> tuple[Float[Array, ""], Any]:
+    ) -> tuple[Float[Array, " *action"], Any]:
         """The throttle after so many steps of service in each region."""
         return self.throttle(observe_run(world, state, service)), memory
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 from scrl.planning.features import Outlook, part_of, window_for
 from scrl.planning.lattice_policy import LatticePolicy, PlacesOnLattice, lattice_for
 from scrl.planning.policy import AheadOfFluid, PricePolicy
-from scrl.policies import PlacedPolicy, Schedule, padded_length
+from scrl.policies import PlacedPolicy, Schedule, lengthened, padded_length
 from scrl.reference.lattice import SpeedLattice
 from scrl.rollout import (
     Episode,
@@ -57,11 +57,11 @@ class Driven(NamedTuple):
     steps: Float[np.ndarray, "plan episode"]
     is_finished: Bool[np.ndarray, " plan"]
     """Whether every episode came to its end in the time it was given."""
-    throttles: list[Float[np.ndarray, " step"]]
-    """Those of each plan in its first episode."""
+    throttles: list[Float[np.ndarray, "step ..."]]
+    """The actions of each plan in its first episode; with a flow, its openings beside them."""
 
 
-Kept = tuple[Episode, Float[np.ndarray, "plan part sum"], list[Float[np.ndarray, " step"]]]
+Kept = tuple[Episode, Float[np.ndarray, "plan part sum"], list[Float[np.ndarray, "step ..."]]]
 """Sums of episodes, sums of parts, and throttles."""
 
 
@@ -72,7 +72,7 @@ class Recorded(NamedTuple):
     """Axes: plan, episode."""
     step: Int[Array, ""]
     """Steps of this call."""
-    throttles: Float[Array, "plan step"]
+    throttles: Float[Array, "plan step *action"]
     """Those of this call: on long paths the throttles of all steps would be copied every time."""
     sums_of_part: Float[Array, "plan part sum"]
     """Return and service, summed over episodes."""
@@ -126,15 +126,15 @@ class PriceDriver:
 
         return self._driven(in_threads(drive_some, some), len(keys))
 
-    def follow(self, throttles: Sequence[Float[np.ndarray, " step"]]) -> Driven:
+    def follow(self, throttles: Sequence[Float[np.ndarray, "step ..."]]) -> Driven:
         """Drives with given throttles, in a world without chance."""
         some = [throttles[first : first + AT_ONCE] for first in range(0, len(throttles), AT_ONCE)]
         longest = padded_length(max(map(len, throttles)))
 
         def follow_some(
-            throttles: Sequence[Float[np.ndarray, " step"]], is_stopped: IsStopped
+            throttles: Sequence[Float[np.ndarray, "step ..."]], is_stopped: IsStopped
         ) -> Kept:
-            padded = [np.pad(each, (0, longest - len(each)), mode="edge") for each in throttles]
+            padded = [lengthened(each, longest) for each in throttles]
             policies = _Policies(_scheduled, None, (on_device(_filled(np.array(padded)), float),))
             run = _Run(self.spec.route.horizon_steps, unused_keys(1), 1.0, is_stopped)
             return self._drive_some(policies, len(throttles), run)
@@ -232,7 +232,7 @@ def _filled(rows: np.ndarray) -> np.ndarray:
     return np.concatenate([rows, np.repeat(rows[:1], AT_ONCE - len(rows), axis=0)])
 
 
-def _scheduled(_: None, throttles: Float[Array, " step"]) -> Schedule:
+def _scheduled(_: None, throttles: Float[Array, "step ..."]) -> Schedule:
     return Schedule(throttles)
 
 
@@ -284,7 +284,7 @@ def _begin_all(world: SweepWorld, keys: Key[Array, " episode"], *, capacity: int
     return Recorded(
         jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (AT_ONCE, *leaf.shape)), begun),
         jnp.zeros((), int),
-        jnp.zeros((AT_ONCE, capacity)),
+        jnp.zeros((AT_ONCE, capacity, 2) if world.has_flow else (AT_ONCE, capacity)),
         jnp.zeros((AT_ONCE, PARTS, 1 + world.regions)),
     )
 

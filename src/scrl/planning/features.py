@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from scrl.worlds.sweep import dynamics
 from scrl.worlds.sweep.lookup import rows_from
 from scrl.worlds.sweep.world import SweepWorld, VehicleNumbers
 
@@ -91,10 +92,14 @@ class Outlook(eqx.Module):
         part = part_of(jnp.arange(world.length + 1), world, len(price))
         kinds = world.kind_of_part.reshape(-1, world.parts)
         of_cell = (price @ world.kinds.T)[part[:, None], kinds].mean(axis=1)
-        time = best_time(of_cell, numbers)
-        gain = of_cell * time - time**2 / (1.0 + time)
+        if world.has_cost:
+            of_cell -= numbers.product / numbers.effort
+        # What a step earns with the best flow; limits of the dose are left out.
+        best = jnp.maximum(of_cell, numbers.least_flow * of_cell) if world.has_flow else of_cell
+        time = best_time(best, numbers)
+        gain = best * time - time**2 / (1.0 + time)
         slowness = jnp.log(time * numbers.max_speed)
-        dislike = jnp.tanh(jnp.minimum(of_cell - least_price(numbers), 0.0))
+        dislike = jnp.tanh(jnp.minimum(best - least_price(numbers), 0.0))
         worth = jnp.stack([gain, slowness, dislike, of_cell], axis=-1).at[-1].set(0.0)
         block = window if world.length < LONG_PATH else LONG_BLOCK * window
         blocks = math.ceil(len(worth) / block)
@@ -159,6 +164,28 @@ class View(eqx.Module):
 def _entry(column: Float[Array, " entry"], index: Int[Array, "*any"]) -> Float[Array, "*any"]:
     """Entries by indices that are in bounds."""
     return column.at[index].get(mode="promise_in_bounds")
+
+
+def at_best_flow(
+    world: SweepWorld, earned: Float[Array, "*any"], distance: Float[Array, "*any"]
+) -> Float[Array, "*any"]:
+    """What steps earn with the best flow, from what they earn at full flow.
+
+    It is linear in the flow, so an end of what the pump allows is best.
+    """
+    if not world.has_flow:
+        return earned
+    low, high = dynamics.flow_limits(world.numbers, distance, jnp)
+    return jnp.maximum(low * earned, high * earned)
+
+
+def with_best_flow(
+    world: SweepWorld, throttle: Float[Array, ""], earned: Float[Array, ""]
+) -> Float[Array, " *action"]:
+    """The action: a throttle, and with a flow the opening that earns most."""
+    if not world.has_flow:
+        return throttle
+    return jnp.stack([throttle, (earned > 0.0).astype(throttle.dtype)])
 
 
 SCALARS = 9

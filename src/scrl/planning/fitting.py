@@ -71,7 +71,8 @@ def random_vehicle(ranges: Ranges, *, key: PRNGKeyArray) -> VehicleNumbers:
         max_speed=_log_uniform(ranges.max_speed, key=keys[0]),
         inertia=_uniform(ranges.inertia, key=keys[1]),
         crawl=_log_uniform(ranges.crawl, key=keys[2]),
-        rate=one, effort=one, start_noise=jnp.zeros(()),
+        rate=one, effort=one, least_flow=one, least_dose=jnp.zeros(()), most_dose=one * jnp.inf,
+        product=jnp.zeros(()), start_noise=jnp.zeros(()),
         persistence=persistence,
         freshness=jnp.sqrt(1.0 - persistence**2) * strength,
     )  # fmt: skip

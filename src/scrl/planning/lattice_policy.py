@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from scrl.planning.features import Outlook
+from scrl.planning.features import Outlook, at_best_flow, with_best_flow
 from scrl.reference.lattice import SpeedLattice
 from scrl.worlds.sweep.lookup import on_device, rows_from
 from scrl.worlds.sweep.spec import SweepSpec
@@ -94,8 +94,8 @@ class LatticePolicy(eqx.Module):
 
     def at(
         self, world: SweepWorld, state: SweepState, service: Float[Array, " region"], memory: Any
-    ) -> tuple[Float[Array, ""], Any]:
-        """The throttle in this state, whatever was given so far."""
+    ) -> tuple[Float[Array, " *action"], Any]:
+        """The action in this state, whatever was given so far."""
         del service
         numbers, places = world.numbers, self.places
         unit = places.unit
@@ -117,10 +117,11 @@ class LatticePolicy(eqx.Module):
             jax.lax.optimization_barrier(seen), here + speeds / unit - 0.5 - first, speeds / unit
         )
         earned = self.outlook.view(state.cell).earned(state.offset, speeds)
-        best = speeds[jnp.argmax(ahead + earned - 1.0 / (1.0 + speeds))]
-        wanted = best - numbers.inertia * state.speed
+        worth = at_best_flow(world, earned, speeds)
+        best = jnp.argmax(ahead + worth - 1.0 / (1.0 + speeds))
+        wanted = speeds[best] - numbers.inertia * state.speed
         throttle = wanted / ((1.0 - numbers.inertia) * numbers.max_speed)
-        return jnp.clip(throttle, 0.0, 1.0), memory
+        return with_best_flow(world, jnp.clip(throttle, 0.0, 1.0), earned[best]), memory
 
 
 def _between(

@@ -27,6 +27,7 @@ _PLAN = {
     "weight": Range(int | float, 0.0, 1.0 + WEIGHTS_WITHIN),
     "stretches": [{"share": Range(int | float, 0.0, 1.0), "prices": Each(int | float)}],
     "throttles": list | None,
+    "openings?": list,
     "feedback?": {"atoms": [_ATOM], "reserve": Range(int | float, 0.0, 1e6)},
 }
 
@@ -46,7 +47,7 @@ def write(answer: Answer, learned: store.Learned, path: Path | str, *, seed: int
         {
             "weight": plan.weight,
             "stretches": plan.to_json()["stretches"],
-            "throttles": _throttles(plan.policy),
+            **_actions(plan.policy),
             **({} if plan.aims is None else {"feedback": _feedback(plan.aims, names)}),
         }
         for plan in answer.plans
@@ -91,8 +92,11 @@ def conflict_in(answer: dict[str, Any], path: Path) -> tuple[str, ...]:
 
 
 def _policy(folder: RunFolder, plan: Any) -> FeedbackPolicy | Schedule:
+    has_flow = folder.problem().world_spec.vehicle.has_flow
     if plan["throttles"] is not None:
-        return Schedule.of(_numbers(plan["throttles"], low=0.0, high=1.0))
+        names = ("throttles", "openings") if has_flow else ("throttles",)
+        actions = [_numbers(plan.get(name), name, low=0.0, high=1.0) for name in names]
+        return Schedule.of(np.column_stack(actions) if has_flow else actions[0])
     if "feedback" not in plan:
         raise ValueError("a plan of an earlier version, which does not react: ask again")
     problem = folder.problem()
@@ -100,19 +104,22 @@ def _policy(folder: RunFolder, plan: Any) -> FeedbackPolicy | Schedule:
     return FeedbackPolicy.of(problem.world_spec, problem.world, aims)
 
 
-def _throttles(policy: FeedbackPolicy | Schedule) -> list[float] | None:
-    """The throttles of a schedule without padding; None for a closed-loop policy."""
+def _actions(policy: FeedbackPolicy | Schedule) -> dict[str, list[float] | None]:
+    """The throttles of a schedule without padding, and with a flow the openings of the pump; no
+    throttles for a closed-loop policy."""
     if not isinstance(policy, Schedule):
-        return None
-    throttles = np.asarray(policy.throttles)
-    changes = np.flatnonzero(np.diff(throttles) != 0.0)
-    return throttles[: changes[-1] + 2 if len(changes) else 1].tolist()
+        return {"throttles": None}
+    actions = np.asarray(policy.throttles)
+    columns = actions if actions.ndim > 1 else actions[:, None]
+    changes = np.flatnonzero((np.diff(columns, axis=0) != 0.0).any(axis=1))
+    kept = columns[: changes[-1] + 2 if len(changes) else 1].T.tolist()
+    return dict(zip(("throttles", "openings"), kept, strict=False))
 
 
-def _numbers(values: Any, *, low: float, high: float) -> np.ndarray:
+def _numbers(values: Any, name: str, *, low: float, high: float) -> np.ndarray:
     found = np.asarray(values, float)
     if found.ndim != 1 or not len(found) or not ((low <= found) & (found <= high)).all():
-        raise ValueError(f"throttles must be numbers from {low:g} to {high:g}")
+        raise ValueError(f"{name} must be numbers from {low:g} to {high:g}")
     return found
 
 

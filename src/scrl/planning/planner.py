@@ -87,6 +87,11 @@ class Planner:
         loaded = world if isinstance(world, Problem) else find_world(world)
         problem = loaded if rules is None else loaded.with_rules(rules)
         share = problem.rules.largest_share
+        if problem.world_spec.vehicle.has_flow and problem.is_random:
+            raise PolicyError(
+                f"{problem.name}: a plan that reacts to wind or a random start chooses the speed "
+                "alone, and this vehicle has a flow: give it a fixed rate, or leave out the chance"
+            )
         if mix and share is not None:
             raise PolicyError(NO_MIXTURE)
         driver = self._driver(loaded)

@@ -21,7 +21,14 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from scrl.learners.networks import ValueNet
-from scrl.planning.features import SIGHTS, Outlook, reach, sight
+from scrl.planning.features import (
+    SIGHTS,
+    Outlook,
+    at_best_flow,
+    reach,
+    sight,
+    with_best_flow,
+)
 from scrl.worlds.sweep.world import SweepState, SweepWorld, dynamics
 
 NODES, STEPS_BETWEEN = 6, 5
@@ -69,11 +76,18 @@ class PricePolicy(eqx.Module):
 
     def at(
         self, world: SweepWorld, state: SweepState, service: Float[Array, " region"], memory: Any
-    ) -> tuple[Float[Array, ""], Any]:
-        """The throttle in this state, whatever was given so far."""
+    ) -> tuple[Float[Array, " *action"], Any]:
+        """The action in this state, whatever was given so far."""
         del service
         best = jnp.argmax(scores(self.ahead, world, self.outlook, state))
-        return _throttles(world, _TRIED)[best], memory
+        throttle = _throttles(world, _TRIED)[best]
+        if not world.has_flow:
+            return throttle, memory
+        speed = dynamics.next_speed(world.numbers, state.speed, throttle, jnp)
+        gust = world.numbers.persistence * state.gust
+        distance = dynamics.ground_speed(speed, gust, jnp)
+        earned = self.outlook.view(state.cell).earned(state.offset, distance)
+        return with_best_flow(world, throttle, earned), memory
 
 
 def scores(
@@ -90,7 +104,8 @@ def scores(
         distance = dynamics.ground_speed(speed, gust, jnp)
         landing = state.offset + distance
         way = view.gain_upto(landing) - before
-        return -1.0 / (1.0 + distance) + view.earned(state.offset, distance) - way
+        earned = at_best_flow(world, view.earned(state.offset, distance), distance)
+        return -1.0 / (1.0 + distance) + earned - way
 
     gust = state.gust
     if world.is_windy:

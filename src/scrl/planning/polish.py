@@ -6,6 +6,9 @@ cost, sum effort / (1 + d_t), is convex. With poured service the side of an atom
 S(x) = rate sum (C(x_t) - C(x_{t-1})) / d_t, where C sums up along the path what counts for it.
 Each program has tangents in place of the cost and of S, and stays near the last places. Its answer
 is kept where the true return, less a penalty for atoms that are exceeded, is better.
+
+With a flow each term of S has the factor q_t, the flow of the step as a share of the full one. The
+program moves it as well, near the last one and between the limits of the pump.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from jaxtyping import Float
 from scipy import sparse
 from scipy.optimize import OptimizeResult, linprog
 
-from scrl.planning.timetable import places_of
+from scrl.planning.timetable import flows_of, openings_of, places_of
 from scrl.worlds.sweep.spec import SweepSpec
 
 MOST_PROGRAMS = 16
@@ -35,10 +38,18 @@ HARDLY = 2e-5
 
 
 class _Sides(NamedTuple):
-    """The sides of atoms, and how they change with the place after each step."""
+    """The sides of atoms, and how they change with the place after each step and with its flow."""
 
     sides: Float[np.ndarray, " atom"]
     slopes: Float[np.ndarray, "step atom"]
+    means: Float[np.ndarray, "step atom"]
+
+
+class _Drive(NamedTuple):
+    """Where a drive is before its first step and after each one, and the flows of its steps."""
+
+    places: Float[np.ndarray, " place"]
+    flows: Float[np.ndarray, " step"]
 
 
 @dataclass(frozen=True)
@@ -52,20 +63,20 @@ class Polish:
     """Return for one unit by which an atom is exceeded."""
 
     def better(
-        self, throttles: Float[np.ndarray, " step"], deadline: float = float("inf")
-    ) -> Float[np.ndarray, " better"]:
-        """The throttles of a drive that is better than this one, or of this one."""
-        places = places_of(self.spec.vehicle, throttles)
-        worth, near, steady, may_grow = self._worth(places), NEAR, STEADY, True
+        self, actions: Float[np.ndarray, "step ..."], deadline: float = float("inf")
+    ) -> Float[np.ndarray, "better ..."]:
+        """The actions of a drive that is better than this one, or of this one."""
+        drive = self._drive(actions)
+        worth, near, steady, may_grow = self._worth(drive), NEAR, STEADY, True
         for _ in range(MOST_PROGRAMS):
             if time.monotonic() > deadline or near < NEAREST:
                 break
-            start = self._with_fitting_end(places, may_grow=may_grow)
+            start = self._with_fitting_end(drive, may_grow=may_grow)
             found = self._program(start, near, steady)
             hoped = -found.fun if found.status == 0 else -np.inf
-            tried = self._driven(found.x[: len(start) - 1]) if found.status == 0 else places
+            tried = self._driven(found.x, len(start.flows)) if found.status == 0 else drive
             gain = self._worth(tried) - worth
-            if gain <= 0.0 and len(start) > len(places):
+            if gain <= 0.0 and len(start.places) > len(drive.places):
                 may_grow = False
                 continue
             if found.status == 0 and hoped - worth < HARDLY * abs(worth):
@@ -77,20 +88,27 @@ class Polish:
             if gain < 0.25 * (hoped - worth):
                 factor = 1.0 / 1.5
             near, steady = factor * near, min(factor * steady, 1.0)
-            places, worth = tried, worth + gain
-        return self._throttles(places)
+            drive, worth = tried, worth + gain
+        return self._actions(*drive)
 
-    def _with_fitting_end(
-        self, places: Float[np.ndarray, " place"], *, may_grow: bool
-    ) -> Float[np.ndarray, " fitting"]:
+    def _drive(self, actions: Float[np.ndarray, "step ..."]) -> _Drive:
+        vehicle = self.spec.vehicle
+        places = places_of(vehicle, actions)
+        has_flow = vehicle.has_flow
+        return _Drive(
+            places, flows_of(vehicle, places, actions) if has_flow else np.ones(len(actions))
+        )
+
+    def _with_fitting_end(self, drive: _Drive, *, may_grow: bool) -> _Drive:
         """With a step more where the last one hardly reaches the end, with one less where it is
         not needed."""
+        places, flows = drive
         end, length = len(self.spec.path.cells), places[-1] - places[-2]
         if places[-2] > end - AT_END:
-            return places[:-1]
+            return _Drive(places[:-1], flows[:-1])
         if may_grow and places[-1] < end + AT_END * length:
-            return np.append(places, places[-1] + length)
-        return places
+            return _Drive(np.append(places, places[-1] + length), np.append(flows, flows[-1]))
+        return drive
 
     @cached_property
     def _served(self) -> tuple[Float[np.ndarray, "part atom"], Float[np.ndarray, "part atom"]]:
@@ -101,37 +119,53 @@ class Polish:
         nothing = np.zeros((1, rows.shape[1]))
         return np.concatenate([nothing, sums]), np.concatenate([rows[service.on_path], nothing])
 
-    def _sides(self, places: Float[np.ndarray, " place"]) -> _Sides:
-        sums, rows = self._served
+    def _sides(self, drive: _Drive) -> _Sides:
+        (sums, rows), (places, flows) = self._served, drive
         parts = self.spec.service.parts
         part = np.minimum((parts * places).astype(int), len(rows) - 1)
         upto = sums[part] + (places - part / parts)[:, None] * rows[part]
         lengths, here = np.diff(places)[:, None], rows[part[1:]]
         means = np.diff(upto, axis=0) / lengths
-        slopes = (here - means) / lengths
-        slopes[:-1] -= (here[:-1] - means[1:]) / lengths[1:]
-        return _Sides(means.sum(axis=0), slopes)
+        flow = flows[:, None]
+        slopes = flow * (here - means) / lengths
+        slopes[:-1] -= flow[1:] * (here[:-1] - means[1:]) / lengths[1:]
+        return _Sides((flow * means).sum(axis=0), slopes, means)
 
-    def _worth(self, places: Float[np.ndarray, " place"]) -> float:
+    def _worth(self, drive: _Drive) -> float:
         """The return less the penalties."""
-        over = np.maximum(self._sides(places).sides - self.bounds, 0.0)
-        costs = self.spec.vehicle.effort / (1.0 + np.diff(places))
-        return -float(costs.sum()) - self.penalty * float(over.sum())
+        over = np.maximum(self._sides(drive).sides - self.bounds, 0.0)
+        costs = self.spec.vehicle.effort / (1.0 + np.diff(drive.places))
+        product = float(self._product(drive.places) @ drive.flows)
+        return -float(costs.sum()) - self.penalty * float(over.sum()) - product
 
-    def _driven(self, places: Float[np.ndarray, " step"]) -> Float[np.ndarray, " place"]:
-        """The places of the vehicle itself, which a program knows up to rounding."""
-        return places_of(self.spec.vehicle, self._throttles(np.append(0.0, places)))
+    def _product(self, places: Float[np.ndarray, " place"]) -> Float[np.ndarray, " step"]:
+        """What each step costs at full flow: the last one up to the end of the path."""
+        on_path = np.diff(np.minimum(places, len(self.spec.path.cells))) / np.diff(places)
+        return self.spec.vehicle.product * on_path
 
-    def _throttles(self, places: Float[np.ndarray, " place"]) -> Float[np.ndarray, " step"]:
+    def _driven(self, found: Float[np.ndarray, " variable"], steps: int) -> _Drive:
+        """The drive of the vehicle itself, which a program knows up to rounding."""
+        has_flow = self.spec.vehicle.has_flow
+        flows = found[-steps:] if has_flow else np.ones(steps)
+        return self._drive(self._actions(np.append(0.0, found[:steps]), flows))
+
+    def _actions(
+        self, places: Float[np.ndarray, " place"], flows: Float[np.ndarray, " step"]
+    ) -> Float[np.ndarray, "step ..."]:
         vehicle, lengths = self.spec.vehicle, np.diff(places)
         kept = vehicle.inertia * np.append(0.0, lengths[:-1])
-        return np.clip((lengths - kept) / ((1.0 - vehicle.inertia) * vehicle.max_speed), 0.0, 1.0)
+        full = (1.0 - vehicle.inertia) * vehicle.max_speed
+        throttles = np.clip((lengths - kept) / full, 0.0, 1.0)
+        if not vehicle.has_flow:
+            return throttles
+        moved = np.diff(places_of(vehicle, throttles))
+        return np.column_stack([throttles, openings_of(vehicle, moved, flows)])
 
-    def _program(
-        self, places: Float[np.ndarray, " place"], near: float, steady: float
-    ) -> OptimizeResult:
-        """The best places near these, then lengths and costs of steps, and excesses of atoms."""
+    def _program(self, drive: _Drive, near: float, steady: float) -> OptimizeResult:
+        """The best places near these, then lengths and costs of steps, excesses of atoms, and with
+        a flow the flows."""
         vehicle, end = self.spec.vehicle, float(len(self.spec.path.cells))
+        places = drive.places
         lengths, old = np.diff(places), places[1:]
         steps, atoms = len(lengths), len(self.bounds)
         one, none = sparse.eye_array(steps), sparse.csr_array((steps, steps))
@@ -149,22 +183,36 @@ class Polish:
             slope = -vehicle.effort / (1.0 + at) ** 2
             rows.append([none, sparse.diags_array(slope), -one, no_atom])
             limits.append(slope * at - vehicle.effort / (1.0 + at))
-        now = self._sides(places)
+        now = self._sides(drive)
         flat = sparse.csr_array((atoms, steps))
         rows.append([sparse.csr_array(now.slopes.T), flat, flat, -sparse.eye_array(atoms)])
         limits.append(self.bounds - now.sides + old @ now.slopes)
         lowest, highest = old - near, np.maximum(np.minimum(old + near, end - 1e-6), old)
         lowest[-1], highest[-1] = max(lowest[-1], end), max(old[-1] + near, end + 1.0)
         zeros, ones = np.zeros(steps + atoms), np.full(steps + atoms, np.inf)
+        costs = [np.zeros(2 * steps), np.ones(steps), np.full(atoms, self.penalty)]
+        low = [lowest, lengths / (1.0 + steady), zeros]
+        high = [highest, lengths * (1.0 + steady), ones]
+        even = [less_before(1.0), -one, none, no_atom]
+        if vehicle.has_flow:
+            *steady_rows, of_atoms = rows
+            rows = [*([*row, none] for row in steady_rows), [*of_atoms, now.means.T]]
+            limits[-1] = limits[-1] + drive.flows @ now.means
+            rows.append([none, vehicle.least_dose * one, none, no_atom, -one])
+            limits.append(np.zeros(steps))
+            if np.isfinite(vehicle.most_dose):
+                rows.append([none, -vehicle.most_dose * one, none, no_atom, one])
+                limits.append(np.full(steps, vehicle.least_flow))
+            costs.append(self._product(places))
+            low.append(np.maximum(drive.flows - steady, vehicle.least_flow))
+            high.append(np.minimum(drive.flows + steady, 1.0))
+            even.append(none)
         return linprog(
-            np.concatenate([np.zeros(2 * steps), np.ones(steps), np.full(atoms, self.penalty)]),
+            np.concatenate(costs),
             A_ub=sparse.csr_array(sparse.block_array(rows)),
             b_ub=np.concatenate(limits),
-            A_eq=sparse.csr_array(sparse.hstack([less_before(1.0), -one, none, no_atom])),
+            A_eq=sparse.csr_array(sparse.hstack(even)),
             b_eq=np.zeros(steps),
-            bounds=np.stack([
-                np.concatenate([lowest, lengths / (1.0 + steady), zeros]),
-                np.concatenate([highest, lengths * (1.0 + steady), ones]),
-            ], axis=1),
+            bounds=np.stack([np.concatenate(low), np.concatenate(high)], axis=1),
             method="highs-ds",
-        )  # fmt: skip
+        )

@@ -60,7 +60,7 @@ class DrivenPlan:
     """What was added to each atom's side."""
     is_kept: bool
     """Whether every rule is kept."""
-    throttles: Float[np.ndarray, " step"]
+    throttles: Float[np.ndarray, "step ..."]
 
 
 class Pool:
@@ -75,7 +75,7 @@ class Pool:
     ) -> None:
         self.problem, self.branch, self.driver, self.settings = problem, branch, driver, settings
         vehicle = problem.world_spec.vehicle
-        self.effort, self.rate = vehicle.effort, vehicle.rate
+        self.effort, self.rate, self.product = vehicle.effort, vehicle.rate, vehicle.product
         self.dear = 50.0 * (branch.multipliers.max(initial=0.0) + self.effort / self.rate)
         """What breaking an atom costs, for one unit."""
         self.step = largest_step(branch.coefficients, self.rate)
@@ -104,7 +104,7 @@ class Pool:
         if prices.ndim == 2:
             prices = np.repeat(prices[:, None], PARTS, axis=1)
         highest = HIGHEST_PRICE if self.lattice is None else PRICE_OF_A_STOP
-        prices = np.minimum(prices, highest * self.effort / self.rate)
+        prices = np.minimum(prices, self.price_of(highest))
         driven = self.driver.drive(
             self.rate * prices,
             most_steps=self.most_steps,
@@ -115,10 +115,14 @@ class Pool:
         self.was_broken_off |= not driven.is_finished.all()
         return self._responses(driven, prices)
 
+    def price_of(self, efforts: float) -> float:
+        """The price of a unit at which a step of service is worth so many efforts, and its cost."""
+        return (efforts * self.effort + self.product) / self.rate
+
     def follow(
         self,
         prices: Float[np.ndarray, "plan part region"],
-        throttles: Sequence[Float[np.ndarray, " step"]],
+        throttles: Sequence[Float[np.ndarray, "step ..."]],
     ) -> list[Response[DrivenPlan]]:
         """Plans with given throttles; their prices say where they come from."""
         return self._responses(self.driver.follow(throttles), prices)

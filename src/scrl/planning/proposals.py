@@ -93,8 +93,8 @@ PATIENCE = 3.0
 """Plans that take so many times as long as the fluid are broken off, at first."""
 
 
-Timetable = tuple[Float[np.ndarray, "part region"], Float[np.ndarray, " step"]]
-"""The prices that a plan comes from, and its throttles."""
+Timetable = tuple[Float[np.ndarray, "part region"], Float[np.ndarray, "step ..."]]
+"""The prices that a plan comes from, and its actions."""
 
 
 class Proposals:
@@ -109,7 +109,7 @@ class Proposals:
 
     def patience(self) -> float:
         """Steps after which a plan is broken off, at first."""
-        return PATIENCE * float(self.fluid.weight @ self._times(self.branch.multipliers)) + 100.0
+        return PATIENCE * float(self.fluid.time_row @ self._point(self.branch.multipliers)) + 100.0
 
     def first(self) -> Float[np.ndarray, "plan part region"]:
         """The fluid's own multipliers, and some on either side of them."""
@@ -150,7 +150,7 @@ class Proposals:
         if self.pool.is_broken(mixture).any():
             # A stop in a small region needs a price above the effort, at which the vehicle would
             # stand still in a large one.
-            capped = np.minimum(others, HIGHEST_PRICE * self.pool.effort / self.pool.rate)
+            capped = np.minimum(others, self.pool.price_of(HIGHEST_PRICE))
             half = self.count // 2
             return np.concatenate([others[:half], capped[: self.count - half]])
         return np.array([others[0], *singles, *others[1:]][: self.count])
@@ -174,15 +174,16 @@ class Proposals:
         None where the fluid has no such times within the horizon.
         """
         branch, horizon = self.branch, float(self.fluid.horizon_steps)
-        rows = np.concatenate([self.fluid.weight[None], self.rows])
+        rows = np.concatenate([self.fluid.time_row[None], self.rows])
         dual = BranchDual(self.fluid, rows, np.append(horizon, branch.bounds - room))
         found = dual.maximise(np.append(0.0, branch.multipliers / self.pool.effort))
         if not dual.is_close(found):
             return None
-        times = found.times[self.fluid.group_of_part]
+        groups = self.fluid.group_of_part
+        times, services = (each[groups] for each in self.fluid.split(found.point))
         prices = self._prices(self.pool.effort * found.multipliers[None, 1:])[0]
         spec = self.pool.problem.world_spec
-        return prices, with_times(spec.vehicle, times, spec.service.parts)
+        return prices, with_times(spec.vehicle, times, spec.service.parts, services)
 
     def _prices(
         self, multipliers: Float[np.ndarray, "plan atom"]
@@ -236,7 +237,7 @@ class Proposals:
     ) -> Float[np.ndarray, "part region"]:
         """What earns alone, or nearly: what costs may keep the vehicle from braking in time."""
         slowest = np.exp(self.rng.uniform(0.0, np.log(MOST_STEPS_PER_CELL)))
-        highest = (1.0 - (1.0 + slowest) ** -2) * self.pool.effort / self.pool.rate
+        highest = self.pool.price_of(1.0 - (1.0 + slowest) ** -2)
         earning = np.minimum(prices, highest)
         costing = self.rng.uniform() ** 3 * prices
         # On a few parts or on many: a rule may be kept best by standing still in one place.
@@ -248,12 +249,12 @@ class Proposals:
         columns = [self.pool.generation.columns[plan] for plan in mixture.used]
         over = mixture.weights[mixture.used] @ self.pool.generation.over(columns)
         some_steps = 2.0 * self.pool.step * self.rng.standard_normal(len(over))
-        return self.rows @ self._times(mixture.multipliers) - over + some_steps
+        return self.rows @ self._point(mixture.multipliers) - over + some_steps
 
-    def _times(self, multipliers: Float[np.ndarray, " atom"]) -> Float[np.ndarray, " group"]:
+    def _point(self, multipliers: Float[np.ndarray, " atom"]) -> Float[np.ndarray, " variable"]:
         """What the fluid does at these multipliers."""
         dual = BranchDual(self.fluid, self.rows, self.branch.bounds)
-        return dual.at(multipliers / self.pool.effort).times
+        return dual.at(multipliers / self.pool.effort).point
 
     def _by_fluid(
         self, bounds: Float[np.ndarray, " atom"], start: Float[np.ndarray, " atom"]

@@ -64,7 +64,7 @@ class Found:
     prices: Float[np.ndarray, "plan part region"]
     """In return per step, on each part of the path."""
     weights: Float[np.ndarray, " plan"]
-    throttles: tuple[Float[np.ndarray, " step"], ...]
+    throttles: tuple[Float[np.ndarray, "step ..."], ...]
     """Of each plan; none of one that reacts."""
     reacting: Reacting | None = None
     """The plan in a random world."""

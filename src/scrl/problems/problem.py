@@ -274,9 +274,11 @@ class Problem(BaseProblem):
             else f", each weighing {self.discount:g} times the one before"
         )
         mean = ", on average over episodes" if self.is_random else ""
+        cost, unit = vehicle.product_cost, self.units.unit
+        product = f", less {cost:g} for each of the {unit} given out" if cost else ""
         return (
             f"the sum over all steps{weighed} of -{vehicle.effort:g} / (1 + speed in cells per "
-            f"step){mean}; 1 more saves what {saved} at top speed cost"
+            f"step){product}{mean}; 1 more saves what {saved} at top speed cost"
         )
 
     def expected_episode_steps(self, last: float) -> float:

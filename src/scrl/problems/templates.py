@@ -85,7 +85,10 @@ def _comment(known: Setting) -> str:
     return f"{known.sentence}{f' [{extra}]' if extra else ''}"
 
 
-_PLACEHOLDERS = {"cell": "10.0", "step": "1.0", "confidence": "0.95"}
+_PLACEHOLDERS = {
+    "cell": "10.0", "step": "1.0", "confidence": "0.95", "flow": "[0.0, 2.25]",
+    "dose": "[0.0, 1.5]",
+}  # fmt: skip
 
 
 def _world_table(map_name: str, spec: SweepSpec, options: MapOptions) -> str:

@@ -122,7 +122,7 @@ class BestDriven:
     return_: float
     density: dict[str, float]
     steps: float
-    throttles: tuple[Float[np.ndarray, " step"], ...] = field(compare=False, repr=False)
+    throttles: tuple[Float[np.ndarray, "step ..."], ...] = field(compare=False, repr=False)
     """Of each plan."""
     weights: tuple[float, ...] = (1.0,)
 

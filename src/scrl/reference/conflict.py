@@ -196,6 +196,8 @@ def _loosened(question: Question, only_rule: int | None = None) -> tuple[Loosene
 def _speed_hint(question: Question) -> list[str]:
     """The top speed that makes the rules feasible, as text; a faster vehicle can give less."""
     vehicle = question.problem.world_spec.vehicle
+    if vehicle.has_flow:  # which can give less without going faster
+        return []
 
     def is_enough(speed: float) -> bool:
         faster = question.fluid.with_limits_of(replace(vehicle, max_speed=speed))

@@ -1,4 +1,20 @@
-"""The fluid relaxation of a sweep: a convex cost in the time per cell, with a smooth dual."""
+"""The fluid relaxation of a sweep: a convex cost in the time per cell, with a smooth dual.
+
+A cell takes tau steps and is served as by s steps at full flow. With a fixed rate s = tau. With a
+flow, what is possible lies between two piecewise linear curves (docs/bound.md),
+
+    L(tau) = max(least_flow tau, least_dose) <= s <= U(tau) = min(tau, most_dose + least_flow tau),
+
+L convex and U concave. At given prices s is at an end of this interval, by the sign of what it
+earns, w. The dual has a kink at w = 0, so it is smoothed there: in place of max(0, w) it has
+
+    psi(w) = max over u in [0, 1] of w u + (softness / 2) u (1 - u),    s = L + u (U - L),
+
+which is never below it. So a smoothed dual proves a little less than the dual, never too much.
+
+What is chosen for all groups is one vector, a point: the times, and after them the services, where
+these are not the same.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +27,7 @@ from jaxtyping import Float, Int
 from scipy import sparse
 
 from scrl.errors import ScrlError
-from scrl.reference.model import LinearModel
+from scrl.reference.model import LinearModel, stack_rows
 from scrl.worlds.sweep import dynamics
 from scrl.worlds.sweep.dynamics import Scalars
 from scrl.worlds.sweep.spec import SweepSpec
@@ -24,8 +40,9 @@ class FluidSweep:
 
     weight: Float[np.ndarray, " group"]
     """Cells in each group (those that the start may skip count in part)."""
-    amount: Float[np.ndarray, "region group"]
-    """What each region receives if every cell of the group takes one step, in units."""
+    amount: Float[np.ndarray, "region variable"]
+    """What each region receives for one step in every cell of a group, or for one step of service
+    where that is another variable, in units."""
     fastest: Float[np.ndarray, " group"]
     """The smallest time per cell, in steps."""
     slowest: Float[np.ndarray, " group"]
@@ -36,6 +53,10 @@ class FluidSweep:
     """The group of each part of the path."""
     start: int | None = None
     """The group of the first cells, where the vehicle starts from rest and that is known."""
+    flow: FluidFlow | None = None
+    """The flows to choose from; None for a fixed rate."""
+    product: float = 0.0
+    """Cost of a step of service, in efforts."""
 
     @classmethod
     def of(cls, spec: SweepSpec, named: np.ndarray | None = None) -> FluidSweep:
@@ -54,15 +75,19 @@ class FluidSweep:
         weight = np.asarray(member.sum(axis=1)).ravel()
         start = int(group_of_part[0]) if is_from_rest else None
         fastest, slowest = _limits(vehicle, weight, start)
+        amount = vehicle.rate * (member @ kinds).T
+        flow = FluidFlow.of(vehicle) if vehicle.has_flow else None
         fluid = cls(
             weight=weight,
-            amount=vehicle.rate * (member @ kinds).T,
+            amount=amount if flow is None else np.concatenate([0.0 * amount, amount], axis=1),
             fastest=fastest,
             slowest=slowest,
             effort=vehicle.effort,
             horizon_steps=spec.route.horizon_steps,
             group_of_part=group_of_part,
             start=start,
+            flow=flow,
+            product=vehicle.product / vehicle.effort,
         )
         if fluid.weight @ fluid.fastest > fluid.horizon_steps:
             raise ScrlError(
@@ -93,6 +118,69 @@ class FluidSweep:
         share = np.clip(-price / self.effort, 0.0, 1.0 - 1e-15)
         return np.clip(1.0 / np.sqrt(1.0 - share) - 1.0, self.fastest, self.slowest)
 
+    @property
+    def time_row(self) -> Float[np.ndarray, " variable"]:
+        """The steps of all cells as a row over the variables."""
+        return self.weight if self.flow is None else np.append(self.weight, 0.0 * self.weight)
+
+    def split(
+        self, point: Float[np.ndarray, "*row variable"]
+    ) -> tuple[Float[np.ndarray, "*row group"], Float[np.ndarray, "*row group"]]:
+        """Times and services of a point; the same where the rate is fixed."""
+        return point[..., : self.groups], point[..., -self.groups :]
+
+    def fully_open(self, times: Float[np.ndarray, " group"]) -> Float[np.ndarray, " variable"]:
+        """The point of these times with the largest flow."""
+        return times if self.flow is None else np.append(times, self.flow.most(times))
+
+    def best_point(
+        self, prices: Float[np.ndarray, " variable"]
+    ) -> tuple[Float[np.ndarray, " variable"], float]:
+        """The point of the least cost + prices . point, and by how much smoothing lowers that."""
+        if self.flow is None:
+            times = self.best_times(prices / self.weight + self.effort * self.product)
+            return times, 0.0
+        of_time, worth = self._prices(prices)
+        opening, earned = self.flow.opening(worth)
+        times = np.zeros(self.groups)
+        # Convex, so the slope changes at the kinks of L and U only downwards.
+        for low, high, until in self.flow.pieces:
+            slope = of_time - self.effort * (earned * high + (worth - earned) * low)
+            times = np.maximum(times, np.minimum(self.best_times(slope), until))
+        times = np.clip(times, self.fastest, self.slowest)
+        least, most = self.flow.least(times), self.flow.most(times)
+        point = np.append(times, least + opening * (most - least))
+        smoothing = (earned - worth * opening) * (most - least)
+        return point, self.effort * float(self.weight @ smoothing)
+
+    def _prices(
+        self, prices: Float[np.ndarray, " variable"]
+    ) -> tuple[Float[np.ndarray, " group"], Float[np.ndarray, " group"]]:
+        """The price of a step in a cell, and what a step of service earns, in efforts."""
+        of_time, of_service = self.split(prices)
+        earned = -of_service / (self.effort * self.weight) - self.product
+        return of_time / self.weight, earned
+
+    def curvature(
+        self,
+        rows: Float[np.ndarray, "atom variable"],
+        prices: Float[np.ndarray, " variable"],
+        point: Float[np.ndarray, " variable"],
+    ) -> Float[np.ndarray, "atom atom"]:
+        """How rows . point changes with the multipliers of the rows in the prices."""
+        if self.flow is None:
+            return (rows * (self.response(point) / self.weight)) @ rows.T
+        times, _ = self.split(point)
+        opening, _ = self.flow.opening(self._prices(prices)[1])
+        low, high = self.flow.slopes(times)
+        response = np.where(self.flow.is_kink(times), 0.0, self.response(times)) / self.weight
+        of_time, of_service = self.split(rows)
+        along = of_time + (low + opening * (high - low)) * of_service
+        is_soft = (opening > 0.0) & (opening < 1.0)
+        span = (self.flow.most(times) - self.flow.least(times)) * is_soft
+        across = span / (self.flow.softness * self.effort * self.weight)
+        return (along * response) @ along.T + (of_service * across) @ of_service.T
+
     def response(self, times: Float[np.ndarray, " group"]) -> Float[np.ndarray, " group"]:
         """-d tau / d price = 1 / f''(tau) = (1 + tau)^3 / (2 effort); 0 where a limit is active."""
         is_inside = (times > self.fastest) & (times < self.slowest)
@@ -100,33 +188,135 @@ class FluidSweep:
 
     @cached_property
     def times_only(self) -> LinearModel:
-        """The feasible times without a cost, for questions of feasibility."""
+        """The feasible points without a cost, for questions of feasibility."""
+        below, at = sparse.csr_array(self.time_row[None, :]), np.array([float(self.horizon_steps)])
+        lower, upper = self.fastest, self.slowest
+        if self.flow is not None:
+            one = sparse.csr_array(sparse.eye_array(self.groups))
+            below, at = stack_rows(below, at, *self.flow.rows(one, 0.0))
+            lower = np.append(lower, np.full(self.groups, self.flow.least_dose))
+            upper = np.append(upper, self.flow.most(upper))
         return LinearModel(
-            reward=np.zeros(self.groups),
+            reward=np.zeros(len(lower)),
             density=sparse.csr_array(self.amount),
-            lower=self.fastest,
-            upper=self.slowest,
-            below=sparse.csr_array(self.weight[None, :]),
-            below_at=np.array([float(self.horizon_steps)]),
+            lower=lower,
+            upper=upper,
+            below=below,
+            below_at=at,
         )
 
-    def return_of(self, times: Float[np.ndarray, " group"]) -> float:
-        """The true fluid return of these times."""
-        return -float(self.weight @ self.cost(times))
+    def return_of(self, point: Float[np.ndarray, " variable"]) -> float:
+        """The true fluid return of this point."""
+        times, services = self.split(point)
+        product = self.effort * self.product * float(self.weight @ services)
+        return -float(self.weight @ self.cost(times)) - product
 
     def ranges(self, coefficients: Float[np.ndarray, "atom region"]) -> np.ndarray:
-        """The exact range of a . density over all times, by one continuous knapsack per atom."""
+        """The exact range of a . density over all points, by one continuous knapsack per atom."""
         worth = coefficients @ self.amount
         return np.array([(-self._most(-row), self._most(row)) for row in worth]).reshape(-1, 2)
 
-    def _most(self, worth: Float[np.ndarray, " group"]) -> float:
-        """max worth . tau over the box and the horizon: groups with the most worth come first."""
+    def _most(self, worth: Float[np.ndarray, " variable"]) -> float:
+        """max worth . point over the box and the horizon: what is worth most comes first.
+
+        With a flow, the worth of a group is concave in its time: a piece for each slope.
+        """
         left = self.horizon_steps - self.weight @ self.fastest
-        total = float(worth @ self.fastest)
-        order = np.argsort(-worth / self.weight)
-        room = (self.weight * (self.slowest - self.fastest))[order]
+        weight, total = self.weight, float(self.split(worth)[0] @ self.fastest)
+        room = self.weight * (self.slowest - self.fastest)
+        if self.flow is not None:
+            of_time, of_service = self.split(worth)
+            is_good = of_service > 0.0
+            ends = np.where(is_good, self.flow.most(self.fastest), self.flow.least(self.fastest))
+            total += float(of_service @ ends)
+            begin, worths, rooms = self.fastest, [], []
+            for low, high, until in self.flow.pieces:
+                end = np.clip(until, begin, self.slowest)
+                worths.append(of_time + of_service * np.where(is_good, high, low))
+                rooms.append(self.weight * (end - begin))
+                begin = end
+            worth, room = np.concatenate(worths), np.concatenate(rooms)
+            weight = np.tile(self.weight, len(worths))
+        order = np.argsort(-worth / weight)
+        room = room[order]
         spent = np.clip(left - np.concatenate([[0.0], np.cumsum(room)[:-1]]), 0.0, room)
-        return total + float(np.maximum(worth[order] / self.weight[order], 0.0) @ spent)
+        return total + float(np.maximum(worth[order] / weight[order], 0.0) @ spent)
+
+
+SOFTNESS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+"""Of the duals that are maximised one after the other, in efforts; the last one counts."""
+
+
+@dataclass(frozen=True)
+class FluidFlow:
+    """The curves L and U between which a cell is served, per step of time in it."""
+
+    least_flow: float
+    least_dose: float
+    most_dose: float
+    softness: float = SOFTNESS[-1]
+
+    @classmethod
+    def of(cls, vehicle: Vehicle) -> FluidFlow:
+        return cls(vehicle.least_flow, vehicle.least_dose, vehicle.most_dose)
+
+    def least(self, times: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
+        """L."""
+        return np.maximum(self.least_flow * times, self.least_dose)
+
+    def most(self, times: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
+        """U."""
+        return np.maximum(
+            np.minimum(times, self.most_dose + self.least_flow * times), self.least(times)
+        )
+
+    @cached_property
+    def _kinks(self) -> tuple[float, float]:
+        """Where L and U have their kinks."""
+        low = math.inf if self.least_flow == 0.0 else self.least_dose / self.least_flow
+        low = 0.0 if self.least_dose == 0.0 else low
+        return low, math.inf if self.least_flow == 1.0 else self.most_dose / (1.0 - self.least_flow)
+
+    @cached_property
+    def pieces(self) -> tuple[tuple[float, float, float], ...]:
+        """The slopes of L and U and the time up to which they hold, in order."""
+        of_least, of_most = self._kinks
+
+        def piece(until: float) -> tuple[float, float, float]:
+            low = 0.0 if until <= of_least else self.least_flow
+            return low, 1.0 if until <= of_most else self.least_flow, until
+
+        return tuple(piece(until) for until in sorted({of_least, of_most, math.inf}))
+
+    def slopes(self, times: Float[np.ndarray, "*any"]) -> tuple[np.ndarray, np.ndarray]:
+        """The slopes of L and U."""
+        of_least, of_most = self._kinks
+        low = np.where(times < of_least, 0.0, self.least_flow)
+        return low, np.where(times < of_most, 1.0, self.least_flow)
+
+    def is_kink(self, times: Float[np.ndarray, "*any"]) -> np.ndarray:
+        return np.isin(times, self._kinks)
+
+    def opening(self, worth: Float[np.ndarray, "*any"]) -> tuple[np.ndarray, np.ndarray]:
+        """u and psi, from what a step of service earns, in efforts."""
+        opening = np.clip(worth / self.softness + 0.5, 0.0, 1.0)
+        return opening, worth * opening + 0.5 * self.softness * opening * (1.0 - opening)
+
+    def rows(
+        self, times: sparse.csr_array, base: float | Float[np.ndarray, " group"]
+    ) -> tuple[sparse.csr_array, Float[np.ndarray, " row"]]:
+        """L(tau) <= s <= U(tau) as inequalities over some variables and the services.
+
+        The times are base + times . variables, and s >= least_dose is a bound of its own.
+        """
+        groups = len(times.indptr) - 1
+        one, base = sparse.eye_array(groups), np.broadcast_to(base, groups)
+        blocks = [[-times, one], [self.least_flow * times, -one]]
+        at = [base, -self.least_flow * base]
+        if math.isfinite(self.most_dose):
+            blocks.append([-self.least_flow * times, one])
+            at.append(self.most_dose + self.least_flow * base)
+        return sparse.csr_array(sparse.block_array(blocks)), np.concatenate(at)
 
 
 START = 16
@@ -188,7 +378,7 @@ CLOSE = 1e-10
 
 
 def atom_size(
-    rows: Float[np.ndarray, "atom group"], bounds: Float[np.ndarray, " atom"]
+    rows: Float[np.ndarray, "atom variable"], bounds: Float[np.ndarray, " atom"]
 ) -> Float[np.ndarray, " atom"]:
     """The scale of an atom: the effect of one more step in every cell, and b."""
     return np.abs(rows).sum(axis=1) + np.abs(bounds)
@@ -196,35 +386,47 @@ def atom_size(
 
 @dataclass(frozen=True)
 class DualPoint:
-    """Multipliers, their optimal times, and the lower bound on the cost that they prove."""
+    """Multipliers, their best point, and the lower bound on the cost that they prove."""
 
     multipliers: Float[np.ndarray, " atom"]
-    times: Float[np.ndarray, " group"]
+    point: Float[np.ndarray, " variable"]
     proven_cost: float
     excess: Float[np.ndarray, " atom"]
-    """C tau - b, above 0 where an atom is violated."""
+    """C point - b, above 0 where an atom is violated."""
 
 
 @dataclass(frozen=True)
 class BranchDual:
-    """The dual of one branch: atoms that must all hold, as rows over the groups' times."""
+    """The dual of one branch: atoms that must all hold, as rows over the fluid's variables."""
 
     fluid: FluidSweep
-    rows: Float[np.ndarray, "atom group"]
+    rows: Float[np.ndarray, "atom variable"]
     bounds: Float[np.ndarray, " atom"]
 
     def at(self, multipliers: Float[np.ndarray, " atom"]) -> DualPoint:
         """The dual and its gradient at these multipliers."""
-        price = multipliers @ self.rows / self.fluid.weight
-        times = self.fluid.best_times(price)
-        excess = self.rows @ times - self.bounds
-        cost = -self.fluid.return_of(times)
-        return DualPoint(multipliers, times, cost + float(multipliers @ excess), excess)
+        point, smoothing = self.fluid.best_point(multipliers @ self.rows)
+        excess = self.rows @ point - self.bounds
+        cost = -self.fluid.return_of(point) - smoothing
+        return DualPoint(multipliers, point, cost + float(multipliers @ excess), excess)
 
     def maximise(
         self, start: Float[np.ndarray, " atom"], *, enough_cost: float = np.inf
     ) -> DualPoint:
         """Newton's method over multipliers of at least 0; ends once `enough_cost` is proven."""
+        flow = self.fluid.flow
+        if flow is None:
+            return self._maximise(start, enough_cost)
+        # From smooth duals to the one that counts: each is near to the next.
+        point = self.at(start)
+        for softness in SOFTNESS:
+            fluid = replace(self.fluid, flow=replace(flow, softness=softness))
+            point = replace(self, fluid=fluid)._maximise(point.multipliers, enough_cost)
+            if point.proven_cost > enough_cost:
+                break
+        return point
+
+    def _maximise(self, start: Float[np.ndarray, " atom"], enough_cost: float) -> DualPoint:
         point = self.at(start)
         for _ in range(MOST_STEPS):
             is_free = (point.multipliers > 0) | (point.excess > 0)
@@ -250,9 +452,8 @@ class BranchDual:
         self, point: DualPoint, slope: np.ndarray, is_free: np.ndarray
     ) -> Float[np.ndarray, " atom"]:
         """The Newton step of the free multipliers, with a small ridge where the dual is linear."""
-        response = self.fluid.response(point.times) / self.fluid.weight
         rows = self.rows[is_free]
-        curvature = (rows * response) @ rows.T
+        curvature = self.fluid.curvature(rows, point.multipliers @ self.rows, point.point)
         ridge = 1e-9 * max(float(np.trace(curvature)), 1e-9)
         step = np.zeros(len(slope))
         step[is_free] = np.linalg.solve(curvature + ridge * np.eye(len(rows)), slope[is_free])
@@ -263,7 +464,8 @@ class BranchDual:
     ) -> DualPoint | None:
         """A step length by backtracking, or a longer one if that raises the dual further."""
         # Times respond only to prices between 0 and -effort, which bounds useful step lengths.
-        change = np.abs(step @ self.rows / self.fluid.weight).max(initial=0.0)
+        prices = np.abs(self.fluid.split(step @ self.rows)) / self.fluid.weight
+        change = prices.max(initial=0.0)
         length = min(1.0, 0.5 * self.fluid.effort / max(float(change), 1e-300))
         for _ in range(50):
             tried = self._moved(point, step, length)

@@ -87,12 +87,13 @@ class SpeedLattice:
 
         V is in multiples of `unit`.
         """
-        kinds = self.spec.service.kinds.astype(float)
+        kinds, vehicle = self.spec.service.kinds.astype(float), self.spec.vehicle
         gains = (prices @ kinds.T / unit)[:, self._part(prices.shape[1]), self.kind_of_position]
+        gains -= np.where(self.kind_of_position < len(kinds) - 1, vehicle.product / unit, 0.0)
         rewards = dynamics.step_reward(self.spec.vehicle, self.speeds) / unit
         low, high = self.reach
         return _sweep(
-            _sums(gains) if self.spec.is_poured else on_device(gains, float),
+            self._sums(gains) if self.spec.is_poured else on_device(gains, float),
             on_device(rewards, float),
             on_device(low),
             on_device(high),
@@ -100,6 +101,20 @@ class SpeedLattice:
             block=self.slowest,
             doublings=int((high - low + 1).max()).bit_length(),
         )
+
+    def _sums(self, gains: Float[np.ndarray, "plan position_and_beyond"]) -> _PriceSums:
+        unit = max(float(np.abs(gains).max(initial=0.0)), 1e-300) * 2.0**-20
+        whole = np.round(gains / unit).astype(np.int64)
+        # A position lies in the middle of its length.
+        sums = (np.cumsum(whole, axis=1) - whole // 2).astype(np.int32)
+        flows = self._flows() if self.spec.vehicle.has_flow else None
+        return _PriceSums(on_device(sums), on_device(unit, float), flows)
+
+    def _flows(self) -> tuple[Float[Array, " level"], Float[Array, " level"]]:
+        """The least and the largest flow at each speed, as shares of the full flow."""
+        moving = np.maximum(self.speeds, self.unit)  # no step is tried at rest
+        low, high = dynamics.flow_limits(self.spec.vehicle, moving, np)
+        return on_device(low, float), on_device(high, float)
 
     def _part(self, parts: int) -> Int[np.ndarray, " position_and_beyond"]:
         """The part of the path that holds each position."""
@@ -116,14 +131,8 @@ class _PriceSums(NamedTuple):
 
     sums: Int[Array, "plan position_and_beyond"]
     unit: Float[Array, ""]
-
-
-def _sums(gains: Float[np.ndarray, "plan position_and_beyond"]) -> _PriceSums:
-    unit = max(float(np.abs(gains).max(initial=0.0)), 1e-300) * 2.0**-20
-    whole = np.round(gains / unit).astype(np.int64)
-    # A position lies in the middle of its length.
-    sums = (np.cumsum(whole, axis=1) - whole // 2).astype(np.int32)
-    return _PriceSums(on_device(sums), on_device(unit, float))
+    flows: tuple[Float[Array, " level"], Float[Array, " level"]] | None
+    """The least and the largest flow at each speed; None for a fixed rate."""
 
 
 @partial(jax.jit, static_argnames=("block", "doublings"))
@@ -149,7 +158,10 @@ def _sweep(
         if not isinstance(gains, _PriceSums):
             return gains[:, first + ahead]
         along = gains.sums[:, first + ahead] - gains.sums[:, first + jnp.arange(block), None]
-        return along * gains.unit / target
+        at_full_flow = along * gains.unit / target
+        if gains.flows is None:
+            return at_full_flow
+        return jnp.maximum(*(limit[target] * at_full_flow for limit in gains.flows))
 
     def body(back: Array, values: Array) -> Array:
         first = positions - block * (back + 1)
@@ -212,6 +224,8 @@ def drive(
     """Follow the values greedily with exact positions and speeds: no lattice, no rounding."""
     ahead_of = np.asarray(values)
     spec, plans = lattice.spec, len(prices)
+    if spec.vehicle.has_flow or spec.vehicle.product_cost:
+        raise ValueError("these drives give out at a fixed rate that costs nothing")
     vehicle, cells = spec.vehicle, len(spec.path.cells)
     service, served = spec.service, spec.service.of_regions
     place, speed = np.zeros(plans), np.zeros(plans)

@@ -35,6 +35,8 @@ class BestTimes:
 
     return_: float
     times: Float[np.ndarray, " group"]
+    services: Float[np.ndarray, " group"]
+    """Steps at full flow that serve as much; the times where the rate is fixed."""
     density: Float[np.ndarray, " region"]
     branch: Int[np.ndarray, " clause"]
     """The atom that each clause rests on."""
@@ -118,15 +120,14 @@ class _BranchSearch:
         """Clause and atom of each possible member, stored as a sparse list."""
         self.allowance = TOLERANCE * atom_size(self.rows, self.bounds)
         # A dual above the largest possible cost proves that the atoms cannot hold together.
-        slowest = self.fluid.slowest
-        self.ceiling = -1.001 * self.fluid.return_of(slowest)
+        self.ceiling = -1.001 * self.fluid.return_of(self.fluid.fully_open(self.fluid.slowest))
         self._number = itertools.count()
         self._seen: set[tuple[int, ...]] = set()
 
     @property
     def best_cost(self) -> float:
         """The cost of the best candidate, which a node must beat."""
-        return self.ceiling if self.best is None else -self.fluid.return_of(self.best.point.times)
+        return self.ceiling if self.best is None else -self.fluid.return_of(self.best.point.point)
 
     @property
     def least_open_cost(self) -> float:
@@ -163,7 +164,7 @@ class _BranchSearch:
     def _keep(self, node: _Node) -> None:
         """Record a node that violates no clause as a candidate, and any other as open."""
         if self._broken(node).size == 0:
-            if -self.fluid.return_of(node.point.times) < self.best_cost:
+            if -self.fluid.return_of(node.point.point) < self.best_cost:
                 self.best = node
         elif node.in_force not in self._seen:
             self._seen.add(node.in_force)
@@ -180,7 +181,7 @@ class _BranchSearch:
 
     def _dual(self, in_force: tuple[int, ...]) -> BranchDual:
         """The dual of a branch; its first row keeps the horizon."""
-        chosen, horizon = list(in_force), self.fluid.weight[None, :]
+        chosen, horizon = list(in_force), self.fluid.time_row[None, :]
         return BranchDual(
             self.fluid,
             np.concatenate([horizon, self.rows[chosen]]),
@@ -204,7 +205,7 @@ class _BranchSearch:
 
     def _broken(self, node: _Node) -> Int[np.ndarray, " clause"]:
         """The clauses that the node's times violate, those that need most time first."""
-        excess = self.rows @ node.point.times - self.bounds
+        excess = self.rows @ node.point.point - self.bounds
         over = np.where(excess > self.allowance, excess, 0.0)
         need = over / np.maximum(np.abs(self.rows).sum(axis=1), 1e-300)
         clauses, atoms = self.ways
@@ -215,14 +216,16 @@ class _BranchSearch:
 
     def answer(self, node: _Node) -> BestTimes:
         """A candidate with its multipliers, its branch and its certificate."""
-        times, chosen = node.point.times, list(node.in_force)
+        point, chosen = node.point.point, list(node.in_force)
+        times, services = self.fluid.split(point)
         multipliers = np.zeros(len(self.atoms.bounds))
         multipliers[chosen] = node.point.multipliers[1:] / self.unit[chosen]
-        return_ = self.fluid.return_of(times)
+        return_ = self.fluid.return_of(point)
         return BestTimes(
             return_=return_,
             times=times,
-            density=self.fluid.amount @ times,
+            services=services,
+            density=self.fluid.amount @ point,
             branch=self._branch(node),
             multipliers=multipliers,
             certificate=require(self._certificate(node, return_)),
@@ -233,7 +236,7 @@ class _BranchSearch:
 
         Needed are enforced atoms and the only ones that keep a clause; else the slack decides.
         """
-        room = self.allowance - (self.rows @ node.point.times - self.bounds)
+        room = self.allowance - (self.rows @ node.point.point - self.bounds)
         kept = self.atoms.members & (room >= 0)
         needed = kept[kept.sum(axis=1) == 1].any(axis=0)
         score = room / (1.0 + np.abs(room).max(initial=0.0)) + 2.0 * needed

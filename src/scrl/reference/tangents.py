@@ -16,7 +16,7 @@ from scrl.reference.certificate import certify, require
 from scrl.reference.disjunctive import BoundedAtoms, choose_branch
 from scrl.reference.fluid import FluidSweep
 from scrl.reference.linear import NumericalTroubleError, Status, best_point
-from scrl.reference.model import LinearModel
+from scrl.reference.model import LinearModel, stack_rows
 from scrl.reference.sweep import BestTimes, FluidOptimum
 
 FIRST_TANGENTS = 17
@@ -42,25 +42,40 @@ def tangent_model(fluid: FluidSweep, touch: Float[np.ndarray, "group tangent"]) 
     base = fluid.fastest
     pieces = touch.shape[1]
 
-    def rows(of_group: Float[np.ndarray, "row group"]) -> sparse.csr_array:
+    def rows(of_variable: Float[np.ndarray, "row variable"]) -> sparse.csr_array:
+        of_group, services = np.split(of_variable, [fluid.groups], axis=1)
         spread = np.repeat(of_group, pieces, axis=1)
-        return sparse.csr_array(np.column_stack([of_group @ base, spread]))
+        return sparse.csr_array(np.column_stack([of_group @ base, spread, services]))
 
+    cost = fluid.effort * fluid.product * fluid.weight
+    below, below_at = rows(fluid.time_row[None, :]), np.array([float(fluid.horizon_steps)])
+    lower, upper = np.append(1.0, np.zeros(slope.size)), np.diff(corner, axis=1).ravel()
+    reward = np.append(fluid.cost(base) @ -fluid.weight, -(fluid.weight[:, None] * slope).ravel())
+    if fluid.flow is None:
+        reward -= np.append(cost @ base, np.repeat(cost, pieces))
+    else:
+        each = sparse.kron(sparse.eye_array(fluid.groups), np.ones((1, pieces)))
+        times = sparse.csr_array(sparse.hstack([sparse.csr_array(base[:, None]), each]))
+        below, below_at = stack_rows(below, below_at, *fluid.flow.rows(times, 0.0))
+        reward = np.append(reward, -cost)
+        lower = np.append(lower, np.full(fluid.groups, fluid.flow.least_dose))
+        upper = np.append(upper, fluid.flow.most(fluid.slowest))
     return LinearModel(
-        reward=np.append(fluid.return_of(base), -(fluid.weight[:, None] * slope).ravel()),
+        reward=reward,
         density=rows(fluid.amount),
-        lower=np.append(1.0, np.zeros(slope.size)),
-        upper=np.append(1.0, np.diff(corner, axis=1).ravel()),
-        below=rows(fluid.weight[None, :]),
-        below_at=np.array([float(fluid.horizon_steps)]),
+        lower=lower,
+        upper=np.append(1.0, upper),
+        below=below,
+        below_at=below_at,
     )
 
 
-def times_of(
-    fluid: FluidSweep, point: Float[np.ndarray, " variable"]
-) -> Float[np.ndarray, " group"]:
-    """The time per cell of a point of the model."""
-    return fluid.fastest + point[1:].reshape(fluid.groups, -1).sum(axis=1)
+def point_of(
+    fluid: FluidSweep, point: Float[np.ndarray, " piece"], tangents: int
+) -> Float[np.ndarray, " variable"]:
+    """The times per cell, and the services, of a point of the model."""
+    pieces, services = np.split(point[1:], [fluid.groups * tangents])
+    return np.append(fluid.fastest + pieces.reshape(fluid.groups, -1).sum(axis=1), services)
 
 
 def _corners(
@@ -119,8 +134,9 @@ def _touch_curve(
         optimum = best_point(model, coefficients, bounds)
         if optimum is None:
             raise NumericalTroubleError("a branch stopped being feasible when tangents were added")
-        times = times_of(fluid, optimum.point)
-        if optimum.return_ - fluid.return_of(times) <= CURVE_TOLERANCE * (1 + abs(optimum.return_)):
+        point = point_of(fluid, optimum.point, touch.shape[1])
+        times, services = fluid.split(point)
+        if optimum.return_ - fluid.return_of(point) <= CURVE_TOLERANCE * (1 + abs(optimum.return_)):
             break
         touch = np.sort(np.column_stack([touch, times]), axis=1)
     else:
@@ -128,9 +144,10 @@ def _touch_curve(
     multipliers = np.zeros(len(atoms.bounds))
     multipliers[in_force] = optimum.of_atom
     best = BestTimes(
-        return_=fluid.return_of(times),
+        return_=fluid.return_of(point),
         times=times,
-        density=fluid.amount @ times,
+        services=services,
+        density=fluid.amount @ point,
         branch=branch,
         multipliers=multipliers,
         certificate=require(certify(model, coefficients, bounds, optimum)),

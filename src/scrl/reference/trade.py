@@ -63,7 +63,7 @@ def trade_off(problem: Problem, rule: str, *, points: int = 21, span: float | No
         raise RuleError("a sweep needs at least 2 points and a finite span above 0")
     asked = float(np.abs(table.bounds[moved]).max())
     # A rule such as S1 >= S2 has the bound 0; the scale is then the amount at full speed.
-    given = question.fluid.amount @ question.fluid.fastest
+    given = question.fluid.amount @ question.fluid.fully_open(question.fluid.fastest)
     natural = asked or float((np.abs(table.coefficients[moved]) @ given).max())
     width = WIDEST_SHARE * natural if span is None else span
     shift = np.linspace(-width, width, points)

@@ -364,7 +364,7 @@ class _FluidLeaves:
             start[: len(parent.multipliers)] = parent.multipliers
         dual = BranchDual(
             self.fluid,
-            np.concatenate([self.fluid.weight[None, :], self.rows[chosen]]),
+            np.concatenate([self.fluid.time_row[None, :], self.rows[chosen]]),
             np.concatenate([[float(self.fluid.horizon_steps)], self.bounds[chosen]]),
         )
         return dual.maximise(start, enough_cost=self.ceiling)
@@ -373,7 +373,7 @@ class _FluidLeaves:
         """The clause without an atom in force that the fluid's times violate most."""
         if point.proven_cost > self.ceiling:
             return None
-        excess = self.rows @ point.times - self.bounds
+        excess = self.rows @ point.point - self.bounds
         size = TOLERANCE * (np.abs(self.rows).sum(axis=1) + np.abs(self.bounds))
         need = np.maximum(excess - size, 0.0)
         need[list(atoms)] = 0.0

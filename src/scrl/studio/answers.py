@@ -42,19 +42,21 @@ def estimate(problem: Problem, top: float | None = None) -> dict[str, Any]:
     best = found.best
     if best is None:
         return {"possible": False, "return": None}
+    times, services = (
+        _of_cells(problem, each[question.fluid.group_of_part])
+        for each in (best.times, best.services)
+    )
     return {
         "possible": True,
         "return": best.return_,
         "bars": bars_document(problem, reference.fluid_density),
         "margins": _margins(problem, list(reference.fluid_density.values())),
         "costs": costs_of(problem, reference),
-        "pictures": estimate_pictures(
-            problem, _times(problem, best.times[question.fluid.group_of_part]), top
-        ),
+        "pictures": estimate_pictures(problem, times, services, top),
     }
 
 
-def _times(problem: Problem, of_part: Float[np.ndarray, " part"]) -> Float[np.ndarray, " cell"]:
+def _of_cells(problem: Problem, of_part: Float[np.ndarray, " part"]) -> Float[np.ndarray, " cell"]:
     return of_part.reshape(-1, problem.world_spec.service.parts).mean(axis=1)
 
 
@@ -225,4 +227,4 @@ def _values(now: float, scale: float) -> list[float]:
 def _scale(problem: Problem) -> float:
     """The largest amount that a region receives at full speed, for numbers that are 0."""
     fluid = Question.of(problem).fluid
-    return float((fluid.amount.sum(axis=1) * fluid.fastest).max(initial=1.0))
+    return float((fluid.amount @ fluid.fully_open(fluid.fastest)).max(initial=1.0))

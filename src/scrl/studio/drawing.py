@@ -67,13 +67,17 @@ def bars_document(problem: Problem, density: Mapping[str, float]) -> list[dict[s
 
 
 def estimate_pictures(
-    problem: Problem, times: Float[np.ndarray, " cell"], top: float | None
+    problem: Problem,
+    times: Float[np.ndarray, " cell"],
+    services: Float[np.ndarray, " cell"],
+    top: float | None,
 ) -> dict[str, Any]:
-    """What the fluid gives where, and how fast it is, for the steps that each path cell takes."""
+    """What the fluid gives where, and how fast it is, for the steps that each path cell takes, and
+    the steps at full flow that serve as much."""
     spec = problem.world_spec
     nearest = spec.path.number
     sharing = np.maximum(np.bincount(nearest[nearest >= 0], minlength=len(times)), 1)
-    given = on_map(spec.vehicle.rate * times / sharing, nearest)
+    given = on_map(spec.vehicle.rate * services / sharing, nearest)
     (heat,), most = heat_pictures([given], top)
     classes = speed_classes(1.0 / times, spec.vehicle.max_speed)
     return {"heat": heat, "most": amount(most), "speed": speed_picture(classes, nearest)}

@@ -91,7 +91,8 @@ def sweep_driver(task: SweepTask) -> Driver:
             return explore(task, explorer, observation, explorer.prices[world], noise)
 
         world = counted(task.world, explorer.encoder)
-        return collect(world, act, worlds, steps=task.plan.loop.rollout_steps, key=key)
+        steps, shape = task.plan.loop.rollout_steps, task.world.action_shape
+        return collect(world, act, worlds, steps=steps, action_shape=shape, key=key)
 
     def directly(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
@@ -118,7 +119,10 @@ def sweep_encoder(task: SweepTask, first: Episode) -> SweepEncoder:
         labels.append(0.3 * jnp.abs(of_runs.coefficients) @ labels[0])
     sizes = jnp.concatenate([return_[None], *(labels if plan.is_decomposed else [])])
     atoms = len(task.reading.bounds)
-    return SweepEncoder(return_ / steps, sizes, task.regions, plan.loop.sees_prices, atoms, of_runs)
+    return SweepEncoder(
+        return_ / steps, sizes, task.regions, plan.loop.sees_prices, atoms, of_runs,
+        task.world.action_shape,
+    )  # fmt: skip
 
 
 def _run_atoms(task: SweepTask, first: Episode) -> RunAtoms | None:
@@ -147,7 +151,7 @@ def counted(world: SweepWorld, encoder: Encoder) -> SteppedWorld[Any]:
 def begin_sweep(task: SweepTask, *, key: PRNGKeyArray) -> tuple[LoopState, Int[Array, ""]]:
     """The state before the first round, and the steps that were driven to read the units."""
     learner_key, first_key, worlds_key, loop_key, settle_key = jax.random.split(key, 5)
-    throttle = Constant(jnp.asarray(task.plan.settings.first_mean, float))
+    throttle = Constant(jnp.full(task.world.action_shape, task.plan.settings.first_mean, float))
     first = measure(task, throttle, 1, key=first_key)
     keys = jnp.stack([learner_key, loop_key, settle_key])
     encoder = sweep_encoder(task, first)

@@ -50,7 +50,7 @@ class SteppedWorld(Protocol[State]):
         ...
 
     def step(
-        self, state: State, action: Float[Array, ""], *, key: PRNGKeyArray
+        self, state: State, action: Float[Array, "*action"], *, key: PRNGKeyArray
     ) -> StepResult[State]:
         """What happens next. Every episode ends, terminated or truncated, after finitely many."""
         ...

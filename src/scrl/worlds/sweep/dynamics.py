@@ -23,6 +23,12 @@ class VehicleLike(Protocol):
     def crawl(self) -> Any: ...
     @property
     def effort(self) -> Any: ...
+    @property
+    def least_flow(self) -> Any: ...
+    @property
+    def least_dose(self) -> Any: ...
+    @property
+    def most_dose(self) -> Any: ...
 
 
 class WindLike(Protocol):
@@ -102,6 +108,28 @@ def advance(offset: Any, distance: Any, xp: Any) -> tuple[Any, Any]:
 def step_reward(vehicle: VehicleLike, speed_over_ground: Any) -> Any:
     """r = -effort / (1 + v)."""
     return -vehicle.effort / (1.0 + speed_over_ground)
+
+
+def flow_limits(vehicle: VehicleLike, distance: Any, xp: Any) -> tuple[Any, Any]:
+    """The least and the largest flow in a step of this length, as shares of the full flow.
+
+    They keep the dose, flow / distance, within its limits as far as the pump can: it follows the
+    speed. A fixed rate has 1 and 1.
+    """
+
+    def within(dose: Any) -> Any:
+        return xp.minimum(xp.maximum(dose * distance, vehicle.least_flow), 1.0)
+
+    return within(vehicle.least_dose), within(vehicle.most_dose)
+
+
+def flow_of(vehicle: VehicleLike, distance: Any, opening: Any, xp: Any) -> Any:
+    """The flow of a step: the opening, from 0 to 1, leads from the least to the largest.
+
+    Between the limits of a proportional pump the opening chooses the dose, whatever the speed.
+    """
+    low, high = flow_limits(vehicle, distance, xp)
+    return low + xp.minimum(xp.maximum(opening, 0.0), 1.0) * (high - low)
 
 
 def share_of_step(

@@ -28,7 +28,8 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     """A vehicle sweeps a map along a fixed path and chooses its speed.
 
     ## Action space
-    `Box(0, 1, (1,))`: the throttle, as a share of the top speed.
+    `Box(0, 1, (1,))`: the throttle, as a share of the top speed. A vehicle with a flow has
+    `Box(0, 1, (2,))`: the throttle, and the opening of the pump from its least to its largest flow.
 
     ## Observation space
     `Box(-1, 1, (5 + 8 regions,))`: progress along the path, speed as a share of the top speed,
@@ -36,13 +37,14 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     ahead; and the share of each region that still lies ahead.
 
     ## Reward
-    `-effort / (1 + v)` in every step.
+    `-effort / (1 + v)` in every step, less the cost of what is given out.
 
     ## Episode end
     Terminated at the end of the path, truncated at `horizon_steps`.
 
     ## Info
-    `labels`: what each region received in this step, as a share of the vehicle's rate.
+    `labels`: what each region received in this step, as a share of the vehicle's rate (of its
+    largest flow).
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012 (Gymnasium declares it so)
@@ -61,7 +63,8 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self._left, self._stride = milestones(world)
         self._place: list[list[float]] = place_of_cells(world).tolist()
         self._length = len(self._place) - 1
-        self.action_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
+        actions = (2,) if world.vehicle.has_flow else (1,)
+        self.action_space = gymnasium.spaces.Box(0.0, 1.0, actions, np.float32)
         self.observation_space = gymnasium.spaces.Box(-1.0, 1.0, (self._size,), np.float32)
         self._start(0.0)
 
@@ -84,8 +87,8 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         return self._observe(), {"labels": np.zeros(len(self.world.regions.names), np.float32)}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """One step with the throttle `action[0]`."""
-        world = self.world
+        """One step with the throttle `action[0]` and, with a flow, the opening `action[1]`."""
+        world, left = self.world, self._length - self._cell - self._offset
         self._speed = dynamics.next_speed(world.vehicle, self._speed, float(action[0]), Scalars)
         if not world.wind.is_calm:
             noise = self.np_random.standard_normal()
@@ -98,12 +101,22 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         is_terminated = self._cell >= self._length
         is_truncated = not is_terminated and self._steps >= world.route.horizon_steps
         reward = dynamics.step_reward(world.vehicle, distance)
+        flow = 1.0
+        if world.vehicle.has_flow:
+            flow = dynamics.flow_of(world.vehicle, distance, float(action[1]), Scalars)
         labels = dynamics.share_of_step(
             self._served, before, self._on_parts(), self._parts * distance,
             is_poured=world.is_poured, look=list.__getitem__,
         )  # fmt: skip
-        info = {"labels": np.array(labels, np.float32)}
+        reward -= world.vehicle.product * flow * self._given(distance, left)
+        info = {"labels": np.array(flow * labels, np.float32)}
         return self._observe(), reward, is_terminated, is_truncated, info
+
+    def _given(self, distance: float, left: float) -> float:
+        """The share of the step's amount that is given out before the path ends."""
+        if not self.world.is_poured:
+            return float(self._cell < self._length)
+        return min(left / distance, 1.0)
 
     def _on_parts(self) -> Place:
         return Place.of(self._cell, self._offset, self._parts, int)

@@ -66,6 +66,11 @@ class SweepSpec:
                 f"start_noise = {self.vehicle.start_noise:g} must be below the path's length, "
                 f"{len(self.path.cells)} cells"
             )
+        if self.vehicle.has_flow and not self.is_poured:
+            raise ProblemError(
+                'service = "landing" counts whole steps at a fixed rate: with a flow, write '
+                'service = "poured"'
+            )
 
     @cached_property
     def path(self) -> SweepPath:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, Literal
 
+from scrl.errors import ProblemError
 from scrl.settings import check_settings, setting
+
+Pump = Literal["free", "proportional"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,11 @@ class Units:
 
 @dataclass(frozen=True)
 class Vehicle:
-    """A vehicle that gives something out at a constant rate while it moves along its path."""
+    """A vehicle that gives something out while it moves along its path.
+
+    It may go at any speed in its reach, and at each speed give out any flow that its pump allows.
+    A fixed rate is a pump that allows one flow.
+    """
 
     max_speed: float = setting(
         3.0, "Top speed.", unit="cells per step", low=0.0, is_low_open=True, high=1000.0
@@ -78,11 +86,28 @@ class Vehicle:
     )
     rate: float = setting(
         2.25,
-        "What the vehicle gives out in one step.",
+        "What the vehicle gives out in one step; with a flow, the most that it can.",
         unit="units per step",
         low=0.0,
         is_low_open=True,
         high=1e9,
+    )
+    flow: tuple[float, float] | None = setting(
+        None, "Least and most that the pump can give out, chosen in each step.",
+        unit="units per step",
+    )  # fmt: skip
+    pump: Pump = setting(
+        "free",
+        "With a flow: it is chosen apart from the speed, or follows the speed, and the dose is "
+        "chosen.",
+        choices=("free", "proportional"),
+    )
+    dose: tuple[float, float] | None = setting(
+        None, "With a flow: least and most that a cell of the path is given.",
+        unit="units per cell",
+    )  # fmt: skip
+    product_cost: float = setting(
+        0.0, "Cost of one unit that is given out.", unit="return per unit", low=0.0, high=1e9
     )
     effort: float = setting(
         0.1,
@@ -102,6 +127,92 @@ class Vehicle:
 
     def __post_init__(self) -> None:
         check_settings(self)
+        if self.flow is None:
+            for name, value in (("dose", self.dose), ("pump", self.pump)):
+                if value not in (None, "free"):
+                    raise ProblemError(
+                        f"{name} = {value!r} needs a flow that can be chosen: "
+                        "flow = [least, most], in units per step"
+                    )
+            return
+        flow = _pair("flow", self.flow)
+        if flow[1] == 0.0:
+            raise ProblemError("flow: the most that the pump can give out must be above 0")
+        if self.rate not in (flow[1], Vehicle.rate):
+            raise ProblemError(
+                f"rate = {self.rate:g} and flow = {list(flow)} contradict each other: a fixed "
+                "rate is a flow that cannot be chosen; leave one of them out"
+            )
+        object.__setattr__(self, "flow", flow)
+        object.__setattr__(self, "rate", flow[1])
+        if self.dose is None and self.pump == "proportional":
+            raise ProblemError(
+                'pump = "proportional" needs the doses to choose from: dose = [least, most], in '
+                "units per cell"
+            )
+        if self.dose is not None:
+            object.__setattr__(self, "dose", _pair("dose", self.dose))
+            self._check_dose()
+
+    def _check_dose(self) -> None:
+        """Raise where the pump cannot keep a dose at every speed from the crawl to the top."""
+        low, high = self.dose_limits
+        if low * self.max_speed > self.rate * (1.0 + 1e-9):
+            raise ProblemError(
+                f"dose: at the top speed, {self.max_speed:g} cells per step, the pump gives a cell "
+                f"at most {self.rate / self.max_speed:g} units, and {low:g} are asked for; lower "
+                f"max_speed to {self.rate / low:g}, or ask for less"
+            )
+        if high * self.max_speed < self.least_flow * self.rate:
+            raise ProblemError(
+                f"dose: even at the top speed, {self.max_speed:g} cells per step, the pump gives a "
+                f"cell at least {self.least_flow * self.rate / self.max_speed:g} units, and at "
+                f"most {high:g} are allowed; raise max_speed or the dose"
+            )
+
+    @property
+    def has_flow(self) -> bool:
+        """Whether the flow is chosen in each step."""
+        return self.flow is not None
+
+    @property
+    def least_flow(self) -> float:
+        """The least flow, as a share of the most."""
+        return 1.0 if self.flow is None else self.flow[0] / self.flow[1]
+
+    @property
+    def dose_limits(self) -> tuple[float, float]:
+        """Least and most units for a cell of the path."""
+        return (0.0, math.inf) if self.dose is None else self.dose
+
+    @property
+    def least_dose(self) -> float:
+        """The least dose, in steps at full flow for a cell."""
+        return self.dose_limits[0] / self.rate
+
+    @property
+    def most_dose(self) -> float:
+        """The largest dose, in steps at full flow for a cell."""
+        return self.dose_limits[1] / self.rate
+
+    @property
+    def product(self) -> float:
+        """Cost of what a step at full flow gives out."""
+        return self.product_cost * self.rate
+
+
+def _pair(name: str, value: Any) -> tuple[float, float]:
+    """Two numbers from 0 on, the smaller one first."""
+    is_pair = isinstance(value, tuple | list) and len(value) == 2
+    if not is_pair or not all(
+        isinstance(each, int | float) and not isinstance(each, bool) and 0 <= each <= 1e9
+        for each in value
+    ):
+        raise ProblemError(f"{name} = {value!r:.60} must be two numbers from 0 on: [least, most]")
+    low, high = map(float, value)
+    if low > high:
+        raise ProblemError(f"{name} = [{low:g}, {high:g}]: the least is above the most")
+    return low, high
 
 
 @dataclass(frozen=True)

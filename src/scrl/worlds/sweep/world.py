@@ -41,6 +41,10 @@ class VehicleNumbers(eqx.Module):
     crawl: Float[Array, ""]
     rate: Float[Array, ""]
     effort: Float[Array, ""]
+    least_flow: Float[Array, ""]
+    least_dose: Float[Array, ""]
+    most_dose: Float[Array, ""]
+    product: Float[Array, ""]
     start_noise: Float[Array, ""]
     persistence: Float[Array, ""]
     freshness: Float[Array, ""]
@@ -62,6 +66,10 @@ class SweepWorld(eqx.Module):
     is_poured: bool = eqx.field(static=True)
     parts: int = eqx.field(static=True, default=1)
     """Parts of a cell that differ in what they serve."""
+    has_flow: bool = eqx.field(static=True, default=False)
+    """Whether an action is a throttle and an opening of the pump, or a throttle alone."""
+    has_cost: bool = eqx.field(static=True, default=False)
+    """Whether what is given out costs something."""
 
     @classmethod
     def from_spec(cls, spec: SweepSpec) -> SweepWorld:
@@ -87,6 +95,8 @@ class SweepWorld(eqx.Module):
             is_windy=not wind.is_calm,
             is_poured=spec.is_poured,
             parts=spec.service.parts,
+            has_flow=vehicle.has_flow,
+            has_cost=vehicle.product_cost > 0.0,
         )
 
     @property
@@ -104,8 +114,13 @@ class SweepWorld(eqx.Module):
         return self.kinds.shape[1]
 
     @property
+    def action_shape(self) -> tuple[int, ...]:
+        """Of a throttle, or with a flow of a throttle and an opening."""
+        return (2,) if self.has_flow else ()
+
+    @property
     def rate(self) -> Float[Array, ""]:
-        """Units that a step of service gives out."""
+        """Units that a step of service gives out, at full flow."""
         return self.numbers.rate
 
     @property
@@ -125,10 +140,15 @@ class SweepWorld(eqx.Module):
         return SweepState(cell.astype(int), offset, zero, zero, jnp.zeros((), int))
 
     def transition(
-        self, state: SweepState, action: Float[Array, ""], *, key: PRNGKeyArray | None = None
+        self,
+        state: SweepState,
+        action: Float[Array, " *action"],
+        *,
+        key: PRNGKeyArray | None = None,
     ) -> SweepState:
         """One step of throttle, gust and movement along the path. Calm worlds need no key."""
-        speed = dynamics.next_speed(self.numbers, state.speed, action, jnp)
+        throttle = action[0] if self.has_flow else action
+        speed = dynamics.next_speed(self.numbers, state.speed, throttle, jnp)
         gust = state.gust
         if self.is_windy:
             if key is None:
@@ -141,14 +161,23 @@ class SweepWorld(eqx.Module):
         return SweepState(cell, offset, speed, gust, state.step + 1)
 
     def step(
-        self, state: SweepState, action: Float[Array, ""], *, key: PRNGKeyArray | None = None
+        self,
+        state: SweepState,
+        action: Float[Array, " *action"],
+        *,
+        key: PRNGKeyArray | None = None,
     ) -> StepResult[SweepState]:
         """One step, and what it earned and gave."""
         after = self.transition(state, action, key=key)
+        reward, labels = self.reward(after), self.labels(state, after)
+        if self.has_cost:
+            reward -= (
+                self.numbers.product * self.at_flow(action, after, self.given(state, after))[0]
+            )
         return StepResult(
             after,
-            self.reward(after),
-            self.labels(state, after),
+            reward,
+            self.at_flow(action, after, labels),
             self.is_terminal(after),
             self.is_truncated(after),
         )
@@ -171,13 +200,22 @@ class SweepWorld(eqx.Module):
         return self._share(self.served[0], state, after)
 
     def given(self, state: SweepState, after: SweepState) -> Float[Array, " 2"]:
-        """What a step gives out in all and to no region, in steps of service."""
+        """The shares of the step's amount that the path and, of it, no region receives."""
         outside = self._share(self.served[1], state, after)[0]
         if not self.is_poured:
             return jnp.stack([(after.cell < self.length).astype(float), outside])
         distance = dynamics.ground_speed(after.speed, after.gust, jnp)
         left = (self.length - state.cell) - state.offset
         return jnp.stack([jnp.minimum(left / distance, 1.0), outside])
+
+    def at_flow(
+        self, action: Float[Array, " *action"], after: SweepState, service: Float[Array, " column"]
+    ) -> Float[Array, " column"]:
+        """What a step gives, in steps at full flow, from shares of its amount."""
+        if not self.has_flow:
+            return service
+        distance = dynamics.ground_speed(after.speed, after.gust, jnp)
+        return dynamics.flow_of(self.numbers, distance, action[1], jnp) * service
 
     def _share(
         self, served: Served, state: SweepState, after: SweepState
@@ -216,7 +254,10 @@ class SweepWorld(eqx.Module):
         return _row(self.kinds, kinds).reshape(-1)
 
 
-_VEHICLE_FIELDS = ("max_speed", "inertia", "crawl", "rate", "effort", "start_noise")
+_VEHICLE_FIELDS = (
+    "max_speed", "inertia", "crawl", "rate", "effort", "least_flow", "least_dose", "most_dose",
+    "product", "start_noise",
+)  # fmt: skip
 
 
 def _served_on_device(served: Served) -> Served:

@@ -1,0 +1,34 @@
+"""Training with two-dimensional actions, by every learner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import scrl
+from scrl.errors import ScrlError
+from scrl.export import export
+from scrl.opening import open_run
+from scrl.problems import Problem, ProblemOptions
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.vehicle import Vehicle
+
+from .small import LEARNERS, LOOP
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_learner_chooses_a_flow(name: str, tmp_path: Path) -> None:
+    vehicle = Vehicle(flow=(0.0, 2.0), product_cost=0.01)
+    spec = SweepSpec(from_labels(np.repeat([[1] * 4 + [2] * 4], 4, axis=0)), vehicle)
+    problem = Problem.create(spec, "S1 >= 30 and S2 <= 2", ProblemOptions(name="small"))
+    chosen = dict(LEARNERS[name])
+    settings = LOOP | chosen.pop("settings")
+    result = scrl.train(problem, **chosen, settings=settings, out=tmp_path / "run")
+    again = scrl.evaluate(problem, open_run(result.run).policy())
+    assert again.density == pytest.approx(result.seeds[0].evaluation.density, rel=1e-5)
+    assert again.given_out == pytest.approx(sum(again.density.values()), rel=1e-5)
+    with pytest.raises(ScrlError, match="for its throttle alone"):
+        export(open_run(result.run), "stablehlo", tmp_path / "policy")
