@@ -39,7 +39,8 @@ def test_a_table_has_published_rows_and_intervals(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*out of date:DeprecationWarning")
-def test_a_task_trains_and_goes_on(tmp_path: Path) -> None:
+def test_a_task_trains_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scrl.environments.training.REPORT_EPISODES", 1)
     pytest.importorskip("mujoco")
     pytest.importorskip("imageio")
     small = {"worlds": 1, "episodes": 1, "settle": 0, "settle_episodes": 1, "epochs": 1, "width": 4}

@@ -28,7 +28,6 @@ from scrl.environments.rollout import (
 )
 from scrl.environments.spaces import Actions
 from scrl.learners import TrainedPolicy
-from scrl.learners.actions import Discrete
 from scrl.rollout import Rollout
 from scrl.training.algorithm import (
     Driver,
@@ -104,7 +103,7 @@ class EnvironmentRounds:
 
         def act(lanes: Lanes) -> np.ndarray:
             chosen = np.asarray(answer(self._by_seed(lanes.features)))
-            flat = chosen.reshape(lanes.count, *_shape(self.actions))
+            flat = chosen.reshape(lanes.count, *self.actions.kind.shape)
             return self.actions.to_environment(flat)
 
         worlds = self.task.plan.loop.worlds
@@ -122,13 +121,13 @@ class EnvironmentRounds:
         """Steps with noise, of every seed in its lanes; the seed is the first axis."""
         loop = self.task.plan.loop
         steps = loop.rollout_steps
-        seeds, noise = chance(keys, steps, loop.worlds, _shape_of_noise(self.actions))
+        seeds, noise = chance(keys, steps, loop.worlds, self.actions.kind.noise_shape)
         noise = np.asarray(noise)
         answer = held(explore_all, (self.task, explorer))
 
         def explored(features: Float[np.ndarray, "lane feature"], time: int) -> Explored:
             chosen, log_probability = answer(self._by_seed(features), noise[:, time])
-            flat = np.asarray(chosen).reshape(len(features), *_shape(self.actions))
+            flat = np.asarray(chosen).reshape(len(features), *self.actions.kind.shape)
             return Explored(flat, np.asarray(log_probability).ravel())
 
         reset = np.ravel(seeds).tolist()
@@ -280,11 +279,3 @@ def explore_all(
         return jax.vmap(of_world)(features, explorer.prices, noise)
 
     return jax.vmap(of_seed)(explorer, features, noise)
-
-
-def _shape(actions: Actions) -> tuple[int, ...]:
-    return () if isinstance(actions.kind, Discrete) else actions.kind.shape
-
-
-def _shape_of_noise(actions: Actions) -> tuple[int, ...]:
-    return (actions.kind.count,) if isinstance(actions.kind, Discrete) else actions.kind.shape
