@@ -48,14 +48,14 @@ def energy(seen: Any, action: Any, reward: float, info: Mapping[str, Any]) -> fl
     return -float(info["reward_ctrl"])
 
 
-def low(seen: Any) -> bool:
-    """Whether the front of the body points downwards, or to the right."""
-    return bool(seen[1] < 0)
+def plus(seen: Any) -> bool:
+    """Whether an angle is positive: the pitch of the cheetah, the first joint of the swimmer."""
+    return bool(seen[1] > 0)
 
 
-def high(seen: Any) -> bool:
-    """Whether it points upwards, or to the left."""
-    return bool(seen[1] >= 0)
+def minus(seen: Any) -> bool:
+    """Whether it is not."""
+    return bool(seen[1] <= 0)
 
 
 class Task(NamedTuple):
@@ -78,7 +78,7 @@ TASKS = {
         {"PPO": (6922, 919), "PPO-Lag": (2946, 3.4), "CPO": (2786, 4.7), "FOCOPS": (2965, 2.4),
          "CUP": (2851, 4.3)},
         {"limit": LIMIT, "if-fast": "if fast > 25 then energy <= 150",
-         "gaits": "low <= 100 or high <= 100"},
+         "gaits": "plus <= 100 or minus <= 100"},
         CALM,
     ),
     "Hopper": Task(
@@ -100,7 +100,7 @@ TASKS = {
         {"PPO": (120, 165), "PPO-Lag": (65, 28), "CPO": (65, 18), "FOCOPS": (54, 30),
          "CUP": (64, 22)},
         {"limit": LIMIT, "if-fast": "if fast > 25 then energy <= 0.5",
-         "gaits": "low <= 100 or high <= 100"},
+         "gaits": "plus <= 100 or minus <= 100"},
         {**CALM, "discount": 0.999},
     ),
 }  # fmt: skip
@@ -112,7 +112,7 @@ def problem_of(task: str, rules: str) -> Any:
     """A task under rules."""
     labels: dict[str, Any] = {"fast": Above(TASKS[task].limit)}
     if rules != LIMIT:
-        labels |= {"energy": energy, "low": low, "high": high}
+        labels |= {"energy": energy, "plus": plus, "minus": minus}
     return scrl.environment(f"{task}-v4", labels=labels, rules=rules, unit="steps")
 
 

@@ -46,7 +46,7 @@ def test_a_task_trains_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     small = {"worlds": 1, "episodes": 1, "settle": 0, "settle_episodes": 1, "epochs": 1, "width": 4}
     one = velocity.Training("Swimmer", "gaits", steps=3000)
     found = velocity.train(one, tmp_path, small)
-    assert found["density"]["low"] + found["density"]["high"] == 1000
+    assert found["density"]["plus"] + found["density"]["minus"] == 1000
     again = velocity.train(one, tmp_path, small)
     assert again["return"] == found["return"]
     assert json.loads((tmp_path / f"{one.name}.json").read_text()) == again
