@@ -35,7 +35,8 @@ STATES, FEATURES = 1_000, 4
 LARGEST_DIFFERENCE = 2e-5
 """In actions that are up to 10 wide."""
 PLANE = Actions(Continuous((2, 1)), (-1.0, -5.0), (1.0, 5.0))
-CHOICES = Actions(Discrete(3), dtype="int64", first=-1)
+CHOICES = Actions(Discrete((3,)), dtype="int64", first=(-1,))
+SEVERAL = Actions(Discrete((3, 2), (2, 1)), dtype="int64", first=(-1, 4))
 
 
 def lively(name: str, actions: Actions, *, sees_prices: bool) -> PortableEnvironmentPolicy:
@@ -83,6 +84,7 @@ def original(policy: PortableEnvironmentPolicy, rows: np.ndarray) -> np.ndarray:
         ("ppo", PLANE, True),
         ("ppo", PLANE, False),
         ("ppo", CHOICES, True),
+        ("ppo", SEVERAL, True),
         ("ddpg", PLANE, True),
         ("sac", PLANE, True),
     ],
@@ -104,7 +106,7 @@ def test_onnx_agrees_on_a_thousand_observations(
     assert about["shapes"] == f"observation [n, 4], action {shape}; n is any number of states"
 
 
-@pytest.mark.parametrize("actions", [PLANE, CHOICES])
+@pytest.mark.parametrize("actions", [PLANE, CHOICES, SEVERAL])
 def test_stablehlo_agrees_without_this_package(actions: Actions, tmp_path: Path) -> None:
     policy, rows = lively("ppo", actions, sees_prices=True), some_rows()
     data, _ = POLICY_FORMATS["stablehlo"].write(policy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import scrl
 from scrl.environments import EnvironmentFault
 from scrl.environments.rollout import run_at_random
 from scrl.environments.spaces import Actions
+from scrl.runs.environment import EnvironmentRecord
 
+from ..runs.small import rewrite
 from .small import LOOP, loaded
 
 PAIR = Box(-1.0, 1.0, (2,))
@@ -151,13 +154,13 @@ def test_whole_numbers_are_taken_about_equally_often() -> None:
         (Box(0, np.inf, (1,), np.int64), "have no bounds to learn between: give them some with"),
         (Box(-3e38, 3e38, (1,)), "have no bounds to learn between: give them some with gymnasium"),
         (Box(0.0, 1.0, (0,)), "hold no number to be chosen"),
-        (MultiBinary(3), "actions from MultiBinary(3) cannot be learned, only those from Box and"),
-        (
-            MultiDiscrete(np.array([[2, 3], [3, 2]])),
-            "actions from MultiDiscrete([[2 3] [3 2]]) cannot be",
-        ),
+        (MultiDiscrete(np.zeros(0, int)), "actions from MultiDiscrete([]) hold no number to be"),
         (spaces.Text(5, charset="ab"), "actions from Text(1, 5, charset="),
-        (spaces.Dict(a=PAIR), "wrap the environment in gymnasium.wrappers.TransformAction, with"),
+        (
+            spaces.Dict(a=PAIR),
+            "only those from Box, Discrete, MultiDiscrete and MultiBinary can; wrap the "
+            "environment in gymnasium.wrappers.TransformAction, with",
+        ),
         (spaces.Tuple((PAIR,)), "actions from Tuple(Box(-1.0, 1.0, (2,), float32)) cannot be"),
         (spaces.Sequence(PAIR), "actions from Sequence("),
         (spaces.Graph(PAIR, None), "actions from Graph("),
@@ -194,3 +197,72 @@ def test_parts_of_many_kinds_and_an_action_of_no_dimension_are_trained(tmp_path:
     assert result.seeds[0].evaluation.density == {"S1": 4.0}
     action = loaded(tmp_path / "run")(spaces.flatten(space, space.sample()))
     assert made.source.maker(0)().action_space.contains(action)
+
+
+@pytest.mark.parametrize(
+    ("space", "choices"),
+    [
+        (MultiDiscrete([2, 3], start=[5, -1]), 6),
+        (MultiDiscrete(np.array([[2, 3], [3, 2]])), 36),
+        (MultiBinary(3), 8),
+        (MultiBinary((2, 2)), 16),
+    ],
+)
+def test_several_choices_at_once_are_trained(space: Any, choices: int, tmp_path: Path) -> None:
+    """Random actions take all that there are; what is learned lies in the space."""
+    made = problem(taken=space)
+    drawn = made.actions.to_environment(made.actions.random(2000, np.random.default_rng(0)))
+    assert len({each.tobytes() for each in drawn}) == choices
+    assert all(space.contains(each) for each in drawn)
+    assert Actions.from_json(json.loads(json.dumps(made.actions.to_json()))) == made.actions
+    budget = LOOP | {"iterations": 1, "settle": 1, "minibatches": 1, "rollouts": 1}
+    result = scrl.train(made, settings=budget, out=tmp_path / "run", watch=None)
+    assert result.seeds[0].evaluation.density == {"S1": 4.0}
+    assert space.contains(loaded(tmp_path / "run")(np.zeros(2, np.float32)))
+    with pytest.raises(scrl.ScrlError, match="are choices: take learner='ppo'"):
+        scrl.train(made, learner="ddpg", out=tmp_path / "ddpg")
+    kept = tmp_path / "run" / "environment.json"
+    rewrite(kept, actions=made.actions.to_json() | {"first": [0]})
+    with pytest.raises(scrl.ScrlError, match="'actions' has another shape or type"):
+        EnvironmentRecord.read(kept)
+
+
+@pytest.mark.parametrize(
+    ("space", "place"),
+    [
+        (Box(0, 255, (96, 96, 3), np.uint8), "uint8) are images"),
+        (spaces.Dict(a=PAIR, view=Box(0, 255, (84, 84), np.uint8)), "(at ['view']) are images"),
+    ],
+)
+def test_images_are_refused(space: Any, place: str) -> None:
+    with pytest.raises(EnvironmentFault) as error:
+        problem(seen=space)
+    assert place in str(error.value)
+    assert "TransformObservation" in str(error.value)
+
+
+class Objectives(Sampled):
+    """Has a vector of rewards, as the environments of MO-Gymnasium."""
+
+    def step(self, action: Any) -> Any:
+        seen, _, *rest, _ = super().step(action)
+        return seen, np.array([2.0, -1.0]), *rest, {}
+
+
+class Weighted(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """What MO-Gymnasium's LinearReward does."""
+
+    def step(self, action: Any) -> Any:
+        seen, vector, terminated, truncated, info = self.env.step(action)
+        weighted = float(np.dot(np.asarray(vector), [0.0, 1.0]))
+        return seen, weighted, terminated, truncated, {**info, "vector_reward": vector}
+
+
+def test_vectors_of_rewards_are_labels_by_name() -> None:
+    options: dict[str, Any] = {"regions": ["treasure", "time"], "horizon_steps": 4}
+    found = scrl.environment(
+        lambda: Weighted(Objectives()), labels="vector_reward", rules="treasure >= 8", **options
+    ).evaluate(lambda _seen: np.zeros(2, np.float32), episodes=2)
+    assert (found.return_, found.density) == (-4.0, {"treasure": 8.0, "time": -4.0})
+    with pytest.raises(EnvironmentFault, match="step 1: the reward is a vector of 2 numbers"):
+        scrl.environment(Objectives, labels="vector_reward", **options)

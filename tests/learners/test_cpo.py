@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from scrl.environments.encoder import EnvironmentEncoder, RunningMoments
 from scrl.learners import LEARNERS, Pricing
-from scrl.learners.actions import Continuous
+from scrl.learners.actions import Continuous, Discrete
 from scrl.learners.actors import CategoricalActor, GaussianActor, MeanActor
 from scrl.learners.config import CpoConfig
 from scrl.learners.cpo import (
@@ -194,7 +194,9 @@ def test_divergences_by_hand() -> None:
     # The formula has log(2 / 1) + (1 + 1) / (2 * 4) - 1/2.
     found = normal(0.0, 1.0).divergence(normal(1.0, 2.0), jnp.zeros(1))
     assert float(found) == pytest.approx(math.log(2.0) - 0.25)
-    even, uneven = (CategoricalActor(constant(0.0, math.log(odds))) for odds in (1.0, 3.0))
+    even, uneven = (
+        CategoricalActor(constant(0.0, math.log(odds)), Discrete((2,))) for odds in (1.0, 3.0)
+    )
     # 1/2 log(1/2 / 1/4) + 1/2 log(1/2 / 3/4).
     assert float(even.divergence(uneven, jnp.zeros(1))) == pytest.approx(0.5 * math.log(4.0 / 3.0))
 

@@ -92,6 +92,12 @@ class Guard(gymnasium.Wrapper[Any, Any, Any, Any]):
         return found
 
     def _number(self, reward: Any) -> float:
+        if np.size(reward) > 1:
+            raise self._fault(
+                f"the reward is a vector of {np.size(reward)} numbers: wrap the environment in "
+                "mo_gymnasium.wrappers.LinearReward with a weight for each, and name them with "
+                "labels='vector_reward', regions=[...]"
+            )
         try:
             number = float(reward)
         except (TypeError, ValueError):

@@ -8,7 +8,7 @@ bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, Shaped
 
-from scrl.environments.encoder import EnvironmentEncoder, RunningMoments
+from scrl.environments.encoder import LEAST_SHARE, EnvironmentEncoder, RunningMoments
 from scrl.environments.lanes import Lanes
 from scrl.environments.rollout import (
     SAMPLES,
@@ -28,7 +28,6 @@ from scrl.environments.rollout import (
 )
 from scrl.environments.spaces import Actions
 from scrl.learners import TrainedPolicy
-from scrl.learners.actions import Discrete
 from scrl.rollout import Rollout
 from scrl.training.algorithm import (
     Driver,
@@ -100,9 +99,11 @@ class EnvironmentRounds:
     def _measure(self, policy: TrainedPolicy, keys: Key[Array, " seed"], episodes: int) -> Measured:
         """Whole episodes of the policy of every seed; the seed is the first axis."""
 
+        answer = held(act_all, policy)
+
         def act(lanes: Lanes) -> np.ndarray:
-            chosen = np.asarray(act_all(policy, self._by_seed(lanes.features)))
-            flat = chosen.reshape(lanes.count, *_shape(self.actions))
+            chosen = np.asarray(answer(self._by_seed(lanes.features)))
+            flat = chosen.reshape(lanes.count, *self.actions.kind.shape)
             return self.actions.to_environment(flat)
 
         worlds = self.task.plan.loop.worlds
@@ -120,14 +121,13 @@ class EnvironmentRounds:
         """Steps with noise, of every seed in its lanes; the seed is the first axis."""
         loop = self.task.plan.loop
         steps = loop.rollout_steps
-        seeds, noise = chance(keys, steps, loop.worlds, _shape_of_noise(self.actions))
+        seeds, noise = chance(keys, steps, loop.worlds, self.actions.kind.noise_shape)
         noise = np.asarray(noise)
+        answer = held(explore_all, (self.task, explorer))
 
         def explored(features: Float[np.ndarray, "lane feature"], time: int) -> Explored:
-            chosen, log_probability = explore_all(
-                self.task, explorer, self._by_seed(features), noise[:, time]
-            )
-            flat = np.asarray(chosen).reshape(len(features), *_shape(self.actions))
+            chosen, log_probability = answer(self._by_seed(features), noise[:, time])
+            flat = np.asarray(chosen).reshape(len(features), *self.actions.kind.shape)
             return Explored(flat, np.asarray(log_probability).ravel())
 
         reset = np.ravel(seeds).tolist()
@@ -199,15 +199,18 @@ def first_encoder(task: Task, actions: Actions, first: FirstEpisodes) -> Environ
         first.served.sum(axis=0) / jnp.maximum(first.times.sum(axis=0), 1.0),
         1.0,
     )
-    served = jnp.maximum(first.served.mean(axis=0), 0.1 * label_unit * first.steps.mean())
+    served = jnp.maximum(first.served.mean(axis=0), LEAST_SHARE * label_unit * first.steps.mean())
     # What counts down has negative units: networks see what a step earns, however it is counted.
     sign = jnp.where(first.net.sum(axis=0) < 0, -1.0, 1.0)
     plan = task.plan
+    # A discounted sum is over about 1 / (1 - discount) steps, however long an episode is.
+    seen_ahead = jnp.minimum(first.steps.mean(), 1.0 / max(1.0 - plan.settings.gamma, 1e-9))
+    share = seen_ahead / first.steps.mean()
     seen = first.features.reshape(-1, first.features.shape[-1])
     return EnvironmentEncoder(
         price_unit=size / first.steps.mean(),
         channel_unit=jnp.concatenate(
-            [size[None], *([sign * served] if plan.is_decomposed else [])]
+            [share * size[None], *([share * sign * served] if plan.is_decomposed else [])]
         ),
         label_unit=sign * label_unit,
         moments=RunningMoments(jnp.asarray(float(len(seen))), seen.mean(axis=0), seen.var(axis=0)),
@@ -234,7 +237,21 @@ def policies_like(task: Task, actions: Actions, features: int, seeds: int) -> Tr
     return jax.eval_shape(policies)
 
 
-@jax.jit
+def held(function: Callable[..., Any], first: Any) -> Callable[..., Any]:
+    """A function of (first, ...) with its first argument taken apart once, not in every step.
+
+    Taking a policy apart takes several times as long as a small network's answer.
+    """
+    leaves, kind = jax.tree.flatten(first)
+    compiled = _of_leaves(function, kind)
+    return lambda *others: compiled(leaves, *others)
+
+
+@cache
+def _of_leaves(function: Callable[..., Any], kind: Any) -> Callable[..., Any]:
+    return jax.jit(lambda leaves, *others: function(jax.tree.unflatten(kind, leaves), *others))
+
+
 def act_all(
     policy: TrainedPolicy, features: Float[Array, "seed world feature"]
 ) -> Shaped[Array, "seed world *action"]:
@@ -251,22 +268,14 @@ def act_on(policy: TrainedPolicy, row: Float[Array, " feature"]) -> Shaped[Array
     return policy.network(policy.encoder.actor(row, policy.price))  # pyright: ignore[reportCallIssue]
 
 
-@jax.jit
 def explore_all(
-    task: Task, explorer: Explorer, features: Array, noise: Array
+    policy: tuple[Task, Explorer], features: Array, noise: Array
 ) -> tuple[Array, Array]:
     """What every seed tries in its lanes, and the log probability of that."""
+    task, explorer = policy
 
     def of_seed(explorer: Explorer, features: Array, noise: Array) -> tuple[Array, Array]:
         of_world = partial(explore, task, explorer)
         return jax.vmap(of_world)(features, explorer.prices, noise)
 
     return jax.vmap(of_seed)(explorer, features, noise)
-
-
-def _shape(actions: Actions) -> tuple[int, ...]:
-    return () if isinstance(actions.kind, Discrete) else actions.kind.shape
-
-
-def _shape_of_noise(actions: Actions) -> tuple[int, ...]:
-    return (actions.kind.count,) if isinstance(actions.kind, Discrete) else actions.kind.shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Self
 
 import equinox as eqx
@@ -10,9 +11,21 @@ from jaxtyping import Array, Float
 
 from scrl.learners.actions import ActionKind
 from scrl.learners.encoders import PricedEncoder
+from scrl.rollout import Rollout
 
 FARTHEST = 10.0
 """Features are cut off this many standard deviations from their mean."""
+
+
+FOLLOWING = 0.05
+"""How far units go towards those of the last rollout."""
+LEAST_SHARE = 0.1
+"""A label counts as if at least this share of the steps had it: it may become frequent."""
+
+
+def _nearer(unit: Float[Array, "*unit"], now: Float[Array, "*unit"]) -> Float[Array, "*unit"]:
+    """A unit that follows the policy; it never vanishes."""
+    return unit + FOLLOWING * (now - unit)
 
 
 class RunningMoments(eqx.Module):
@@ -59,10 +72,26 @@ class EnvironmentEncoder(PricedEncoder, eqx.Module):
         """What a run had so far is not counted in external environments."""
         return
 
-    def updated(self, observation: Float[Array, "time world feature"]) -> Self:
-        """With these observations in the running moments."""
-        moments = self.moments.with_more(observation)
-        return eqx.tree_at(lambda encoder: encoder.moments, self, moments)
+    def updated(self, rollout: Rollout) -> Self:
+        """With the observations of a rollout in the moments, and units nearer to its steps."""
+        labels = jnp.abs(rollout.labels)
+        times = (labels > 0).sum(axis=(0, 1))
+        usual = jnp.where(
+            times > 0, labels.sum(axis=(0, 1)) / jnp.maximum(times, 1), jnp.abs(self.label_unit)
+        )
+        label_unit = _nearer(self.label_unit, jnp.sign(self.label_unit) * usual)
+        price_unit = _nearer(self.price_unit, jnp.abs(rollout.reward).mean())
+        steps = self.channel_unit[0] / self.price_unit
+        given = jnp.maximum(labels.mean(axis=(0, 1)), LEAST_SHARE * jnp.abs(label_unit))
+        given = jnp.sign(label_unit) * steps * given
+        of_labels = _nearer(self.channel_unit[1:], given) if self.is_decomposed else jnp.zeros(0)
+        return replace(
+            self,
+            price_unit=price_unit,
+            channel_unit=jnp.concatenate([(steps * price_unit)[None], of_labels]),
+            label_unit=label_unit,
+            moments=self.moments.with_more(rollout.observation),
+        )
 
     @property
     def actor_size(self) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from scrl import density as densities
-from scrl.environments.driver import act_all
+from scrl.environments.driver import act_all, held
 from scrl.environments.lanes import Lanes
 from scrl.environments.problem import EnvironmentProblem
 from scrl.environments.rollout import Act, run_episodes
@@ -26,7 +26,8 @@ class EnvironmentPolicy:
 
     def __init__(self, policy: TrainedPolicy, actions: Actions) -> None:
         self.policy, self.actions = policy, actions
-        self._of_one = jax.tree.map(lambda leaf: np.asarray(leaf)[None], policy)
+        of_one = jax.tree.map(lambda leaf: np.asarray(leaf)[None], policy)
+        self._answer = held(act_all, of_one)
 
     @property
     def is_random(self) -> bool:
@@ -50,7 +51,7 @@ class EnvironmentPolicy:
 
     def on_rows(self, rows: Float[np.ndarray, "lane feature"]) -> np.ndarray:
         """The same for many observations at once."""
-        return self.actions.to_environment(np.asarray(act_all(self._of_one, rows[None]))[0])
+        return self.actions.to_environment(np.asarray(self._answer(rows[None]))[0])
 
 
 def acting(policy: EnvironmentPolicy | Callable[[Any], Any]) -> Act:

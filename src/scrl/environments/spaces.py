@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,29 +19,37 @@ from scrl.learners.actions import ActionKind, Continuous, Discrete
 FARTHEST_BOUND = 2.0**53
 """Bounds beyond this are none: whole numbers as large have no exact floating-point number."""
 LONGEST_TEXT = 120
+LARGEST_GRID = 4096
+"""A grid of more bytes than this is an image; smaller ones are often symbols."""
 
 
 @dataclass(frozen=True)
 class Actions:
-    """What an environment takes: a box of numbers, or one of some choices."""
+    """What an environment takes: a box of numbers, or one or several choices."""
 
     kind: ActionKind
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
     dtype: str = "float32"
-    first: int = 0
-    """The number of the first choice."""
+    first: tuple[int, ...] = ()
+    """The number of the first choice, for each entry."""
 
     @classmethod
     def of(cls, space: Any) -> Actions:
         """Those of an action space."""
         if isinstance(space, spaces.Discrete):
-            return cls(Discrete(int(space.n)), dtype=str(space.dtype), first=int(space.start))
+            return cls._choices([space.n], (), [space.start], space)
+        if isinstance(space, spaces.MultiDiscrete):
+            return cls._choices(space.nvec.ravel(), space.shape, space.start.ravel(), space)
+        if isinstance(space, spaces.MultiBinary):
+            entries = math.prod(space.shape)
+            return cls._choices([2] * entries, space.shape, [0] * entries, space)
         if not isinstance(space, spaces.Box):
             raise EnvironmentFault(
-                f"actions from {_short(space)} cannot be learned, only those from Box and Discrete "
-                "can; wrap the environment in gymnasium.wrappers.TransformAction, with a function "
-                "that makes its action from one of those"
+                f"actions from {_short(space)} cannot be learned, only those from Box, Discrete, "
+                "MultiDiscrete and MultiBinary can; wrap the environment in "
+                "gymnasium.wrappers.TransformAction, with a function that makes its action from "
+                "one of those"
             )
         low, high = (tuple(map(float, each.ravel())) for each in (space.low, space.high))
         if not low:
@@ -52,10 +61,19 @@ class Actions:
             )
         return cls(Continuous(tuple(space.shape)), low, high, str(space.dtype))
 
+    @classmethod
+    def _choices(cls, counts: Any, shape: Any, first: Any, space: Any) -> Actions:
+        """One choice or several, with the numbers of the first ones."""
+        found = Discrete(tuple(map(int, counts)), tuple(map(int, shape)))
+        if not found.counts:
+            raise EnvironmentFault(f"actions from {_short(space)} hold no number to be chosen")
+        return cls(found, dtype=str(space.dtype), first=tuple(map(int, first)))
+
     def to_environment(self, chosen: Shaped[np.ndarray, "lane ..."]) -> np.ndarray:
         """Numbers from [0, 1], or choices from 0 on, as the environment wants them."""
         if isinstance(self.kind, Discrete):
-            return (np.asarray(chosen) + self.first).astype(self.dtype)
+            first = np.reshape(self.first, self.kind.shape)
+            return (np.asarray(chosen) + first).astype(self.dtype)
         shape = self.kind.shape
         low, high = np.reshape(self.low, shape), np.reshape(self.high, shape)
         numbers = low + np.clip(chosen, 0.0, 1.0) * (high - low)
@@ -65,12 +83,16 @@ class Actions:
     def random(self, lanes: int, chance: np.random.Generator) -> Shaped[np.ndarray, "lane ..."]:
         """Chosen evenly, before `to_environment`."""
         if isinstance(self.kind, Discrete):
-            return chance.integers(self.kind.count, size=lanes)
+            counts = np.reshape(self.kind.counts, self.kind.shape)
+            return chance.integers(counts, size=(lanes, *self.kind.shape))
         return chance.uniform(size=(lanes, *self.kind.shape))
 
     def to_json(self) -> dict[str, Any]:
         if isinstance(self.kind, Discrete):
-            return {"choices": self.kind.count, "first": self.first, "dtype": self.dtype}
+            if not self.kind.shape:
+                return {"choices": self.kind.size, "first": self.first[0], "dtype": self.dtype}
+            several = {"choices": self.kind.counts, "first": self.first, "dtype": self.dtype}
+            return {**several, "shape": list(self.kind.shape)}
         shape = list(self.kind.shape)
         return {"shape": shape, "low": self.low, "high": self.high, "dtype": self.dtype}
 
@@ -78,8 +100,9 @@ class Actions:
     def from_json(cls, document: Mapping[str, Any]) -> Actions:
         """The same again from what `to_json` wrote."""
         if "choices" in document:
-            kind = Discrete(int(document["choices"]))
-            return cls(kind, dtype=str(document["dtype"]), first=int(document["first"]))
+            counts, first = (np.ravel(document[name]) for name in ("choices", "first"))
+            kind = Discrete(tuple(map(int, counts)), tuple(document.get("shape", ())))
+            return cls(kind, dtype=str(document["dtype"]), first=tuple(map(int, first)))
         shape = tuple(map(int, document["shape"]))
         low, high = (tuple(map(float, document[name])) for name in ("low", "high"))
         return cls(Continuous(shape), low, high, str(document["dtype"]))
@@ -94,10 +117,16 @@ class Observations:
     @classmethod
     def of(cls, space: Any) -> Observations:
         for name, part in _leaves(space):
+            where = f" (at {name})" if name else ""
+            if _is_image(part):
+                raise EnvironmentFault(
+                    f"observations from {_short(part)}{where} are images, which cannot be learned "
+                    "from here; wrap the environment in gymnasium.wrappers.TransformObservation to "
+                    "make a row of numbers of what matters in them"
+                )
             try:
                 spaces.flatdim(part)
             except (NotImplementedError, ValueError):
-                where = f" (at {name})" if name else ""
                 leave = "gymnasium.wrappers.FilterObservation to leave it out, or " if name else ""
                 raise EnvironmentFault(
                     f"observations from {_short(part)}{where} are no fixed number of numbers; wrap "
@@ -132,6 +161,12 @@ class Observations:
         if isinstance(self.space, spaces.Box | spaces.Discrete):
             return list(batch)
         return list(iterate(gymnasium.vector.utils.batch_space(self.space, lanes), batch))
+
+
+def _is_image(space: Any) -> bool:
+    """Whether a space is one of bytes in two or three dimensions, and large."""
+    is_grid = isinstance(space, spaces.Box) and len(space.shape) in (2, 3)
+    return is_grid and space.dtype == np.uint8 and math.prod(space.shape) > LARGEST_GRID
 
 
 def _leaves(space: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -36,22 +36,30 @@ from scrl.training.run import Training, TrainingRun
 
 REPORT_EPISODES = 200
 """Episodes behind a result, at least."""
-LEAST_STEPS = 4096
-"""Steps of all worlds in a round, at least, if nothing else is said."""
+LEAST_STEPS = 4000
+"""Steps of all worlds in a rollout, at least, if nothing else is said."""
+MEASURED_STEPS = 3200
+"""Steps behind a measurement, about, where episodes are long; there are 4 to 16 of them."""
+FEWEST = 4
+"""Worlds and measured episodes, at least."""
+ROLLOUTS = 150
+"""Rollouts of a training in all."""
+BATCH = 128
+"""Steps in a minibatch."""
 
 DEFAULTS: Mapping[str, Any] = {
-    "iterations": 150,
     "settle": 30,
     "inset": 0.0,
     "is_netted": False,
-    "episodes": 16,
     "settle_episodes": 64,
     "deviations": 2.0,
     "first_mean": 0.5,
     "discount": 0.99,
     "trace": 0.95,
-    "epochs": 5,
-    "learning_rate": 1e-3,
+    "epochs": 10,
+    "learning_rate": 7e-4,
+    "first_spread": 0.4,
+    "least_spread": 0.02,
 }
 """What differs from the settings for our maps."""
 
@@ -74,7 +82,8 @@ def configure_environment(
     horizon = problem.horizon_steps
     fitting = horizon * max(1, math.ceil(LEAST_STEPS / (worlds * horizon)))
     own = {*_settings_of(method), *PRESETS[names.get("preset") or "default"]}
-    known = {key: value for key, value in DEFAULTS.items() if key not in own}
+    usual = {**DEFAULTS, **_fitting(worlds, horizon, given.get("rollout_steps", fitting), given)}
+    known = {key: value for key, value in usual.items() if key not in own}
     known |= {"worlds": worlds, "rollout_steps": fitting}
     known = {key: value for key, value in known.items() if _is_known(key, plain)}
     chosen = known | given
@@ -100,6 +109,29 @@ def configure_environment(
     return found
 
 
+def _fitting(
+    worlds: int, horizon: int, rollout_steps: Any, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Settings that follow from the length of episodes.
+
+    Measuring takes about a quarter of all steps, so where episodes are long, several rollouts lie
+    between two measurements.
+    """
+    if not isinstance(rollout_steps, int) or rollout_steps < 1:
+        return {}  # refused with its reason when the settings are checked
+    collected = worlds * rollout_steps
+    episodes = min(16, max(FEWEST, MEASURED_STEPS // horizon))
+    measured = given.get("episodes", episodes)
+    measured = measured if isinstance(measured, int) else episodes
+    rollouts = max(1, 3 * max(worlds, measured) * horizon // collected)
+    return {
+        "episodes": episodes,
+        "rollouts": rollouts,
+        "iterations": math.ceil(ROLLOUTS / rollouts),
+        "minibatches": max(1, collected // BATCH),
+    }
+
+
 def _settings_of(method: str | None) -> Mapping[str, Any]:
     """What a method sets by itself."""
     found = find_method(method or "scrl")
@@ -117,7 +149,10 @@ def _worlds(
     """Lanes of each seed."""
     lanes = problem.source.lanes
     if lanes is None:
-        return config.loop.worlds
+        if "worlds" in given:
+            return config.loop.worlds
+        most = max(FEWEST, LEAST_STEPS // problem.horizon_steps)
+        return min(config.loop.worlds, most)
     if lanes % seeds:
         raise EnvironmentFault(
             f"{lanes} environments cannot be shared out evenly to {seeds} seeds: give a function "

@@ -272,8 +272,11 @@ class PortableEnvironmentPolicy:
     def outputs(self) -> tuple[Port]:
         actions = self.policy.actions
         if isinstance(actions.kind, Discrete):
-            first, last = actions.first, actions.first + actions.kind.count - 1
-            return (Port("action", "int32", (), f"one of the choices {first} to {last}"),)
+            pairs = zip(actions.first, actions.kind.counts, strict=True)
+            ranges = ", ".join(f"{first} to {first + count - 1}" for first, count in pairs)
+            shape = actions.kind.shape
+            sentence = "one of the choices" if not shape else "for each entry one of the choices"
+            return (Port("action", "int32", shape, f"{sentence} {ranges}"),)
         return (Port("action", "float32", actions.kind.shape, "within the bounds of the actions"),)
 
     def function(self) -> Callable[..., Array]:
@@ -282,7 +285,7 @@ class PortableEnvironmentPolicy:
         def act(rows: Float[Array, "n feature"]) -> Array:
             chosen = jax.vmap(lambda row: act_on(trained, row))(rows)
             if isinstance(actions.kind, Discrete):
-                return (chosen + actions.first).astype(jnp.int32)
+                return (chosen + self._first()).astype(jnp.int32)
             low, wide = map(jnp.asarray, self._bounds())
             return low + jnp.clip(chosen, 0.0, 1.0) * wide
 
@@ -293,7 +296,7 @@ class PortableEnvironmentPolicy:
         inputs = self._inputs(graph)
         if isinstance(actions.kind, Discrete):
             chosen = draw_choice(graph, network, inputs)
-            moved = graph.node("Add", chosen, graph.constant(actions.first, np.int64))
+            moved = graph.node("Add", chosen, graph.constant(self._first(), np.int64))
             return (graph.node("Cast", moved, to=_INT32),)
         numbers = draw_numbers(graph, network, inputs, actions.kind.shape)
         cut = graph.node("Clip", numbers, graph.constant(0.0), graph.constant(1.0))
@@ -314,6 +317,10 @@ class PortableEnvironmentPolicy:
         assert not isinstance(actions.kind, Discrete)  # noqa: S101 (for the type checker)
         low, high = (np.reshape(each, actions.kind.shape) for each in (actions.low, actions.high))
         return low.astype(np.float32), (high - low).astype(np.float32)
+
+    def _first(self) -> Int[np.ndarray, "*action"]:
+        """The first choice of each entry."""
+        return np.reshape(self.policy.actions.first, self.policy.actions.kind.shape).astype(int)
 
     def _inputs(self, graph: Graph) -> str:
         """The inputs of the network, [n, input], as from `EnvironmentEncoder.actor`."""

@@ -127,9 +127,18 @@ def draw_numbers(graph: Graph, network: Any, inputs: str, shape: tuple[int, ...]
 
 
 def draw_choice(graph: Graph, network: GreedyActor, inputs: str) -> str:
-    """The index of the choice with the largest logit, int64 [n]."""
-    likes = _mlp(graph, network.network, inputs, None)
-    return graph.node("ArgMax", likes, axis=1, keepdims=0)
+    """The index of the choice with the largest logit in each entry, int64 [n, *action]."""
+    likes, kind = _mlp(graph, network.network, inputs, None), network.kind
+    if not kind.shape:
+        return graph.node("ArgMax", likes, axis=1, keepdims=0)
+    axis, chosen, start = graph.constant([1], np.int64), [], 0
+    for count in kind.counts:
+        ends = (graph.constant([each], np.int64) for each in (start, start + count))
+        entry = graph.node("Slice", likes, *ends, axis)
+        chosen.append(graph.node("ArgMax", entry, axis=1, keepdims=1))
+        start += count
+    row = graph.node("Concat", *chosen, axis=1)
+    return graph.node("Reshape", row, graph.constant([0, *kind.shape], np.int64))
 
 
 def _mlp(graph: Graph, network: Mlp, inputs: str, outputs: int | None) -> str:

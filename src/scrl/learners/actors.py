@@ -12,6 +12,7 @@ from typing import TypeAlias
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from scrl.learners.actions import Discrete
@@ -79,48 +80,73 @@ class GaussianActor(eqx.Module):
 
 
 class GreedyActor(eqx.Module):
-    """The choice with the largest logit."""
+    """In each entry of an action the choice with the largest logit."""
 
     network: Mlp
+    kind: Discrete = eqx.field(static=True)
 
-    def __call__(self, inputs: Float[Array, " input"]) -> Int[Array, ""]:
-        return jnp.argmax(self.network(inputs))
+    def __call__(self, inputs: Float[Array, " input"]) -> Int[Array, "*action"]:
+        return _largest(self.kind, _entries(self.kind, self.network(inputs)))
 
 
 class CategoricalActor(eqx.Module):
-    """A categorical policy whose logits come from a network."""
+    """Independent categorical policies for the entries of an action; a network has the logits."""
 
     network: Mlp
+    kind: Discrete = eqx.field(static=True)
 
     @property
     def without_noise(self) -> GreedyActor:
-        return GreedyActor(self.network)
+        return GreedyActor(self.network, self.kind)
 
     def explore(
         self, inputs: Float[Array, " input"], noise: Float[Array, " choice"]
-    ) -> tuple[Int[Array, ""], Float[Array, ""]]:
-        """A choice and its log probability; the noise is standard normal.
+    ) -> tuple[Int[Array, "*action"], Float[Array, ""]]:
+        """Choices and their log probability; the noise is standard normal.
 
         -log(-log(Phi(noise))) is Gumbel distributed, so that the argmax of its sum with the
         logits is a draw from the softmax.
         """
-        likes = jax.nn.log_softmax(self.network(inputs))
-        choice = jnp.argmax(likes - jnp.log(-jax.scipy.special.log_ndtr(noise)))
-        return choice, likes[choice]
+        likes = self._likes(inputs)
+        gumbel = _entries(self.kind, -jnp.log(-jax.scipy.special.log_ndtr(noise)))
+        drawn = [like + each for like, each in zip(likes, gumbel, strict=True)]
+        choice = _largest(self.kind, drawn)
+        return choice, _log_probability(likes, choice)
 
     def judge(
-        self, config: OnPolicyConfig, inputs: Float[Array, " input"], action: Int[Array, ""]
+        self, config: OnPolicyConfig, inputs: Float[Array, " input"], action: Int[Array, "*action"]
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """The log probability of a choice, and the entropy loss."""
-        likes = jax.nn.log_softmax(self.network(inputs))
-        return likes[action], config.entropy * jnp.sum(jnp.exp(likes) * likes)
+        """The log probability of choices, and the entropy loss."""
+        likes = self._likes(inputs)
+        negentropy = sum((jnp.sum(jnp.exp(like) * like) for like in likes), jnp.zeros(()))
+        return _log_probability(likes, action), config.entropy * negentropy
 
     def divergence(
         self, other: CategoricalActor, inputs: Float[Array, " input"]
     ) -> Float[Array, ""]:
         """KL(self || other) = sum p log(p / p')."""
-        likes, others = (jax.nn.log_softmax(each.network(inputs)) for each in (self, other))
-        return jnp.sum(jnp.exp(likes) * (likes - others))
+        both = zip(self._likes(inputs), other._likes(inputs), strict=True)
+        return sum((jnp.sum(jnp.exp(own) * (own - its)) for own, its in both), jnp.zeros(()))
+
+    def _likes(self, inputs: Float[Array, " input"]) -> list[Float[Array, " choice"]]:
+        """The log probabilities of the choices in each entry."""
+        return [jax.nn.log_softmax(each) for each in _entries(self.kind, self.network(inputs))]
+
+
+def _entries(kind: Discrete, numbers: Float[Array, " choice"]) -> list[Float[Array, " choice"]]:
+    """The logits of all entries, entry by entry."""
+    return jnp.split(numbers, np.cumsum(kind.counts)[:-1].tolist())
+
+
+def _largest(kind: Discrete, entries: list[Float[Array, " choice"]]) -> Int[Array, "*action"]:
+    return jnp.stack([jnp.argmax(each) for each in entries]).reshape(kind.shape)
+
+
+def _log_probability(
+    likes: list[Float[Array, " choice"]], action: Int[Array, "*action"]
+) -> Float[Array, ""]:
+    pairs = zip(likes, action.reshape(-1), strict=True)
+    return sum((like[choice] for like, choice in pairs), jnp.zeros(()))
 
 
 Chooser: TypeAlias = GaussianActor | CategoricalActor
@@ -129,10 +155,9 @@ Chooser: TypeAlias = GaussianActor | CategoricalActor
 def chooser(config: OnPolicyConfig, encoder: Encoder, *, key: PRNGKeyArray) -> Chooser:
     """An untrained policy for the inputs and the action space of an encoder."""
     actions = encoder.actions
-    outputs = actions.count if isinstance(actions, Discrete) else actions.size
-    network = Mlp(encoder.actor_size, config.hidden, outputs, last_scale=0.01, key=key)
+    network = Mlp(encoder.actor_size, config.hidden, actions.size, last_scale=0.01, key=key)
     if isinstance(actions, Discrete):
-        return CategoricalActor(network)
+        return CategoricalActor(network, actions)
     spread = jnp.full(actions.shape, jnp.log(jnp.asarray(config.first_spread, float)))
     return GaussianActor(
         MeanActor(network, config.first_mean, actions.shape), spread, config.least_spread

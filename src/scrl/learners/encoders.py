@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 
 from scrl.learners.actions import Continuous
 from scrl.learners.networks import Blocks
+from scrl.rollout import Rollout
 from scrl.single_runs import RunAtoms
 from scrl.worlds.sweep.observation import (
     OBSERVED_SCALARS,
@@ -60,7 +61,7 @@ class Encoder(Protocol):
     def label_unit(self) -> Float[Array, " region"]: ...
     @property
     def of_runs(self) -> RunAtoms | None: ...
-    def updated(self, observation: Array) -> Self: ...
+    def updated(self, rollout: Rollout) -> Self: ...
 
 
 class PricedEncoder:
@@ -121,9 +122,9 @@ class SweepEncoder(PricedEncoder, eqx.Module):
         """A step serves a region or does not: labels are 0 or 1."""
         return jnp.ones(self.regions)
 
-    def updated(self, observation: Float[Array, "time world feature"]) -> Self:
-        """Observations have units of their own: there is nothing to learn from them."""
-        del observation
+    def updated(self, rollout: Rollout) -> Self:
+        """Maps tell all units: there is nothing to learn from a rollout."""
+        del rollout
         return self
 
     @property

@@ -24,6 +24,10 @@ _FIELDS: Mapping[str, Any] = {
     "equality_band": _NUMBER, "confidence?": _NUMBER | None,
 }  # fmt: skip
 _CHOICES = {"choices": Range(int, 1, _MOST), "first": int, "dtype": str}
+_SEVERAL = {
+    "choices": [Range(int, 1, _MOST)], "first": [int], "dtype": str,
+    "shape": [Range(int, 1, _MOST)],
+}  # fmt: skip
 _BOX = {"shape": [Range(int, 1, _MOST)], "low": [_NUMBER], "high": [_NUMBER], "dtype": str}
 _OPTIONS = ("name", "tolerance", "discount", "margin", "equality_band")
 
@@ -155,10 +159,11 @@ class EnvironmentRecord(BaseEnvironmentProblem):
 
 def _check_actions(actions: Mapping[str, Any], path: Path) -> None:
     """Raise where what is written of actions is not of one piece."""
-    shape = _CHOICES if "choices" in actions else _BOX
+    shape, sized = _BOX, ("low", "high")
+    if "choices" in actions:
+        shape, sized = (_SEVERAL, ("choices", "first")) if "shape" in actions else (_CHOICES, ())
     conform(actions, shape, str(path), "actions")
     with damage_in(path):
         is_number = np.dtype(actions["dtype"]).kind in "iuf"
-    bounds = [] if shape is _CHOICES else [actions["low"], actions["high"]]
-    if not is_number or any(len(each) != math.prod(actions["shape"]) for each in bounds):
+    if not is_number or any(len(actions[each]) != math.prod(actions["shape"]) for each in sized):
         raise RunError(f"{path}: damaged: 'actions' has another shape or type than its bounds")

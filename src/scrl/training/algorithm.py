@@ -201,12 +201,21 @@ def iterate(task: Task, driver: Driver, state: LoopState) -> tuple[LoopState, Me
     episodes = task.plan.loop.measured(is_random=task.is_random, is_learning=True)
     seen = driver.measure(policy, keys.measure, episodes)
     state, metrics = driver.for_seeds(move_kappa, task, state, policy, seen)
+    state, metrics = improve(task, driver, state, metrics, keys)
+    for _ in range(task.plan.loop.rollouts - 1):
+        keys = driver.for_seeds(round_keys, task, state)
+        state, metrics = improve(task, driver, state, metrics, keys)
+    return state._replace(iteration=state.iteration + 1), metrics
+
+
+def improve(
+    task: Task, driver: Driver, state: LoopState, metrics: Metrics, keys: RoundKeys
+) -> tuple[LoopState, Metrics]:
+    """Collect one rollout under kappas around the present one, and learn from it."""
     explorer, kappas = driver.for_seeds(_explorer, task, state, keys.wobble)
     worlds, rollout = driver.collect(explorer, state.worlds, keys.collect)
-    state, metrics = driver.for_seeds(
-        _improve, task, state._replace(worlds=worlds), metrics, rollout, kappas, keys
-    )
-    return state, metrics
+    state = state._replace(worlds=worlds)
+    return driver.for_seeds(_improve, task, state, metrics, rollout, kappas, keys)
 
 
 def settle(task: Task, driver: Driver, state: LoopState) -> tuple[LoopState, Metrics]:
@@ -401,8 +410,13 @@ def is_better(found: tuple[Any, Any], old: tuple[Any, Any], tolerance: float) ->
 
 
 def _prepare(task: Task, state: LoopState) -> tuple[TrainedPolicy, RoundKeys]:
-    keys = RoundKeys._make(jax.random.split(state.key, len(RoundKeys._fields)))
-    return present_policy(task, state), keys
+    return present_policy(task, state), round_keys(task, state)
+
+
+def round_keys(task: Task, state: LoopState) -> RoundKeys:
+    """All that the next rollout leaves to chance."""
+    del task
+    return RoundKeys._make(jax.random.split(state.key, len(RoundKeys._fields)))
 
 
 def _explorer(
@@ -422,7 +436,7 @@ def _improve(
     kappas: Float[Array, "world atom"],
     keys: RoundKeys,
 ) -> tuple[LoopState, Metrics]:
-    """Charge the steps of a rollout and learn from them; ends the round."""
+    """Charge the steps of a rollout and learn from them."""
     progress = state.iteration / task.plan.loop.iterations
     learner = task.plan.build(state.encoder)
     learned, loss = learner.update(
@@ -433,8 +447,7 @@ def _improve(
         state = state._replace(kappa=multipliers, integral=multipliers)
     state = state._replace(
         learner=learned,
-        encoder=state.encoder.updated(rollout.observation),
-        iteration=state.iteration + 1,
+        encoder=state.encoder.updated(rollout),
         key=keys.next,
     )
     env_steps = metrics.env_steps + rollout.reward.size

@@ -88,7 +88,10 @@ class LoopConfig(KappaConfig):
 
     iterations: int = setting(200, "Rounds of collecting and learning.", low=1, high=10_000_000)
     worlds: int = setting(16, "Worlds side by side.", low=1, high=65_536)
-    rollout_steps: int = setting(1024, "Steps in each world and round.", low=1, high=1_000_000)
+    rollout_steps: int = setting(1024, "Steps in each world and rollout.", low=1, high=1_000_000)
+    rollouts: int = setting(
+        1, "Rollouts in each round, between two measurements.", low=1, high=10_000
+    )
     sees_prices: bool = setting(
         True, "Whether the policy sees what steps earn under the present kappa."
     )
@@ -124,8 +127,9 @@ class LoopConfig(KappaConfig):
             episode_steps * self.measured(is_random=is_random, is_learning=is_learning)
             for is_learning in (True, False)
         )
-        steps = min(self.rollout_steps, max(1, int((budget - learn) // self.worlds)))
-        learn += self.worlds * steps
+        lanes = self.rollouts * self.worlds
+        steps = min(self.rollout_steps, max(1, int((budget - learn) // lanes)))
+        learn += lanes * steps
         rounds = min(self.settle, int(SETTLE_SHARE * budget // settle)) if settle else self.settle
         left = budget - rounds * settle
         return replace(

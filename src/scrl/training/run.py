@@ -100,7 +100,8 @@ class TrainingRun:
         loop, seeds = self.config.loop, len(self.seeds)
         longest = seeds * self.problem.expected_episode_steps(self._episode_steps / seeds)
         episodes = loop.measured(is_random=self.problem.is_random, is_learning=self.is_learning)
-        collected = loop.worlds * loop.rollout_steps * seeds if self.is_learning else 0
+        collected = loop.rollouts * loop.worlds * loop.rollout_steps * seeds
+        collected = collected if self.is_learning else 0
         return collected + longest * episodes * (2 if self.is_remeasured else 1)
 
     def restore(self, fresh: LoopState) -> LoopState:

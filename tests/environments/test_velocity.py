@@ -1,0 +1,50 @@
+"""The velocity tasks: what a step gives, all trainings, and the tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks import velocity
+
+
+def test_every_training_has_its_rules_and_a_command_of_its_own() -> None:
+    found = list(velocity.all_trainings())
+    assert len({each.name for each in found}) == len(found) == 16 + 2 * 2 * 5 * 3
+    assert all(each.rules in velocity.TASKS[each.task].variants for each in found)
+    assert found[0].command == (
+        "python -m benchmarks.velocity train HalfCheetah --rules limit --method scrl --seed 0 "
+        "--steps 10000000"
+    )
+
+
+def test_labels_of_a_step() -> None:
+    above = velocity.Above(3.2)
+    assert [above(None, None, 0.0, {"x_velocity": each}) for each in (3.2, 3.3)] == [False, True]
+    assert velocity.energy(None, None, 0.0, {"reward_ctrl": -0.25}) == 0.25
+
+
+def test_a_table_has_published_rows_and_intervals(tmp_path: Path) -> None:
+    about: dict[str, Any] = {"satisfied": True, "env_steps": 100, "wall_s": 2.0}
+    for seed, return_ in enumerate((2900.0, 3000.0)):
+        one = velocity.Training("HalfCheetah", seed=seed)
+        document = {**one._asdict(), **about, "return": return_, "density": {"fast": 20.0}}
+        (tmp_path / f"{one.name}.json").write_text(json.dumps(document))
+    lines = "\n".join(velocity.tables(tmp_path))
+    assert "| FOCOPS (published) | 2965 | 2.4 | True | 1e7 | |" in lines
+    # Half the interval is t(0.975, 1) = 12.706 times the standard error 50.
+    assert "| scrl | 2,950.0 ± 635.3 | 20.0 ± 0.0 | 2 of 2 | 100 | 2 |" in lines
+
+
+@pytest.mark.filterwarnings("ignore:.*out of date:DeprecationWarning")
+def test_a_task_trains_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scrl.environments.training.REPORT_EPISODES", 1)
+    small = {"worlds": 1, "episodes": 1, "settle": 0, "settle_episodes": 1, "epochs": 1, "width": 4}
+    one = velocity.Training("Swimmer", "gaits", steps=3000)
+    found = velocity.train(one, tmp_path, small)
+    assert found["density"]["plus"] + found["density"]["minus"] == 1000
+    again = velocity.train(one, tmp_path, small)
+    assert again["return"] == found["return"]
+    assert json.loads((tmp_path / f"{one.name}.json").read_text()) == again

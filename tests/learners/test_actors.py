@@ -1,0 +1,47 @@
+"""Policies over several choices at once, against sums over single ones."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from scrl.learners.actions import Discrete
+from scrl.learners.actors import CategoricalActor
+from scrl.learners.config import PpoConfig
+from scrl.learners.networks import Linear, Mlp
+
+LOGITS = np.log([0.2, 0.8, 0.5, 0.3, 0.2])
+KIND = Discrete((2, 3), (2,))
+
+
+def actor(logits: np.ndarray) -> CategoricalActor:
+    """One whose logits are the same for all inputs."""
+    network = Mlp(1, (), len(logits), last_scale=0.01, key=jax.random.key(0))
+    constant = Linear(jnp.zeros((len(logits), 1)), jnp.asarray(logits, jnp.float32))
+    object.__setattr__(network, "layers", (constant,))
+    return CategoricalActor(network, KIND)
+
+
+def test_the_probability_of_an_action_is_the_product_over_its_entries() -> None:
+    seen = jnp.zeros(1)
+    policy = actor(LOGITS)
+    likely, loss = policy.judge(PpoConfig(entropy=1.0), seen, jnp.array([0, 2]))
+    assert likely == pytest.approx(np.log(0.2 * 0.2), abs=1e-5)
+    chances = np.exp(LOGITS)
+    assert loss == pytest.approx(np.sum(chances * LOGITS), abs=1e-5)
+    assert policy.without_noise(seen).tolist() == [1, 0]
+    even = actor(np.log([0.5, 0.5, 1 / 3, 1 / 3, 1 / 3]))
+    expected = np.sum(chances * (LOGITS - np.log([0.5, 0.5, 1 / 3, 1 / 3, 1 / 3])))
+    assert policy.divergence(even, seen) == pytest.approx(expected, abs=1e-5)
+
+
+def test_entries_are_drawn_by_themselves_with_their_chances() -> None:
+    noise = jax.random.normal(jax.random.key(1), (20_000, *KIND.noise_shape))
+    drawn, likely = jax.vmap(lambda each: actor(LOGITS).explore(jnp.zeros(1), each))(noise)
+    places = 3 * np.asarray(drawn)[:, 0] + np.asarray(drawn)[:, 1]
+    shares = np.bincount(places, minlength=6) / len(places)
+    expected = np.outer([0.2, 0.8], [0.5, 0.3, 0.2]).ravel()
+    assert shares == pytest.approx(expected, abs=0.015)
+    assert np.exp(likely) == pytest.approx(expected[places], rel=1e-4)
