@@ -48,8 +48,8 @@ def our_worker(learner: str, seeds: int, told: Connection) -> None:
         settings |= {
             "rollout_steps": steps,
             "updates": WORLDS * steps,
-            "batch": BATCH,
-            "memory": 100_000,
+            "batch_size": BATCH,
+            "buffer_size": 100_000,
         }
     else:
         steps = STRETCH

@@ -230,7 +230,7 @@ def _interval(values: list[float]) -> str:
 
 SPEED: dict[str, Any] = {
     "worlds": 4, "rollout_steps": 1000, "rollouts": 1, "epochs": 10, "minibatches": 62,
-    "learning_rate": 3e-4, "discount": 0.99, "trace": 0.95, "width": 64, "depth": 2,
+    "learning_rate": 3e-4, "discount": 0.99, "gae_lambda": 0.95, "width": 64, "depth": 2,
 }  # fmt: skip
 
 

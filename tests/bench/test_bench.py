@@ -89,7 +89,7 @@ def test_wind_a_preset_and_a_budget_hold_for_every_run(tmp_path: Path) -> None:
     terms = Terms(preset="paper", wind=0.1, steps=20)
     cells = cells_of(TABLE, problems=["agri-priority"], methods=["scrl", "ddpg"], terms=terms)
     small = {key: FEW[key] for key in ("worlds", "rollout_steps", "width", "depth")}
-    small |= {"settle": 0, "memory": 64, "batch": 8, "updates": 1, "episodes": 1}
+    small |= {"settle": 0, "buffer_size": 64, "batch_size": 8, "updates": 1, "episodes": 1}
     result = run_bench(TABLE, cells, tmp_path, seeds=1, settings=small)
     for cell, row in zip(cells, result.rows, strict=True):
         folder = RunFolder.open(tmp_path / cell.folder)

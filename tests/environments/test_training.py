@@ -259,7 +259,7 @@ def test_another_id_is_refused_and_another_name_of_a_function_is_not(
     ],
 )
 def test_other_learners_and_penalties(make: Any, options: dict[str, Any], tmp_path: Path) -> None:
-    replay = {"memory": 100, "batch": 8, "updates": 4}
+    replay = {"buffer_size": 100, "batch_size": 8, "updates": 4}
     replay = replay if options.get("learner") in ("ddpg", "sac") else {}
     known = LOOP if not replay else {k: v for k, v in LOOP.items() if k not in NOT_REPLAYED}
     result = train(make, tmp_path / "run", settings={**known, **replay}, seeds=1, **options)
@@ -384,7 +384,7 @@ def test_a_setting_of_jax_is_changed_for_the_training_only(tmp_path: Path) -> No
 def test_only_plain_sums_end_with_the_horizon(discount: float, ends: bool) -> None:
     """A walker that hardly moves is truncated after 8 steps: is that an end for the learner?"""
     problem = scrl.environment(make_walk, horizon_steps=HORIZON, **OPTIONS)
-    settings = {**LOOP, "discount": discount, "first_spread": 0.01, "least_spread": 0.01}
+    settings = {**LOOP, "discount": discount, "initial_std": 0.01, "least_std": 0.01}
     config = configure_environment(problem, settings=settings)
     with problem.open(config.loop.worlds) as lanes:
         task = task_of(problem, config)

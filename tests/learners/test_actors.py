@@ -27,7 +27,7 @@ def actor(logits: np.ndarray) -> CategoricalActor:
 def test_the_probability_of_an_action_is_the_product_over_its_entries() -> None:
     seen = jnp.zeros(1)
     policy = actor(LOGITS)
-    likely, loss = policy.judge(PpoConfig(entropy=1.0), seen, jnp.array([0, 2]))
+    likely, loss = policy.judge(PpoConfig(ent_coef=1.0), seen, jnp.array([0, 2]))
     assert likely == pytest.approx(np.log(0.2 * 0.2), abs=1e-5)
     chances = np.exp(LOGITS)
     assert loss == pytest.approx(np.sum(chances * LOGITS), abs=1e-5)

@@ -16,7 +16,7 @@ from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 
 SMALL = {"worlds": 8, "rollout_steps": 64, "width": 16, "settle": 20}
-REPLAYED = {"memory": 8192, "batch": 64, "updates": 128, "target_rate": 0.03}
+REPLAYED = {"buffer_size": 8192, "batch_size": 64, "updates": 128, "tau": 0.03}
 BASELINES: dict[str, dict[str, Any]] = {
     "dcrl-1": {"iterations": 60},
     "rcpo": {"iterations": 80},

@@ -14,7 +14,7 @@ from scrl.learners.ppo import advantages, random_order
 Steps = dict[str, np.ndarray]
 
 
-def slow_advantages(steps: Steps, discount: float, trace: float) -> np.ndarray:
+def slow_advantages(steps: Steps, discount: float, gae_lambda: float) -> np.ndarray:
     """Sum of (gamma lambda)^k delta_(t+k) up to the end of the episode, term by term."""
     paid, value, after = steps["paid"], steps["value"], steps["after"]
     found = np.zeros_like(paid)
@@ -27,13 +27,13 @@ def slow_advantages(steps: Steps, discount: float, trace: float) -> np.ndarray:
             found[start, world] += weight * delta
             if is_end or steps["is_truncated"][step, world]:
                 break
-            weight *= discount * trace
+            weight *= discount * gae_lambda
     return found
 
 
-def fast_advantages(steps: Steps, discount: float, trace: float) -> np.ndarray:
+def fast_advantages(steps: Steps, discount: float, gae_lambda: float) -> np.ndarray:
     arrays = {name: jnp.asarray(array) for name, array in steps.items()}
-    return np.asarray(advantages(**arrays, discount=discount, trace=trace))
+    return np.asarray(advantages(**arrays, discount=discount, gae_lambda=gae_lambda))
 
 
 def one_world(
@@ -71,8 +71,10 @@ def test_an_episode_that_goes_on_by_hand_discounted() -> None:
     assert fast_advantages(steps, 0.5, 0.5).ravel() == pytest.approx([0.625, -1.5, -14.0])
 
 
-@pytest.mark.parametrize(("discount", "trace"), [(1.0, 0.97), (1.0, 1.0), (0.9, 0.8), (0.9, 0.0)])
-def test_the_scan_agrees_with_its_slow_twin(discount: float, trace: float) -> None:
+@pytest.mark.parametrize(
+    ("discount", "gae_lambda"), [(1.0, 0.97), (1.0, 1.0), (0.9, 0.8), (0.9, 0.0)]
+)
+def test_the_scan_agrees_with_its_slow_twin(discount: float, gae_lambda: float) -> None:
     rng = np.random.default_rng(0)
     time, worlds, channels = 40, 5, 3
     is_end = rng.random((time, worlds)) < 0.15
@@ -82,8 +84,8 @@ def test_the_scan_agrees_with_its_slow_twin(discount: float, trace: float) -> No
         "is_end": is_end,
         "is_truncated": ~is_end & (rng.random((time, worlds)) < 0.15),
     }
-    fast = fast_advantages(steps, discount, trace)
-    assert np.allclose(fast, slow_advantages(steps, discount, trace), atol=1e-4)
+    fast = fast_advantages(steps, discount, gae_lambda)
+    assert np.allclose(fast, slow_advantages(steps, discount, gae_lambda), atol=1e-4)
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 1024, 5000])

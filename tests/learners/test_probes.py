@@ -77,7 +77,7 @@ def probe(
 
 
 REPLAYED = {
-    "memory": 4096, "batch": 64, "updates": 64, "learning_rate": 3e-3, "target_rate": 0.03,
+    "buffer_size": 4096, "batch_size": 64, "updates": 64, "learning_rate": 3e-3, "tau": 0.03,
     "iterations": 40, "sees_prices": False, "is_decomposed": False, "wobble": 0.0,
 }  # fmt: skip
 LEARNED: dict[str, dict[str, Any]] = {

@@ -17,7 +17,7 @@ from scrl.training.result import TrainingResult
 
 LOOP = {"worlds": 2, "rollout_steps": 32, "iterations": 4, "settle": 6, "width": 8, "depth": 1}
 ROUNDS = LOOP["iterations"] + LOOP["settle"]
-REPLAY = {"memory": 100, "batch": 8, "updates": 4}  # the ring is full in the second round
+REPLAY = {"buffer_size": 100, "batch_size": 8, "updates": 4}  # the ring is full in the second round
 SHORT = {"settle": 0, "depth": 0}
 LEARNERS: dict[str, dict[str, Any]] = {
     "ppo": {"learner": "ppo", "penalty": "scrl", "settings": {"epochs": 1, "minibatches": 2}},

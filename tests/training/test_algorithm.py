@@ -49,7 +49,7 @@ def small(learner: str = "ppo", **settings: object) -> LearningPlan:
     if learner == "ppo":
         few |= {"minibatches": 2}
     else:
-        few |= {"memory": 64, "batch": 8, "updates": 4}
+        few |= {"buffer_size": 64, "batch_size": 8, "updates": 4}
     return configure("scrl", learner=learner, settings=few | settings).plan
 
 

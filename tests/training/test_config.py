@@ -149,7 +149,7 @@ def test_a_preset_speaks_to_every_learner(preset: str, learner: str) -> None:
     settings = config.to_json()["settings"]
     reading = given.keys() & settings.keys()
     assert {key: settings[key] for key in reading} == {key: given[key] for key in reading}
-    assert given.keys() - settings.keys() <= {"learner", "is_squashed", "batch", "updates"}
+    assert given.keys() - settings.keys() <= {"learner", "is_squashed", "batch_size", "updates"}
 
 
 # What is not known, and what is out of range.
@@ -167,8 +167,8 @@ def test_a_preset_speaks_to_every_learner(preset: str, learner: str) -> None:
         ({"settings": {"wobbel": 0.1}}, r"unknown setting 'wobbel': did you mean 'wobble'\?"),
         ({"settings": {"learning-rate": 1}}, r"did you mean 'learning_rate'\?"),
         # Known to another learner only.
-        ({"learner": "ppo", "settings": {"memory": 10}}, "unknown setting 'memory'"),
-        ({"learner": "sac", "settings": {"clip": 0.1}}, "unknown setting 'clip'"),
+        ({"learner": "ppo", "settings": {"buffer_size": 10}}, "unknown setting 'buffer_size'"),
+        ({"learner": "sac", "settings": {"clip_range": 0.1}}, "unknown setting 'clip_range'"),
     ],
 )
 def test_unknown_names_are_told_with_the_nearest_known_one(
@@ -275,14 +275,14 @@ def test_a_config_comes_back_from_json_as_it_was(named: dict[str, Any], is_text:
 
 
 def test_json_holds_every_setting_and_the_three_names() -> None:
-    document = configure("sac-lagrangian", settings={"batch": 9}).to_json()
+    document = configure("sac-lagrangian", settings={"batch_size": 9}).to_json()
     assert {key: document[key] for key in ("method", "learner", "penalty")} == {
         "method": "sac-lagrangian",
         "learner": "sac",
         "penalty": "lagrangian",
     }
-    assert document["settings"]["batch"] == 9
-    assert {"sharpness", "iterations", "target_spread", "width"} <= document["settings"].keys()
+    assert document["settings"]["batch_size"] == 9
+    assert {"sharpness", "iterations", "target_std", "width"} <= document["settings"].keys()
 
 
 # Settings as texts.

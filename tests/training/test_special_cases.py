@@ -73,7 +73,7 @@ def test_dcrl_is_scrl_on_one_disjunct(tmp_path: Path, number: int, disjunct: str
 
 def test_what_is_not_told_is_neither_charged_nor_chosen_by(tmp_path: Path) -> None:
     """DDPG's best is the one with the best return, whatever it breaks."""
-    replay = {"memory": 100, "batch": 8, "updates": 4}
+    replay = {"buffer_size": 100, "batch_size": 8, "updates": 4}
     few = {key: value for key, value in LOOP.items() if key != "settle"} | {"settle": 0}
     result = scrl.train(
         problem("S1 >= 30"), method="ddpg", seeds=2, settings=few | replay, out=tmp_path / "run"

@@ -55,11 +55,11 @@ DEFAULTS: Mapping[str, Any] = {
     "deviations": 2.0,
     "first_mean": 0.5,
     "discount": 0.99,
-    "trace": 0.95,
+    "gae_lambda": 0.95,
     "epochs": 10,
     "learning_rate": 7e-4,
-    "first_spread": 0.4,
-    "least_spread": 0.02,
+    "initial_std": 0.4,
+    "least_std": 0.02,
 }
 """What differs from the settings for our maps."""
 

@@ -37,7 +37,7 @@ class GaussianActor(eqx.Module):
 
     mean: MeanActor
     free_log_spread: Float[Array, "*action"]
-    least_spread: float = eqx.field(static=True)
+    least_std: float = eqx.field(static=True)
 
     @property
     def without_noise(self) -> MeanActor:
@@ -45,7 +45,7 @@ class GaussianActor(eqx.Module):
 
     @property
     def log_spread(self) -> Float[Array, "*action"]:
-        return jnp.maximum(self.free_log_spread, math.log(self.least_spread))
+        return jnp.maximum(self.free_log_spread, math.log(self.least_std))
 
     def explore(
         self, inputs: Float[Array, " input"], noise: Float[Array, "*action"]
@@ -119,7 +119,7 @@ class CategoricalActor(eqx.Module):
         """The log probability of choices, and the entropy loss."""
         likes = self._likes(inputs)
         negentropy = sum((jnp.sum(jnp.exp(like) * like) for like in likes), jnp.zeros(()))
-        return _log_probability(likes, action), config.entropy * negentropy
+        return _log_probability(likes, action), config.ent_coef * negentropy
 
     def divergence(
         self, other: CategoricalActor, inputs: Float[Array, " input"]
@@ -158,7 +158,7 @@ def chooser(config: OnPolicyConfig, encoder: Encoder, *, key: PRNGKeyArray) -> C
     network = Mlp(encoder.actor_size, config.hidden, actions.size, last_scale=0.01, key=key)
     if isinstance(actions, Discrete):
         return CategoricalActor(network, actions)
-    spread = jnp.full(actions.shape, jnp.log(jnp.asarray(config.first_spread, float)))
+    spread = jnp.full(actions.shape, jnp.log(jnp.asarray(config.initial_std, float)))
     return GaussianActor(
-        MeanActor(network, config.first_mean, actions.shape), spread, config.least_spread
+        MeanActor(network, config.first_mean, actions.shape), spread, config.least_std
     )

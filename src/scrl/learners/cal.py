@@ -146,7 +146,7 @@ def _step(
     return CalState(
         soft,
         critics,
-        follow(state.target_critics, critics, config.target_rate),
+        follow(state.target_critics, critics, config.tau),
         jnp.minimum(log_multiplier, MOST_LOG_MULTIPLIER),
         (critic_memory, multiplier_memory),
         state.start,

@@ -14,7 +14,7 @@ from scrl.settings import check_settings, setting
 
 Config = TypeVar("Config", bound=type[Any])
 
-COMPILED_IN = frozenset({"discount", "first_mean", "first_spread", "least_spread", "target_spread"})
+COMPILED_IN = frozenset({"discount", "first_mean", "initial_std", "least_std", "target_std"})
 """Fractional settings that are constants of compiled programs, like those that are whole."""
 
 
@@ -90,20 +90,22 @@ class OnPolicyConfig(NetworkConfig):
     learning_rate: float = setting(
         2e-3, "Learning rate of Adam at the start.", **_POSITIVE, high=1.0
     )
-    trace: float = setting(0.97, "Lambda of generalised advantage estimation.", low=0.0, high=1.0)
+    gae_lambda: float = setting(
+        0.97, "Lambda of generalised advantage estimation.", low=0.0, high=1.0
+    )
     epochs: int = setting(2, "Epochs over each batch.", low=1, high=100)
     minibatches: int = setting(8, "Minibatches of an epoch, one Adam step each.", low=1, high=4096)
     pull: float = setting(
         3.0, "Weight of the loss of mean throttles outside [0, 1].", low=0.0, high=1e6
     )
-    entropy: float = setting(0.01, "Entropy coefficient (discrete actions).", low=0.0, high=1e3)
-    largest_gradient: float = setting(
+    ent_coef: float = setting(0.01, "Entropy coefficient (discrete actions).", low=0.0, high=1e3)
+    max_grad_norm: float = setting(
         0.5, "Norm to which gradients are clipped.", **_POSITIVE, high=1e6
     )
-    first_spread: float = setting(
+    initial_std: float = setting(
         0.25, "Standard deviation of the actions at the start.", **_POSITIVE, high=10.0
     )
-    least_spread: float = setting(
+    least_std: float = setting(
         0.1, "Smallest standard deviation of the actions.", **_POSITIVE,
         high=10.0,
     )  # fmt: skip
@@ -117,7 +119,7 @@ class PpoConfig(OnPolicyConfig):
     actor_share: float = setting(
         1.0, "Learning rate of the actor, as a share of the critic's.", low=0.0, high=1.0
     )
-    clip: float = setting(
+    clip_range: float = setting(
         0.2, "Clip range of the probability ratio in one update.", **_POSITIVE, high=1.0
     )
 
@@ -149,12 +151,12 @@ class CpoConfig(OnPolicyConfig):
 class ReplayConfig(NetworkConfig):
     """Settings of learners with a replay buffer."""
 
-    memory: int = setting(
+    buffer_size: int = setting(
         100_000, "Capacity of the replay buffer, in transitions.", low=1, high=10_000_000
     )
-    batch: int = setting(128, "Transitions in each update.", low=1, high=65_536)
+    batch_size: int = setting(128, "Transitions in each update.", low=1, high=65_536)
     updates: int = setting(1024, "Updates in each iteration.", low=1, high=1_000_000)
-    target_rate: float = setting(
+    tau: float = setting(
         0.005, "Coefficient tau of the soft update of the target networks.", **_POSITIVE, high=1.0
     )
     pull: float = setting(1.0, "Weight of the loss of throttles outside [0, 1].", low=0.0, high=1e6)
@@ -178,7 +180,7 @@ class DdpgConfig(ReplayConfig):
 class SacConfig(ReplayConfig):
     """Soft actor-critic."""
 
-    target_spread: float = setting(
+    target_std: float = setting(
         0.1, "Target standard deviation of the actions, which sets the temperature.", **_POSITIVE,
         high=10.0,
     )  # fmt: skip

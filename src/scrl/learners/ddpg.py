@@ -62,7 +62,7 @@ def learner(config: DdpgConfig, encoder: Encoder) -> Learner:
         network = Mlp(encoder.actor_size, config.hidden, outputs, last_scale=0.01, key=actor_key)
         actor = Throttle(network, config.first_mean, config.is_squashed, shape)
         critic = ActionValue(encoder, config.hidden, key=critic_key)
-        replay = empty(config.memory, encoder.features, encoder.regions, shape)
+        replay = empty(config.buffer_size, encoder.features, encoder.regions, shape)
         return DdpgState(
             actor, critic, actor, critic, adam_memory(actor), adam_memory(critic), replay
         )
@@ -108,8 +108,8 @@ def _step(
     return DdpgState(
         actor,
         critic,
-        follow(state.target_actor, actor, config.target_rate),
-        follow(state.target_critic, critic, config.target_rate),
+        follow(state.target_actor, actor, config.tau),
+        follow(state.target_critic, critic, config.tau),
         actor_optimiser,
         critic_optimiser,
         state.replay,

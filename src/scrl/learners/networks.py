@@ -166,14 +166,14 @@ def adam_step(
     memory: optax.OptState,
     rate: Any,
     *,
-    largest_gradient: float = math.inf,
+    max_grad_norm: float = math.inf,
 ) -> tuple[Any, optax.OptState, Float[Array, ""]]:
     """One Adam step on a loss, with gradients clipped by norm.
 
     `rate` is one number, or one for each part of the parameters.
     """
     value, gradient = eqx.filter_value_and_grad(loss)(learned)
-    cut = jnp.minimum(1.0, largest_gradient / (optax.tree.norm(gradient) + 1e-8))
+    cut = jnp.minimum(1.0, max_grad_norm / (optax.tree.norm(gradient) + 1e-8))
     gradient = jax.tree.map(lambda leaf: cut * leaf, gradient)
     moves, memory = optax.scale_by_adam().update(gradient, memory)
     moves = jax.tree.map(

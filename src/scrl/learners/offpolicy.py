@@ -201,9 +201,11 @@ def replaying(
 
         def some(learned: Any, key: PRNGKeyArray) -> tuple[Any, Float[Array, " update"]]:
             batch_key, step_key = jax.random.split(key)
-            drawn = priced_batch(encoder, replay, pricing, at_once * config.batch, key=batch_key)
+            drawn = priced_batch(
+                encoder, replay, pricing, at_once * config.batch_size, key=batch_key
+            )
             batches = jax.tree.map(
-                lambda leaf: leaf.reshape(at_once, config.batch, *leaf.shape[1:]), drawn
+                lambda leaf: leaf.reshape(at_once, config.batch_size, *leaf.shape[1:]), drawn
             )
             return jax.lax.scan(one, learned, (batches, jax.random.split(step_key, at_once)))
 

@@ -108,7 +108,7 @@ def sample_of(
     after = values(seen(rollout.next_observation, prices))
     advantage = advantages(
         paid, value, after, pricing.is_end(rollout), rollout.is_truncated,
-        discount=config.gamma, trace=config.trace,
+        discount=config.gamma, gae_lambda=config.gae_lambda,
     )  # fmt: skip
     single = encoder.value(advantage, prices)
     rows = Sample(
@@ -130,7 +130,7 @@ def advantages(
     is_truncated: Bool[Array, "time world"],
     *,
     discount: float,
-    trace: float,
+    gae_lambda: float,
 ) -> Float[Array, "time world channel"]:
     """A_t = delta_t + gamma lambda A_(t+1) with delta_t = r + gamma V(s') - V(s).
 
@@ -144,7 +144,7 @@ def advantages(
         later: Float[Array, "world channel"], now: tuple[Array, Array]
     ) -> tuple[Float[Array, "world channel"], Float[Array, "world channel"]]:
         delta, is_over = now
-        advantage = delta + jnp.where(is_over[:, None], 0.0, discount * trace * later)
+        advantage = delta + jnp.where(is_over[:, None], 0.0, discount * gae_lambda * later)
         return advantage, advantage
 
     steps = (delta, is_end | is_truncated)
@@ -167,7 +167,7 @@ def epochs(
     def step(now: tuple[Any, optax.OptState], part: Sample) -> tuple[Any, Array]:
         learned, memory, value = adam_step(
             lambda learned: loss(learned, part), *now, rate,
-            largest_gradient=config.largest_gradient,
+            max_grad_norm=config.max_grad_norm,
         )  # fmt: skip
         return (learned, memory), value
 
@@ -199,7 +199,7 @@ def _loss(actor: Chooser, critic: ValueNet, part: Sample, config: PpoConfig) -> 
     """Clipped surrogate + squared value error + the actor's own loss term."""
     log_probability, added = jax.vmap(partial(actor.judge, config))(part.actor_inputs, part.action)
     ratio = jnp.exp(log_probability - part.log_probability)
-    clipped = jnp.clip(ratio, 1.0 - config.clip, 1.0 + config.clip)
+    clipped = jnp.clip(ratio, 1.0 - config.clip_range, 1.0 + config.clip_range)
     gain = jnp.minimum(ratio * part.advantage, clipped * part.advantage)
     return jnp.mean(-gain + value_error(critic, part) + added)
 

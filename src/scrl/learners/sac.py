@@ -72,12 +72,12 @@ def first_state(config: SacConfig, encoder: Encoder, *, key: PRNGKeyArray) -> Sa
     actor_key, one_key, other_key = jax.random.split(key, 3)
     outputs, shape = 2 * encoder.actions.size, encoder.actions.shape
     network = Mlp(encoder.actor_size, config.hidden, outputs, last_scale=0.01, key=actor_key)
-    actor = SoftThrottle(network, config.first_mean, math.log(config.target_spread), shape)
+    actor = SoftThrottle(network, config.first_mean, math.log(config.target_std), shape)
     one = ActionValue(encoder, config.hidden, key=one_key)
     critics = (one, ActionValue(encoder, config.hidden, key=other_key))
     temperature = jnp.log(0.1 * encoder.price_unit)
     memories = (adam_memory(actor), adam_memory(critics), adam_memory(temperature))
-    replay = empty(config.memory, encoder.features, encoder.regions, shape)
+    replay = empty(config.buffer_size, encoder.features, encoder.regions, shape)
     return SacState(actor, critics, critics, temperature, memories, replay)
 
 
@@ -145,7 +145,7 @@ def soft_step(
     actor, actor_memory, _ = adam_step(actor_loss, state.actor, actor_memory, rate)
     _, log_probability, _ = jax.vmap(actor.draw)(batch.actor_inputs, noise)
     entropy = -jnp.mean(log_probability)
-    of_one = math.log(config.target_spread) + 0.5 * math.log(2.0 * math.pi * math.e)
+    of_one = math.log(config.target_std) + 0.5 * math.log(2.0 * math.pi * math.e)
     wanted = encoder.actions.size * of_one
     log_temperature, temperature_memory, _ = adam_step(
         lambda log_temperature: log_temperature * jax.lax.stop_gradient(entropy - wanted),
@@ -154,7 +154,7 @@ def soft_step(
     return SacState(
         actor,
         critics,
-        follow(state.target_critics, critics, config.target_rate),
+        follow(state.target_critics, critics, config.tau),
         log_temperature,
         (actor_memory, critic_memory, temperature_memory),
         state.replay,

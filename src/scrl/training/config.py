@@ -141,7 +141,14 @@ class LoopConfig(KappaConfig):
         )
 
 
-RENAMED: Mapping[str, str] = types.MappingProxyType({"steps": "rollout_steps"})
+RENAMED: Mapping[str, str] = types.MappingProxyType(
+    {
+        "steps": "rollout_steps", "trace": "gae_lambda", "clip": "clip_range",
+        "largest_gradient": "max_grad_norm", "entropy": "ent_coef", "memory": "buffer_size",
+        "batch": "batch_size", "target_rate": "tau", "first_spread": "initial_std",
+        "least_spread": "least_std", "target_spread": "target_std",
+    }
+)  # fmt: skip
 """Settings that had another name in older versions, whose run folders are still read."""
 
 
