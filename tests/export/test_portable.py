@@ -113,8 +113,8 @@ def test_stablehlo_agrees_on_a_thousand_states_without_this_package(
     assert np.abs(found - original(problem, policy, states)).max() <= LARGEST_DIFFERENCE
 
 
-@pytest.mark.parametrize("service", ["landing", "poured"])
-def test_a_plan_that_reacts_is_the_same_elsewhere(service: Service) -> None:
+@pytest.mark.parametrize(("service", "branches"), [("landing", 1), ("poured", 1), ("poured", 3)])
+def test_a_plan_that_reacts_is_the_same_elsewhere(service: Service, branches: int) -> None:
     """Med-joint has a band, and a stretch at its end that nothing can make up for."""
     problem = load("med-joint")
     spec = dataclasses.replace(
@@ -123,13 +123,16 @@ def test_a_plan_that_reacts_is_the_same_elsewhere(service: Service) -> None:
     problem = dataclasses.replace(problem, world_spec=spec)
     branch = price_rules(problem).branch
     assert branch is not None
-    aims = Aims(branch.coefficients, branch.bounds, np.full(len(branch.bounds), 2.0), reserve=3.0)
+    is_in = ~np.eye(branches, 5, dtype=bool) if branches > 1 else None
+    aims = Aims(branch.coefficients, branch.bounds, np.full(5, 2.0), 3.0, is_in)
     whole = FeedbackPolicy.of(spec, problem.world, aims)
     policy, states = PortableFeedbackPolicy.of(problem, whole), some_states(problem)
     chance = np.random.default_rng(6)
     sizes = 0.75 * np.array(spec.regions.sizes) * states.cell[:, None] / problem.world.length
     given = (sizes * chance.uniform(0.8, 1.2, (STATES, 1))).astype(np.float32)
-    memory = np.asarray(policy.policy.multipliers) * chance.uniform(0.5, 1.5, (STATES, 5))
+    first = np.asarray(policy.policy.multipliers)
+    assert first.shape == (branches, 5)
+    memory = first.ravel() * chance.uniform(0.5, 1.5, (STATES, first.size))
     inputs = {**states._asdict(), "given": given, "multipliers": memory.astype(np.float32)}
     wanted = [np.asarray(each) for each in jax.jit(policy.function())(*inputs.values())]
     assert np.ptp(wanted[0]) > 0.9
@@ -139,14 +142,16 @@ def test_a_plan_that_reacts_is_the_same_elsewhere(service: Service) -> None:
     assert np.abs(found[1] - wanted[1]).max() <= 1e-4
     # Where two throttles score the same, the last bit decides.
     assert (np.abs(found[0] - wanted[0]) <= LARGEST_DIFFERENCE).mean() >= 0.995
-    assert len(json.loads(described)["first_multipliers"]) == 5
+    assert len(json.loads(described)["first_multipliers"]) == first.size
     data, _ = POLICY_FORMATS["stablehlo"].write(policy)
     again = jax.export.deserialize(bytearray(data)).call(*inputs.values())
     for one, other in zip(again, wanted, strict=True):
         assert np.abs(np.asarray(one) - other).max() <= LARGEST_DIFFERENCE
     # What only fills the arrays up changes nothing.
     state = SweepState(*(jnp.asarray(each[7]) for each in states), step=jnp.asarray(0))
-    padded = np.pad(inputs["multipliers"][7], (0, len(whole.aims) - 5))
+    more, atoms = whole.is_in.shape
+    padded = np.pad(inputs["multipliers"][7].reshape(branches, 5), ((0, 0), (0, atoms - 5)))
+    padded = np.pad(padded, ((0, more - branches), (0, 0)), mode="edge")
     throttle, _ = whole.at(problem.world, state, jnp.asarray(given[7] / 2.25), jnp.asarray(padded))
     assert float(throttle) == pytest.approx(float(wanted[0][7]))
 

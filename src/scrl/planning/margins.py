@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import jax
@@ -26,6 +26,8 @@ FIRST_INSET, CORRECTIONS, NEAR = 0.25, 4, 0.3
 and how much may be given in excess."""
 LEVELS = ((0.5, 0.0), (0.5, 2.0), (1.0, 3.0), (1.0, 4.0), (1.5, 6.0), (2.5, 8.0), (4.0, 10.0))
 """Margins for single runs, narrow to wide: steps of service inside the bounds, and the reserve."""
+FAR = 0.1
+"""Where the narrowest margins miss this share of the runs, the widest are tried next."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,13 @@ class Reacting:
     """Of what is asked: units of the means, or a share of the runs; at most 0 where it is kept."""
     is_broken: Bool[np.ndarray, " atom"]
     """The atoms of the branch that are in the way."""
+    first: int = 0
+    """The branch that it begins with."""
 
     def prices(self, spec: SweepSpec) -> Float[np.ndarray, " region"]:
         """What a step in each region is worth before the first one, in return."""
         policy = self.policy
-        multipliers = np.asarray(policy.multipliers, float)
+        multipliers = np.asarray(policy.multipliers[self.first], float)
         return -spec.vehicle.effort * multipliers @ np.asarray(policy.effect_of_region, float)
 
 
@@ -53,6 +57,8 @@ class MarginSearch:
 
     problem: Problem
     branch: PricedBranch
+    others: Sequence[PricedBranch]
+    """Branches that a single run may keep instead."""
     confidence: float | None
     seed: int
 
@@ -85,34 +91,57 @@ class MarginSearch:
                 sides = _safe_mean(amounts @ table.coefficients.T) - table.bounds
                 missing = clause_violation(table.listed, sides).sum() - self.problem.tolerance
             yield Reacting(aims, policy, returns, float(missing), missed > 0.0)
-            binds = (np.asarray(policy.multipliers)[: len(step)] > 0.0) | (missed > 0.0)
+            binds = (np.asarray(policy.multipliers)[0, : len(step)] > 0.0) | (missed > 0.0)
             if missing <= 0.0 and (missed >= -NEAR * step)[binds].all():
                 return
             inset = inset + np.where(binds, missed, 0.0)
 
     def _for_runs(self, share: float) -> Iterator[Reacting]:
-        """Wider and wider margins; those that differ by a reserve only where it is of use."""
-        tried = set()
-        for inset, reserve in LEVELS:
-            aims, policy = self._plan(inset * self._step, reserve)
-            margins = inset, reserve if np.asarray(policy.reserve).any() else 0.0
-            if margins in tried:
+        """The narrowest margins that are wide enough; where the widest are not, no others."""
+        narrow, wide, missing = 0, len(LEVELS), 0.0
+        for level in (0, 1, len(LEVELS) - 1):
+            if level == 1 and missing > FAR:
                 continue
-            tried.add(margins)
-            returns, amounts = self._driven(policy)
-            kept = np.asarray(cons_vio(self.problem.atoms, amounts)) <= self.problem.tolerance
-            error = np.sqrt(share * (1.0 - share) / EPISODES)
-            missing = share + DEVIATIONS * error - kept.mean()
-            sides = amounts @ self.branch.coefficients.T
-            is_broken = (sides > self._bounds).mean(axis=0) > (1.0 - share) / 2.0
-            yield Reacting(aims, policy, returns, float(missing), is_broken)
-            if missing <= 0.0:
-                return
+            found = self._in_runs(share, *LEVELS[level])
+            yield found
+            if found.missing <= 0.0:
+                wide = level
+                break
+            narrow, missing = level + 1, found.missing
+        while narrow < wide < len(LEVELS):
+            level = (narrow + wide) // 2
+            found = self._in_runs(share, *LEVELS[level])
+            yield found
+            narrow, wide = (narrow, level) if found.missing <= 0.0 else (level + 1, wide)
+
+    def _in_runs(self, share: float, inset: float, reserve: float) -> Reacting:
+        """The plan with these margins."""
+        aims, policy = self._switching(inset, reserve)
+        returns, amounts = self._driven(policy)
+        kept = np.asarray(cons_vio(self.problem.atoms, amounts)) <= self.problem.tolerance
+        error = np.sqrt(share * (1.0 - share) / EPISODES)
+        missing = share + DEVIATIONS * error - kept.mean()
+        sides = amounts[~kept] @ self.branch.coefficients.T
+        is_broken = (sides > self._bounds).sum(axis=0) > (1.0 - share) / 2.0 * EPISODES
+        first = int(policy.first(self.problem.world))
+        return Reacting(aims, policy, returns, float(missing), is_broken, first)
 
     def _plan(
         self, inset: Float[np.ndarray, " atom"], reserve: float
     ) -> tuple[Aims, FeedbackPolicy]:
-        aims = Aims(self.branch.coefficients, self._bounds, inset, reserve)
+        """The plan for the branch alone."""
+        return self._of(Aims(self.branch.coefficients, self._bounds, inset, reserve))
+
+    def _switching(self, inset: float, reserve: float) -> tuple[Aims, FeedbackPolicy]:
+        """The plan for the branch and the others; the inset is in steps of service."""
+        branches = [self.branch.atoms, *(each.atoms for each in self.others)]
+        atoms = np.unique(np.concatenate(branches))
+        table, is_in = self.problem.atoms, np.array([np.isin(atoms, each) for each in branches])
+        coefficients = table.coefficients[atoms]
+        insets = inset * largest_step(coefficients, self.problem.world_spec.vehicle.rate)
+        return self._of(Aims(coefficients, table.bounds[atoms], insets, reserve, is_in))
+
+    def _of(self, aims: Aims) -> tuple[Aims, FeedbackPolicy]:
         return aims, FeedbackPolicy.of(self.problem.world_spec, self.problem.world, aims)
 
     def _driven(self, policy: FeedbackPolicy) -> tuple[float, Float[np.ndarray, "episode region"]]:
