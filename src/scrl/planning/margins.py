@@ -21,11 +21,16 @@ EPISODES = 500
 """Behind each choice of margins; the plan is judged by others."""
 DEVIATIONS = 2.0
 """Standard errors that a measured mean or share must be on the safe side."""
-FIRST_INSET, CORRECTIONS, NEAR = 0.25, 4, 0.3
-"""Steps of service that a plan for means first aims inside its bounds, how often they are moved,
-and how much may be given in excess."""
-LEVELS = ((0.5, 0.0), (0.5, 2.0), (1.0, 3.0), (1.0, 4.0), (1.5, 6.0), (2.5, 8.0), (4.0, 10.0))
+FIRST_INSET, CORRECTIONS = 0.25, 4
+"""Steps of service that a plan for means first aims inside its bounds, and how often they are
+moved."""
+LEVELS = ((0.25, 0.0), (0.5, 2.0), (1.0, 3.0), (1.0, 4.0), (1.5, 6.0), (2.5, 8.0), (4.0, 10.0))
 """Margins for single runs, narrow to wide: steps of service inside the bounds, and the reserve."""
+NARROWER = (0.15, 0.05, -0.1, -0.25, -0.4)
+"""Insets below the first, tried where a quarter of a step is worth it: where whole steps are
+counted, the last one goes beyond the bound anyway."""
+WORTH = 0.003
+"""The share of the return for which it is worth moving a margin again."""
 FAR = 0.1
 """Where the narrowest margins miss this share of the runs, the widest are tried next."""
 
@@ -77,6 +82,10 @@ class MarginSearch:
         """What a step of service can do to each atom's side."""
         return largest_step(self.branch.coefficients, self.problem.world_spec.vehicle.rate)
 
+    @property
+    def _effort(self) -> float:
+        return self.problem.world_spec.vehicle.effort
+
     def _for_means(self) -> Iterator[Reacting]:
         """Bounds are moved by what the means miss or have in excess."""
         step = self._step
@@ -91,28 +100,42 @@ class MarginSearch:
                 sides = _safe_mean(amounts @ table.coefficients.T) - table.bounds
                 missing = clause_violation(table.listed, sides).sum() - self.problem.tolerance
             yield Reacting(aims, policy, returns, float(missing), missed > 0.0)
-            binds = (np.asarray(policy.multipliers)[0, : len(step)] > 0.0) | (missed > 0.0)
-            if missing <= 0.0 and (missed >= -NEAR * step)[binds].all():
+            price = self._effort * np.asarray(policy.multipliers, float)[0, : len(step)]
+            binds = (price > 0.0) | (missed > 0.0)
+            in_excess = price @ np.maximum(-missed / np.where(step > 0.0, step, 1.0), 0.0)
+            if missing <= 0.0 and in_excess <= WORTH * abs(returns):
                 return
             inset = inset + np.where(binds, missed, 0.0)
 
     def _for_runs(self, share: float) -> Iterator[Reacting]:
         """The narrowest margins that are wide enough; where the widest are not, no others."""
-        narrow, wide, missing = 0, len(LEVELS), 0.0
-        for level in (0, 1, len(LEVELS) - 1):
-            if level == 1 and missing > FAR:
-                continue
+        found = self._in_runs(share, *LEVELS[0])
+        yield found
+        if found.missing <= 0.0:
+            yield from self._narrower(share, found)
+            return
+        narrow, wide = 1, len(LEVELS)
+        for level in (1, len(LEVELS) - 1) if found.missing <= FAR else (len(LEVELS) - 1,):
             found = self._in_runs(share, *LEVELS[level])
             yield found
             if found.missing <= 0.0:
                 wide = level
                 break
-            narrow, missing = level + 1, found.missing
+            narrow = level + 1
         while narrow < wide < len(LEVELS):
             level = (narrow + wide) // 2
             found = self._in_runs(share, *LEVELS[level])
             yield found
             narrow, wide = (narrow, level) if found.missing <= 0.0 else (level + 1, wide)
+
+    def _narrower(self, share: float, found: Reacting) -> Iterator[Reacting]:
+        """Plans with insets below the first, while they keep the rules and are worth it."""
+        for inset in NARROWER:
+            price = self._effort * float(np.asarray(found.policy.multipliers[found.first]).sum())
+            if found.missing > 0.0 or price / 4.0 < WORTH * abs(found.return_):
+                return
+            found = self._in_runs(share, inset, 0.0)
+            yield found
 
     def _in_runs(self, share: float, inset: float, reserve: float) -> Reacting:
         """The plan with these margins."""
