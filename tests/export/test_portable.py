@@ -6,6 +6,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,12 +20,13 @@ import pytest
 from scrl.export import POLICY_FORMATS, ExportError
 from scrl.export.feedback import PortableFeedbackPolicy
 from scrl.export.policies import PortableSweepPolicy, throttle_function
-from scrl.learners import LEARNERS, TrainedPolicy
+from scrl.learners import LEARNERS, ReactingPolicy, TrainedPolicy, policy_of
 from scrl.learners.encoders import SweepEncoder
 from scrl.planning.feedback import Aims, FeedbackPolicy
 from scrl.policies import Constant
 from scrl.problems import Problem, load
 from scrl.reference.priced import price_rules
+from scrl.single_runs import RunAtoms
 from scrl.worlds.sweep.spec import Service, SweepRoute
 from scrl.worlds.sweep.vehicle import Wind
 from scrl.worlds.sweep.world import SweepState
@@ -66,7 +68,31 @@ def lively_policy(name: str, problem: Problem, *, sees_prices: bool) -> TrainedP
     return TrainedPolicy(network, encoder, price)
 
 
-def original(problem: Problem, policy: TrainedPolicy, states: States) -> np.ndarray:
+def reacting_policy(problem: Problem, *, sees_prices: bool) -> TrainedPolicy:
+    """A lively policy that sees what was given, for three atoms of single runs."""
+    regions = len(problem.regions)
+    chance = np.random.default_rng(4)
+    rows = chance.integers(-1, 2, (3, regions)) * 1.0
+    rows[:, 0] = 1.0
+    atoms = RunAtoms(
+        *(
+            jnp.asarray(each, float)
+            for each in (rows, chance.normal(size=3), np.full(regions, 9.0))
+        ),
+        jnp.asarray(problem.world_spec.regions.sizes, float),
+    )
+    encoder = SweepEncoder(
+        jnp.asarray(0.03), jnp.ones(1 + regions + 3), regions, sees_prices, of_runs=atoms
+    )
+    learner = LEARNERS["ppo"].make(LEARNERS["ppo"].config(width=16, depth=1), encoder)
+    network = eqx.filter_jit(lambda key: learner.actor(learner.init(key=key)))(jax.random.key(1))
+    last = lambda each: each.network.layers[-1].weight  # noqa: E731
+    network = eqx.tree_at(last, network, replace_fn=lambda weight: 100.0 * weight)
+    price = jax.random.normal(jax.random.key(2), (regions + 3,)) * 0.03
+    return policy_of(network, encoder, price)
+
+
+def original(problem: Problem, policy: TrainedPolicy, states: Sequence[np.ndarray]) -> np.ndarray:
     """One observation after the other, as in an episode."""
     found = jax.jit(throttle_function(problem, policy))(*states)
     assert float(jnp.ptp(found)) > 0.2, "too tame to tell"
@@ -89,6 +115,28 @@ def test_onnx_agrees_on_a_thousand_states(
     model, _ = POLICY_FORMATS["onnx"].write(PortableSweepPolicy.of(world, policy))
     (found,) = onnxruntime.InferenceSession(model).run(["throttle"], states._asdict())
     assert np.abs(found - original(world, policy, states)).max() <= LARGEST_DIFFERENCE
+
+
+@pytest.mark.parametrize("sees_prices", [True, False])
+def test_a_trained_policy_that_reacts_is_the_same_elsewhere(
+    sees_prices: bool, problem: Problem
+) -> None:
+    policy, states = reacting_policy(problem, sees_prices=sees_prices), some_states(problem)
+    assert isinstance(policy, ReactingPolicy)
+    sizes = np.array(problem.world_spec.regions.sizes)
+    given = np.random.default_rng(6).uniform(0.0, 3.0, (STATES, len(sizes))) * sizes
+    inputs = {**states._asdict(), "given": given.astype(np.float32)}
+    wanted = original(problem, policy, list(inputs.values()))
+    nothing = original(problem, policy, [*states, np.zeros_like(inputs["given"])])
+    assert np.abs(wanted - nothing).max() > 0.2, "what was given is not seen"
+    portable = PortableSweepPolicy.of(problem, policy)
+    model, _ = POLICY_FORMATS["onnx"].write(portable)
+    (found,) = onnxruntime.InferenceSession(model).run(["throttle"], inputs)
+    # An atom that is just kept or just missed may be told apart by the last bit.
+    assert (np.abs(found - wanted) <= 1e-4).mean() >= 0.995
+    data, _ = POLICY_FORMATS["stablehlo"].write(portable)
+    again = np.asarray(jax.export.deserialize(bytearray(data)).call(*inputs.values()))
+    assert np.abs(again - wanted).max() <= LARGEST_DIFFERENCE
 
 
 def test_stablehlo_agrees_on_a_thousand_states_without_this_package(
