@@ -75,10 +75,9 @@ def reacting_policy(problem: Problem, *, sees_prices: bool) -> TrainedPolicy:
     rows = chance.integers(-1, 2, (3, regions)) * 1.0
     rows[:, 0] = 1.0
     atoms = RunAtoms(
-        *(
-            jnp.asarray(each, float)
-            for each in (rows, chance.normal(size=3), np.full(regions, 9.0))
-        ),
+        jnp.asarray(rows, float),
+        jnp.asarray(chance.normal(size=3), float),
+        jnp.full(regions, 9.0),
         jnp.asarray(problem.world_spec.regions.sizes, float),
     )
     encoder = SweepEncoder(

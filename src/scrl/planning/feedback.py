@@ -203,9 +203,15 @@ class FeedbackPolicy(eqx.Module):
         """The throttle in this state, after so many steps of service in each region."""
         left = self._left(world, state)
         given = (self.effect_of_region * service).sum(axis=1)
-        one = jax.vmap(lambda *of_branch: self._round(world.numbers, left, given, *of_branch))
-        multipliers = one(memory, self.is_in)
-        taken = multipliers[self._cheapest(world.numbers, left, given, multipliers)]
+        # One after the other: side by side within episodes side by side takes four times as long.
+        branches = [
+            self._round(world.numbers, left, given, *of_branch)
+            for of_branch in zip(memory, self.is_in, strict=True)
+        ]
+        multipliers, taken = jnp.stack(branches), branches[0]
+        if len(branches) > 1:
+            best = self._cheapest(world.numbers, left, given, multipliers)
+            taken = ((jnp.arange(len(branches)) == best)[:, None] * multipliers).sum(axis=0)
         crawl = world.numbers.crawl
         throttles = crawl + (1.0 - crawl) * jnp.asarray(TRIED)
         best = jnp.argmax(self._scores(world, state, self._prices(taken), throttles))
@@ -234,8 +240,6 @@ class FeedbackPolicy(eqx.Module):
         multipliers: Float[Array, "branch atom"],
     ) -> Int[Array, ""]:
         """The branch whose rest of the path costs least."""
-        if len(multipliers) == 1:
-            return jnp.zeros((), int)
         price = jax.vmap(self._prices)(multipliers)
         times = self._times(numbers, price)
         cost = (left * (times**2 / (1.0 + times) - price * times)).sum(axis=1)
