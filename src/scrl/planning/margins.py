@@ -31,8 +31,6 @@ NARROWER = (0.15, 0.05, -0.1, -0.25, -0.4)
 counted, the last one goes beyond the bound anyway."""
 WORTH = 0.003
 """The share of the return for which it is worth moving a margin again."""
-FAR = 0.1
-"""Where the narrowest margins miss this share of the runs, the widest are tried next."""
 
 
 @dataclass(frozen=True)
@@ -108,25 +106,20 @@ class MarginSearch:
             inset = inset + np.where(binds, missed, 0.0)
 
     def _for_runs(self, share: float) -> Iterator[Reacting]:
-        """The narrowest margins that are wide enough; where the widest are not, no others."""
-        found = self._in_runs(share, *LEVELS[0])
-        yield found
-        if found.missing <= 0.0:
-            yield from self._narrower(share, found)
-            return
-        narrow, wide = 1, len(LEVELS)
-        for level in (1, len(LEVELS) - 1) if found.missing <= FAR else (len(LEVELS) - 1,):
-            found = self._in_runs(share, *LEVELS[level])
+        """Wider and wider margins; those that differ by a reserve only where it is of use."""
+        tried = set()
+        for inset, reserve in LEVELS:
+            aims, policy = self._switching(inset, reserve)
+            margins = inset, reserve if np.asarray(policy.reserve).any() else 0.0
+            if margins in tried:
+                continue
+            found = self._in_runs(share, aims, policy)
             yield found
             if found.missing <= 0.0:
-                wide = level
-                break
-            narrow = level + 1
-        while narrow < wide < len(LEVELS):
-            level = (narrow + wide) // 2
-            found = self._in_runs(share, *LEVELS[level])
-            yield found
-            narrow, wide = (narrow, level) if found.missing <= 0.0 else (level + 1, wide)
+                if not tried:
+                    yield from self._narrower(share, found)
+                return
+            tried.add(margins)
 
     def _narrower(self, share: float, found: Reacting) -> Iterator[Reacting]:
         """Plans with insets below the first, while they keep the rules and are worth it."""
@@ -134,12 +127,11 @@ class MarginSearch:
             price = self._effort * float(np.asarray(found.policy.multipliers[found.first]).sum())
             if found.missing > 0.0 or price / 4.0 < WORTH * abs(found.return_):
                 return
-            found = self._in_runs(share, inset, 0.0)
+            found = self._in_runs(share, *self._switching(inset, 0.0))
             yield found
 
-    def _in_runs(self, share: float, inset: float, reserve: float) -> Reacting:
-        """The plan with these margins."""
-        aims, policy = self._switching(inset, reserve)
+    def _in_runs(self, share: float, aims: Aims, policy: FeedbackPolicy) -> Reacting:
+        """What a plan does in single runs."""
         returns, amounts = self._driven(policy)
         kept = np.asarray(cons_vio(self.problem.atoms, amounts)) <= self.problem.tolerance
         error = np.sqrt(share * (1.0 - share) / EPISODES)
