@@ -4,7 +4,8 @@
 prints a table: the share of fresh single runs that keep every rule with the lower end of its
 interval, the gap of the mean return to the calm fluid, whether the means keep the rules, and the
 seconds of a question that is asked again. `--sets N` takes N random rule sets on each of the worlds
-of `benchmarks.asking` instead of the built-in problems.
+of `benchmarks.asking` instead of the built-in problems. `--train SEEDS` trains that many seeds for
+single runs instead of asking; its rows also have the environment steps of a seed.
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
 
+import scrl
 from benchmarks import controller
 from benchmarks.asking import rule_sets, world_of
 from benchmarks.measured import write_rows
 from scrl.evaluation import evaluate
+from scrl.opening import open_run
 from scrl.planning import planner
 from scrl.planning.planner import Planner
 from scrl.problems import Problem, builtin_names, load
@@ -57,12 +62,15 @@ class Row:
     cpu_seconds: float
     """Of all cores together: a busy machine makes the others longer."""
     rules: list[str]
+    env_steps: int | None = None
+    """Of training one seed: learning, measuring and settling."""
 
     def line(self) -> str:
         gap = "" if self.gap is None else f"{self.gap:.2%}"
         cells = (
             self.problem, self.method, f"{self.share:.2%}", f"{self.lower:.2%}", gap,
             f"{self.mean_violation:.2f}", f"{self.seconds:.2f}", f"{self.cpu_seconds:.2f}",
+            "" if self.env_steps is None else f"{self.env_steps:,}",
         )  # fmt: skip
         return "| " + " | ".join(cells) + " |"
 
@@ -117,6 +125,22 @@ def controlled(problem: Problem, runs: int) -> Row | None:
     return _row(problem, "controller", seen, (0.0, 0.0))
 
 
+def trained(problem: Problem, share: float, runs: int, seeds: int) -> Iterator[Row]:
+    """The policies of `scrl train` for single runs in fresh ones, one row for each seed."""
+    problem = problem.with_confidence(share)
+    with TemporaryDirectory() as folder:
+        before = time.process_time()
+        result = scrl.train(problem, seeds=seeds, out=Path(folder) / "run", watch=None)
+        seconds = result.wall_s / seeds, (time.process_time() - before) / seeds
+        run = open_run(result.run)
+        for seed in result.seeds:
+            found = evaluate(problem, run.policy(seed.seed), episodes=runs, seed=FRESH)
+            violation = float(cons_vio(problem.atoms, np.array(list(found.density.values()))))
+            seen = Seen(found.return_, found.episodes_satisfied, violation, runs)
+            row = _row(problem, f"train, seed {seed.seed}", seen, seconds)
+            yield dataclasses.replace(row, env_steps=result.env_steps // seeds)
+
+
 def random_problems(worlds: int, sets: int, strength: float, seed: int) -> list[Problem]:
     """Random rule sets on the worlds of `benchmarks.asking`."""
     found = []
@@ -138,26 +162,35 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=0)
     parser.add_argument("--worlds", type=int, default=22)
     parser.add_argument("--seed", type=int, default=5000)
+    parser.add_argument("--train", type=int, default=0, metavar="SEEDS")
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
     asking, rows = planner(), []
-    print("| problem | method | runs kept | at least | gap | mean violation | seconds | CPU |")
-    print("|---" * 8 + "|")
+    titles = (
+        "problem | method | runs kept | at least | gap | mean violation | seconds | CPU | steps"
+    )
+    print(f"| {titles} |\n" + "|---" * 9 + "|")
     problems = [in_wind(load(name), chosen.wind) for name in chosen.problems]
     if chosen.sets:
         problems = random_problems(chosen.worlds, chosen.sets, chosen.wind, chosen.seed)
     for problem in problems:
-        found = [
-            controlled(problem, chosen.runs),
-            asked(asking, problem, chosen.share, chosen.runs),
-            asked(asking, problem, None, chosen.runs),
-        ]
-        for row in found:
+        for row in _rows(asking, problem, chosen):
             if row is not None:
                 rows.append(row)
                 print(row.line(), flush=True)
-        write_rows(chosen.out, (dataclasses.asdict(each) for each in rows))
-    summarise(rows, chosen.share)
+                write_rows(chosen.out, (dataclasses.asdict(each) for each in rows))
+    if not chosen.train:
+        summarise(rows, chosen.share)
+
+
+def _rows(asking: Planner, problem: Problem, chosen: argparse.Namespace) -> Iterator[Row | None]:
+    """What is measured on one problem."""
+    if chosen.train:
+        yield from trained(problem, chosen.share, chosen.runs, chosen.train)
+        return
+    yield controlled(problem, chosen.runs)
+    yield asked(asking, problem, chosen.share, chosen.runs)
+    yield asked(asking, problem, None, chosen.runs)
 
 
 def summarise(rows: list[Row], share: float) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,12 +20,13 @@ import pytest
 from scrl.export import POLICY_FORMATS, ExportError
 from scrl.export.feedback import PortableFeedbackPolicy
 from scrl.export.policies import PortableSweepPolicy, throttle_function
-from scrl.learners import LEARNERS, TrainedPolicy
+from scrl.learners import LEARNERS, ReactingPolicy, TrainedPolicy, policy_of
 from scrl.learners.encoders import SweepEncoder
 from scrl.planning.feedback import Aims, FeedbackPolicy
 from scrl.policies import Constant
 from scrl.problems import Problem, load
 from scrl.reference.priced import price_rules
+from scrl.single_runs import RunAtoms
 from scrl.worlds.sweep.spec import Service, SweepRoute
 from scrl.worlds.sweep.vehicle import Wind
 from scrl.worlds.sweep.world import SweepState
@@ -66,7 +68,30 @@ def lively_policy(name: str, problem: Problem, *, sees_prices: bool) -> TrainedP
     return TrainedPolicy(network, encoder, price)
 
 
-def original(problem: Problem, policy: TrainedPolicy, states: States) -> np.ndarray:
+def reacting_policy(problem: Problem, *, sees_prices: bool) -> TrainedPolicy:
+    """A lively policy that sees what was given, for three atoms of single runs."""
+    regions = len(problem.regions)
+    chance = np.random.default_rng(4)
+    rows = chance.integers(-1, 2, (3, regions)) * 1.0
+    rows[:, 0] = 1.0
+    atoms = RunAtoms(
+        jnp.asarray(rows, float),
+        jnp.asarray(chance.normal(size=3), float),
+        jnp.full(regions, 9.0),
+        jnp.asarray(problem.world_spec.regions.sizes, float),
+    )
+    encoder = SweepEncoder(
+        jnp.asarray(0.03), jnp.ones(1 + regions + 3), regions, sees_prices, of_runs=atoms
+    )
+    learner = LEARNERS["ppo"].make(LEARNERS["ppo"].config(width=16, depth=1), encoder)
+    network = eqx.filter_jit(lambda key: learner.actor(learner.init(key=key)))(jax.random.key(1))
+    last = lambda each: each.network.layers[-1].weight  # noqa: E731
+    network = eqx.tree_at(last, network, replace_fn=lambda weight: 100.0 * weight)
+    price = jax.random.normal(jax.random.key(2), (regions + 3,)) * 0.03
+    return policy_of(network, encoder, price)
+
+
+def original(problem: Problem, policy: TrainedPolicy, states: Sequence[np.ndarray]) -> np.ndarray:
     """One observation after the other, as in an episode."""
     found = jax.jit(throttle_function(problem, policy))(*states)
     assert float(jnp.ptp(found)) > 0.2, "too tame to tell"
@@ -91,6 +116,28 @@ def test_onnx_agrees_on_a_thousand_states(
     assert np.abs(found - original(world, policy, states)).max() <= LARGEST_DIFFERENCE
 
 
+@pytest.mark.parametrize("sees_prices", [True, False])
+def test_a_trained_policy_that_reacts_is_the_same_elsewhere(
+    sees_prices: bool, problem: Problem
+) -> None:
+    policy, states = reacting_policy(problem, sees_prices=sees_prices), some_states(problem)
+    assert isinstance(policy, ReactingPolicy)
+    sizes = np.array(problem.world_spec.regions.sizes)
+    given = np.random.default_rng(6).uniform(0.0, 3.0, (STATES, len(sizes))) * sizes
+    inputs = {**states._asdict(), "given": given.astype(np.float32)}
+    wanted = original(problem, policy, list(inputs.values()))
+    nothing = original(problem, policy, [*states, np.zeros_like(inputs["given"])])
+    assert np.abs(wanted - nothing).max() > 0.2, "what was given is not seen"
+    portable = PortableSweepPolicy.of(problem, policy)
+    model, _ = POLICY_FORMATS["onnx"].write(portable)
+    (found,) = onnxruntime.InferenceSession(model).run(["throttle"], inputs)
+    # An atom that is just kept or just missed may be told apart by the last bit.
+    assert (np.abs(found - wanted) <= 1e-4).mean() >= 0.995
+    data, _ = POLICY_FORMATS["stablehlo"].write(portable)
+    again = np.asarray(jax.export.deserialize(bytearray(data)).call(*inputs.values()))
+    assert np.abs(again - wanted).max() <= LARGEST_DIFFERENCE
+
+
 def test_stablehlo_agrees_on_a_thousand_states_without_this_package(
     problem: Problem, tmp_path: Path
 ) -> None:
@@ -113,8 +160,8 @@ def test_stablehlo_agrees_on_a_thousand_states_without_this_package(
     assert np.abs(found - original(problem, policy, states)).max() <= LARGEST_DIFFERENCE
 
 
-@pytest.mark.parametrize("service", ["landing", "poured"])
-def test_a_plan_that_reacts_is_the_same_elsewhere(service: Service) -> None:
+@pytest.mark.parametrize(("service", "branches"), [("landing", 1), ("poured", 1), ("poured", 3)])
+def test_a_plan_that_reacts_is_the_same_elsewhere(service: Service, branches: int) -> None:
     """Med-joint has a band, and a stretch at its end that nothing can make up for."""
     problem = load("med-joint")
     spec = dataclasses.replace(
@@ -123,13 +170,16 @@ def test_a_plan_that_reacts_is_the_same_elsewhere(service: Service) -> None:
     problem = dataclasses.replace(problem, world_spec=spec)
     branch = price_rules(problem).branch
     assert branch is not None
-    aims = Aims(branch.coefficients, branch.bounds, np.full(len(branch.bounds), 2.0), reserve=3.0)
+    is_in = ~np.eye(branches, 5, dtype=bool) if branches > 1 else None
+    aims = Aims(branch.coefficients, branch.bounds, np.full(5, 2.0), 3.0, is_in)
     whole = FeedbackPolicy.of(spec, problem.world, aims)
     policy, states = PortableFeedbackPolicy.of(problem, whole), some_states(problem)
     chance = np.random.default_rng(6)
     sizes = 0.75 * np.array(spec.regions.sizes) * states.cell[:, None] / problem.world.length
     given = (sizes * chance.uniform(0.8, 1.2, (STATES, 1))).astype(np.float32)
-    memory = np.asarray(policy.policy.multipliers) * chance.uniform(0.5, 1.5, (STATES, 5))
+    first = np.asarray(policy.policy.multipliers)
+    assert first.shape == (branches, 5)
+    memory = first.ravel() * chance.uniform(0.5, 1.5, (STATES, first.size))
     inputs = {**states._asdict(), "given": given, "multipliers": memory.astype(np.float32)}
     wanted = [np.asarray(each) for each in jax.jit(policy.function())(*inputs.values())]
     assert np.ptp(wanted[0]) > 0.9
@@ -139,14 +189,16 @@ def test_a_plan_that_reacts_is_the_same_elsewhere(service: Service) -> None:
     assert np.abs(found[1] - wanted[1]).max() <= 1e-4
     # Where two throttles score the same, the last bit decides.
     assert (np.abs(found[0] - wanted[0]) <= LARGEST_DIFFERENCE).mean() >= 0.995
-    assert len(json.loads(described)["first_multipliers"]) == 5
+    assert len(json.loads(described)["first_multipliers"]) == first.size
     data, _ = POLICY_FORMATS["stablehlo"].write(policy)
     again = jax.export.deserialize(bytearray(data)).call(*inputs.values())
     for one, other in zip(again, wanted, strict=True):
         assert np.abs(np.asarray(one) - other).max() <= LARGEST_DIFFERENCE
     # What only fills the arrays up changes nothing.
     state = SweepState(*(jnp.asarray(each[7]) for each in states), step=jnp.asarray(0))
-    padded = np.pad(inputs["multipliers"][7], (0, len(whole.aims) - 5))
+    more, atoms = whole.is_in.shape
+    padded = np.pad(inputs["multipliers"][7].reshape(branches, 5), ((0, 0), (0, atoms - 5)))
+    padded = np.pad(padded, ((0, more - branches), (0, 0)), mode="edge")
     throttle, _ = whole.at(problem.world, state, jnp.asarray(given[7] / 2.25), jnp.asarray(padded))
     assert float(throttle) == pytest.approx(float(wanted[0][7]))
 

@@ -41,7 +41,7 @@ def test_the_multipliers_of_the_whole_path_are_those_of_the_fluid() -> None:
     branch = price_rules(problem).branch
     assert branch is not None
     aims = Aims(branch.coefficients, branch.bounds, np.zeros(len(branch.bounds)))
-    found = np.asarray(policy_for(in_wind(problem), aims).multipliers)[: len(branch.bounds)]
+    found = np.asarray(policy_for(in_wind(problem), aims).multipliers)[0, : len(branch.bounds)]
     rows = branch.coefficients @ branch.fluid.amount
     dual = BranchDual(branch.fluid, rows, branch.bounds).maximise(branch.multipliers)
     # In efforts for a step of 2.25 units, from return for a unit.
@@ -68,7 +68,7 @@ def test_a_cell_is_late_if_nothing_can_make_up_for_it() -> None:
     """S1 <= S2 is helped by S2 alone, whose last cell is the seventh."""
     problem = line([1, 1, 2, 2, 1, 1, 2, 1, 1, 3])
     effect, is_late, group = _groups(problem.world_spec, np.array([[1.0, -1.0, 0.0]]))
-    assert is_late[group].tolist() == [False] * 7 + [True, True, False]
+    assert is_late[0, group].tolist() == [False] * 7 + [True, True, False]
     assert effect[0, group].tolist() == [1, 1, -1, -1, 1, 1, -1, 1, 1, 0]
 
 
@@ -76,6 +76,33 @@ def test_a_band_is_aimed_at_its_middle_at_most() -> None:
     rows = np.array([[1.0, -1.0], [-1.0, 1.0], [1.0, 0.0]])
     aims = Aims(rows, np.array([6.0, 2.0, 10.0]), np.full(3, 5.0))
     assert aims.sides.tolist() == [2.0, -2.0, 5.0]
+
+
+def test_sides_of_different_branches_are_no_band() -> None:
+    """S1 <= 6 or S1 >= 8."""
+    either = np.array([[True, False], [False, True]])
+    aims = Aims(np.array([[1.0], [-1.0]]), np.array([6.0, -8.0]), np.ones(2), branches=either)
+    assert aims.sides.tolist() == [5.0, -9.0]
+
+
+def test_a_run_that_misses_one_disjunct_keeps_another() -> None:
+    """S1 <= 50 holds at full speed in two of three runs, and S2 comes behind it: only the others
+    need to give 80 to S2."""
+    path = [1] * 60 + [2] * 60
+    found = {
+        rule: planner().ask(line(path, (rule,)).with_confidence(0.95))
+        for rule in ("S1 <= 50 or S2 >= 80", "S2 >= 80", "S1 <= 50")
+    }
+    either, second, first = found.values()
+    assert not first.is_satisfied
+    assert either.is_satisfied
+    assert second.is_satisfied
+    assert either.evaluation.return_ == pytest.approx(-1.42, abs=0.05)
+    assert second.evaluation.return_ == pytest.approx(-1.98, abs=0.05)
+    # On average no run may switch: then half of the runs would keep neither mean.
+    (plan,) = planner().ask(line(path, ("S1 <= 50 or S2 >= 80",))).plans
+    assert plan.aims is not None
+    assert len(plan.aims.is_in) == 1
 
 
 @pytest.mark.parametrize("service", ["landing", "poured"])

@@ -114,16 +114,19 @@ def in_wind(problem: Problem) -> Problem:
 
 
 def test_in_wind_the_plan_that_reacts_is_kept(tmp_path: Path) -> None:
-    problem = in_wind(load("agri-priority"))
+    problem = in_wind(load("agri-multi")).with_confidence(0.95)
     asking = planner()
     answer = asking.ask(problem)
+    assert answer.plans[0].aims is not None
+    assert len(answer.plans[0].aims.is_in) > 1
     path = asking.keep(answer, tmp_path / "run")
-    again = evaluate(problem, opened(path).policy(), episodes=50, seed=9)
-    before = evaluate(problem, answer.plans[0].policy, episodes=50, seed=9)
+    again = evaluate(problem, opened(path).policy(), episodes=80, seed=9)
+    before = evaluate(problem, answer.plans[0].policy, episodes=80, seed=9)
     assert np.allclose(list(again.density.values()), list(before.density.values()))
     for changes, word in (
         ({"reserve": -1.0}, "reserve"),
         ({"atoms": [{"coefficients": {"S9": 1.0}, "bound": 1.0, "inset": 0.0}]}, "no region 'S9'"),
+        ({"atoms": [{"coefficients": {}, "bound": 1, "inset": 0, "branches": [9]}]}, "branches"),
     ):
         plans = json.loads((path / PLAN).read_text())["plans"]
         plans[0]["feedback"] |= changes

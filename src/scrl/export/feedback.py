@@ -19,6 +19,7 @@ from scrl.planning.feedback import (
     GUSTS,
     LARGEST,
     LARGEST_MOVE,
+    OUT_OF_REACH,
     TRIED,
     FeedbackPolicy,
 )
@@ -39,12 +40,21 @@ class PortableFeedbackPolicy:
 
     @classmethod
     def of(cls, problem: Problem, policy: FeedbackPolicy) -> PortableFeedbackPolicy:
-        """The portable form, without the atoms that only fill the arrays up."""
+        """The portable form, without the atoms and branches that only fill the arrays up."""
         used = np.flatnonzero(np.asarray(policy.effect_of_region).any(axis=1))
-        rows = ("effect", "effect_of_region", "aims", "multipliers")
-        kept = {name: getattr(policy, name)[used] for name in rows}
-        opposite = policy.opposite[used][:, used]
-        return cls(problem, replace(policy, **kept, opposite=opposite))
+        _, first = np.unique(np.asarray(policy.is_in), axis=0, return_index=True)
+        branches = np.sort(first)
+        of_atoms = ("effect", "effect_of_region", "aims", "reserve")
+        of_branches = ("is_in", "multipliers")
+        return cls(
+            problem,
+            replace(
+                policy,
+                **{name: getattr(policy, name)[used] for name in of_atoms},
+                **{name: getattr(policy, name)[branches][:, used] for name in of_branches},
+                opposite=policy.opposite[used][:, used],
+            ),
+        )
 
     @property
     def name(self) -> str:
@@ -63,13 +73,13 @@ class PortableFeedbackPolicy:
         return THROTTLE, self._memory("to be given back in the next step")
 
     def _memory(self, sentence: str) -> Port:
-        count = len(self.policy.aims)
+        count = self.policy.is_in.size
         name = "multipliers" if sentence.startswith("those") else "next_multipliers"
         return Port(name, "float32", (count,), sentence)
 
     def about(self) -> dict[str, Any]:
         """The memory at the start, and the world."""
-        first = np.asarray(self.policy.multipliers, float).tolist()
+        first = np.asarray(self.policy.multipliers, float).ravel().tolist()
         return {"first_multipliers": first, **about_world(self.problem.world_spec)}
 
     def function(self) -> Callable[..., tuple[Array, ...]]:
@@ -79,14 +89,16 @@ class PortableFeedbackPolicy:
             cell: Array, offset: Array, speed: Array, gust: Array, given: Array, memory: Array
         ) -> tuple[Array, ...]:
             state = SweepState(cell, offset, speed, gust, jnp.zeros((), int))
-            return policy.at(world, state, given / world.rate, memory)
+            of_branches = memory.reshape(policy.is_in.shape)
+            throttle, after = policy.at(world, state, given / world.rate, of_branches)
+            return throttle, after.ravel()
 
         return jax.vmap(one)
 
     def draw(self, graph: Graph) -> tuple[str, ...]:
         drawn = _Drawn(graph, self.problem, self.policy)
-        multipliers = drawn.multipliers()
-        return drawn.throttle(multipliers), multipliers
+        branches = drawn.branches()
+        return drawn.throttle(drawn.cheapest(branches)), graph.node("Concat", *branches, axis=1)
 
 
 class _Drawn:
@@ -137,33 +149,69 @@ class _Drawn:
         free = self._do("Sub", self._do("Reciprocal", self._do("Sqrt", slope)), 1.0)
         return self._do("Max", free, self.fastest)
 
-    def multipliers(self) -> str:
-        """Those after one round."""
-        policy, left, now = self.policy, self._left(), "multipliers"
-        rate = self.vehicle.rate
-        given = self._do("MatMul", "given", np.asarray(policy.effect_of_region).T / rate)
-        at_best = self._do("Mul", left, self.fastest)
-        longer = self._do("Mul", self._do("Sqrt", at_best), np.asarray(policy.reserve))
-        least = self._do("Add", at_best, longer)
-        for atom in range(len(policy.aims)):
-            moved = self._moved(atom, now, left, least, given)
-            rows = np.eye(len(policy.aims))[atom]
-            kept = self._do("Mul", now, 1.0 - rows)
-            now = self._do("Add", kept, self._do("Mul", moved, rows))
-        return now
+    def branches(self) -> list[str]:
+        """The multipliers of each branch after one round."""
+        policy = self.policy
+        count, atoms = policy.is_in.shape
+        self.left = self._left()
+        of_region = np.asarray(policy.effect_of_region).T / self.vehicle.rate
+        self.given = self._do("MatMul", "given", of_region)
+        at_best = self._do("Mul", self.left, self.fastest)
+        root = self._do("Sqrt", at_best)
+        least = [
+            self._do("Add", at_best, self._do("Mul", root, each))
+            for each in np.asarray(policy.reserve)
+        ]
+        found = []
+        for branch in range(count):
+            rows = np.eye(count * atoms)[:, branch * atoms : (branch + 1) * atoms]
+            now = self._do("MatMul", "multipliers", rows)
+            for atom in np.flatnonzero(policy.is_in[branch]):
+                moved = self._moved(int(atom), now, least[atom])
+                row = np.eye(atoms)[atom]
+                kept = self._do("Mul", now, 1.0 - row)
+                now = self._do("Add", kept, self._do("Mul", moved, row))
+            found.append(now)
+        return found
 
-    def _moved(self, atom: int, now: str, left: str, least: str, given: str) -> str:
+    def cheapest(self, branches: list[str]) -> str:
+        """The multipliers of the branch whose rest of the path costs least."""
+        if len(branches) == 1:
+            return branches[0]
+        policy, effect = self.policy, np.asarray(self.policy.effect)
+        furthest = np.where(effect > 0.0, self.fastest, float(policy.longest))
+        over = self._do("Sub", self.given, np.asarray(policy.aims))
+        reached = self._do("MatMul", self.left, (effect * furthest).T)
+        missed = self._do("Max", self._do("Add", over, reached), 0.0)
+        costs = []
+        for multipliers, is_in in zip(branches, np.asarray(policy.is_in), strict=True):
+            price = self._prices(multipliers)
+            times = self._times(price)
+            cost = self._do("Div", self._do("Mul", times, times), self._do("Add", times, 1.0))
+            of_cell = self._do("Sub", cost, self._do("Mul", price, times))
+            rest = self._sum(self._do("Mul", self.left, of_cell))
+            dual = self._do("Add", rest, self._sum(self._do("Mul", multipliers, over)))
+            charge = self._do("MatMul", missed, OUT_OF_REACH * is_in[:, None])
+            costs.append(self._do("Add", dual, charge))
+        best, least = branches[0], costs[0]
+        for multipliers, cost in zip(branches[1:], costs[1:], strict=True):
+            is_less = self._do("Less", cost, least)
+            best = self._where(is_less, multipliers, best)
+            least = self._do("Min", least, cost)
+        return best
+
+    def _moved(self, atom: int, now: str, least: str) -> str:
         """One multiplier after its Newton step, [n, 1]."""
         policy, effect = self.policy, np.asarray(self.policy.effect[atom])
         pick = np.eye(len(policy.aims))[atom][:, None]
-        old, so_far = (self._do("MatMul", each, pick) for each in (now, given))
+        old, so_far = (self._do("MatMul", each, pick) for each in (now, self.given))
         times = self._times(self._prices(now))
-        steps, is_against = self._do("Mul", left, times), effect > 0.0
+        steps, is_against = self._do("Mul", self.left, times), effect > 0.0
         side = self._sum(self._do("Mul", steps, effect))
         excess = self._do("Add", so_far, self._do("Sub", side, float(policy.aims[atom])))
         lack = self._do("Max", self._do("Sub", least, steps), 0.0)
         lacking = self._sum(self._do("Mul", lack, effect * is_against))
-        bent = self._do("Mul", self._do("Pow", self._do("Add", times, 1.0), 3.0), left)
+        bent = self._do("Mul", self._do("Pow", self._do("Add", times, 1.0), 3.0), self.left)
         slope = self._sum(self._do("Mul", bent, effect**2 / 2.0))
         full = 1.0 - (1.0 + self.fastest) ** -2
         other = self._do("MatMul", now, np.asarray(policy.opposite[atom])[:, None])

@@ -10,6 +10,10 @@ price of a step in each group, and the throttle is the one whose step earns most
 with the expectation over the next gust. Nothing is learned, and nothing is remembered but the
 amounts. Prices and costs are counted in efforts, amounts in steps of service.
 
+Where rules leave a choice and must hold in single runs, the plan knows several branches and finds
+the multipliers of each. It drives for the one whose rest of the path costs least, by the value of
+its fluid's dual and a charge for what is out of its reach; so it switches on the way.
+
 What can no longer be corrected is kept as a margin. Every atom aims some way inside its bound, for
 the last cells that count for it. And the plan does not rely on full speed: a gust may slow the
 vehicle down where it would have to be fastest, so n cells of a group are taken to need at least
@@ -39,6 +43,8 @@ LARGEST_MOVE, LARGEST = 0.3, 3.0
 FOR_RESERVE = 0.01
 """How far above the price at which full speed is best a multiplier goes for the sake of a reserve,
 in efforts."""
+OUT_OF_REACH = 10.0
+"""Efforts for a step that an atom misses even if everything is driven for that atom."""
 LONGEST, TIMES_LONGER = 9.0, 4.0
 """A cell is planned to take at most so many steps, or so many times what the fluid of the whole
 path plans: what is hopeless would cost without end."""
@@ -54,11 +60,13 @@ SHARES_OF_CELL = 4
 """Effects of cells that the border of a region cuts are rounded to multiples of 1 over this."""
 FILLED_TO = 4
 """Atoms and groups are filled up to a multiple, so that few sizes are compiled."""
+BRANCHES = (1, 2, 4)
+"""To one of these numbers branches are filled up."""
 
 
 @dataclass(frozen=True)
 class Aims:
-    """The atoms that a plan keeps, and its margins."""
+    """The atoms that a plan keeps, in one way or another, and its margins."""
 
     coefficients: Float[np.ndarray, "atom region"]
     bounds: Float[np.ndarray, " atom"]
@@ -66,11 +74,19 @@ class Aims:
     """How far inside its bound each atom aims, in units; at most at the middle of a band."""
     reserve: float = 0.0
     """In standard deviations of the time that a stretch takes at full speed."""
+    branches: Bool[np.ndarray, "branch atom"] | None = None
+    """The atoms of each branch, of which a run keeps one; None: one branch with all atoms."""
+
+    @property
+    def is_in(self) -> Bool[np.ndarray, "branch atom"]:
+        """The atoms of each branch."""
+        return np.ones((1, len(self.bounds)), bool) if self.branches is None else self.branches
 
     @property
     def is_opposite(self) -> Bool[np.ndarray, "atom atom"]:
-        """Which atoms are the two sides of a band."""
-        return (self.coefficients[:, None] == -self.coefficients[None]).all(axis=2)
+        """Which atoms are the two sides of a band of the same branch."""
+        together = (self.is_in[:, :, None] & self.is_in[:, None]).any(axis=0)
+        return together & (self.coefficients[:, None] == -self.coefficients[None]).all(axis=2)
 
     @property
     def sides(self) -> Float[np.ndarray, " atom"]:
@@ -92,9 +108,11 @@ class FeedbackPolicy(eqx.Module):
     """The same for a step of service in a region."""
     aims: Float[Array, " atom"]
     """What each atom's side is to be at most."""
-    multipliers: Float[Array, " atom"]
+    is_in: Float[Array, "branch atom"]
+    """1 for the atoms of each branch."""
+    multipliers: Float[Array, "branch atom"]
     """Of the whole path, in efforts."""
-    reserve: Float[Array, " group"]
+    reserve: Float[Array, "atom group"]
     """How much longer a stretch may take at full speed, for the root of its time; 0 in groups whose
     steps can be made up for later."""
     longest: Float[Array, ""]
@@ -120,6 +138,8 @@ class FeedbackPolicy(eqx.Module):
         memory = (1.0 + wind.persistence) / (1.0 - wind.persistence)
         slowest = 1.0 / (vehicle.max_speed * vehicle.crawl)
         atoms = -len(unit) % FILLED_TO
+        branches = next(each for each in BRANCHES if each >= len(aims.is_in)) - len(aims.is_in)
+        is_in = np.pad(aims.is_in, ((0, 0), (0, atoms)))
         policy = cls(
             on_device(np.pad(group_of_cell, (0, window)).astype(np.int32)),
             *(
@@ -129,8 +149,12 @@ class FeedbackPolicy(eqx.Module):
                     np.pad(effect, ((0, atoms), (0, 0))),
                     np.pad(coefficients, ((0, atoms), (0, 0))),
                     np.pad(aims.sides / (vehicle.rate * unit), (0, atoms)),
-                    np.zeros(len(unit) + atoms),
-                    aims.reserve * wind.strength * math.sqrt(memory) * is_late,
+                    np.pad(is_in, ((0, branches), (0, 0)), mode="edge"),
+                    np.zeros((len(is_in) + branches, len(unit) + atoms)),
+                    np.pad(
+                        aims.reserve * wind.strength * math.sqrt(memory) * is_late,
+                        ((0, atoms), (0, 0)),
+                    ),
                     slowest,
                     np.pad(aims.is_opposite, (0, atoms)),
                 )
@@ -139,7 +163,7 @@ class FeedbackPolicy(eqx.Module):
             window=window,
         )
         multipliers, times = (np.asarray(each) for each in _of_whole_path(policy, world))
-        used = times[left[0] > 0.0]
+        used = times[:, left[0] > 0.0]
         longest = min(max(LONGEST, TIMES_LONGER * float(used.max())), slowest)
         return replace(
             policy,
@@ -160,36 +184,45 @@ class FeedbackPolicy(eqx.Module):
     def regions(self) -> int:
         return self.effect_of_region.shape[-1]
 
-    def begin(self) -> Float[Array, " atom"]:
+    def begin(self) -> Float[Array, "branch atom"]:
         """What is remembered before the first step: the multipliers of the whole path."""
         return self.multipliers
+
+    def first(self, world: SweepWorld) -> Int[Array, ""]:
+        """The branch that is cheapest before the first step."""
+        nothing = jnp.zeros_like(self.aims)
+        return self._cheapest(world.numbers, self.left[0], nothing, self.multipliers)
 
     def at(
         self,
         world: SweepWorld,
         state: SweepState,
         service: Float[Array, " region"],
-        memory: Float[Array, " atom"],
-    ) -> tuple[Float[Array, ""], Float[Array, " atom"]]:
+        memory: Float[Array, "branch atom"],
+    ) -> tuple[Float[Array, ""], Float[Array, "branch atom"]]:
         """The throttle in this state, after so many steps of service in each region."""
-        multipliers = self._updated(world, state, service, memory)
+        left = self._left(world, state)
+        given = (self.effect_of_region * service).sum(axis=1)
+        # One after the other: side by side within episodes side by side takes four times as long.
+        branches = [
+            self._round(world.numbers, left, given, *of_branch)
+            for of_branch in zip(memory, self.is_in, strict=True)
+        ]
+        multipliers, taken = jnp.stack(branches), branches[0]
+        if len(branches) > 1:
+            best = self._cheapest(world.numbers, left, given, multipliers)
+            taken = ((jnp.arange(len(branches)) == best)[:, None] * multipliers).sum(axis=0)
         crawl = world.numbers.crawl
         throttles = crawl + (1.0 - crawl) * jnp.asarray(TRIED)
-        best = jnp.argmax(self._scores(world, state, self._prices(multipliers), throttles))
+        best = jnp.argmax(self._scores(world, state, self._prices(taken), throttles))
         return throttles[best], multipliers
 
     def _prices(self, multipliers: Float[Array, " atom"]) -> Float[Array, " group"]:
         """The price of a step in each group."""
         return -(multipliers[:, None] * self.effect).sum(axis=0)
 
-    def _updated(
-        self,
-        world: SweepWorld,
-        state: SweepState,
-        service: Float[Array, " region"],
-        multipliers: Float[Array, " atom"],
-    ) -> Float[Array, " atom"]:
-        """The multipliers after one round, from what is left."""
+    def _left(self, world: SweepWorld, state: SweepState) -> Float[Array, " group"]:
+        """The cells left of each group."""
         # A step that is counted where it lands serves the middle of its way on average.
         ahead = 0.0 if world.is_poured else 0.5 * state.speed
         milestone, past = jnp.divmod(state.cell, self.stride)
@@ -197,9 +230,24 @@ class FeedbackPolicy(eqx.Module):
         whole = jnp.floor(along)
         first = jnp.minimum(milestone + whole.astype(int), len(self.left) - 2)
         rows = rows_from(self.left, first, 2)
-        left = rows[0] + jnp.minimum(along - whole, 1.0) * (rows[1] - rows[0])
-        given = (self.effect_of_region * service).sum(axis=1)
-        return self._round(world.numbers, left, given, multipliers)
+        return rows[0] + jnp.minimum(along - whole, 1.0) * (rows[1] - rows[0])
+
+    def _cheapest(
+        self,
+        numbers: VehicleNumbers,
+        left: Float[Array, " group"],
+        given: Float[Array, " atom"],
+        multipliers: Float[Array, "branch atom"],
+    ) -> Int[Array, ""]:
+        """The branch whose rest of the path costs least."""
+        price = jax.vmap(self._prices)(multipliers)
+        times = self._times(numbers, price)
+        cost = (left * (times**2 / (1.0 + times) - price * times)).sum(axis=1)
+        furthest = jnp.where(self.effect > 0.0, 1.0 / numbers.max_speed, self.longest)
+        missed = given + (self.effect * left * furthest).sum(axis=1) - self.aims
+        missed = (self.is_in * jnp.maximum(missed, 0.0)).sum(axis=1)
+        dual = cost + (multipliers * (given - self.aims)).sum(axis=1)
+        return jnp.argmin(dual + OUT_OF_REACH * missed)
 
     def _round(
         self,
@@ -207,8 +255,9 @@ class FeedbackPolicy(eqx.Module):
         left: Float[Array, " group"],
         given: Float[Array, " atom"],
         multipliers: Float[Array, " atom"],
+        is_in: Float[Array, " atom"],
     ) -> Float[Array, " atom"]:
-        """Newton's method for one multiplier after the other."""
+        """Newton's method for one multiplier of a branch after the other."""
         fastest = 1.0 / numbers.max_speed
         least = left * fastest + self.reserve * jnp.sqrt(left * fastest)
         # The price up to which full speed is best.
@@ -217,7 +266,7 @@ class FeedbackPolicy(eqx.Module):
             old, price = multipliers[atom], self._prices(multipliers)
             times, is_against = self._times(numbers, price), effect > 0.0
             excess = given[atom] + (effect * left * times).sum() - self.aims[atom]
-            lacking = (is_against * effect * jnp.maximum(least - left * times, 0.0)).sum()
+            lacking = (is_against * effect * jnp.maximum(least[atom] - left * times, 0.0)).sum()
             # At full speed a group counts too: where a step is counted at its end, it may still
             # end elsewhere.
             slope = (effect**2 * left * (1.0 + times) ** 3).sum() / 2.0
@@ -225,12 +274,13 @@ class FeedbackPolicy(eqx.Module):
             most = (self.opposite[atom] * multipliers).sum() + full + FOR_RESERVE
             for_reserve = jnp.minimum(_newton(excess + lacking, slope), most - old)
             step = jnp.maximum(_newton(excess, slope), for_reserve)
-            multipliers = multipliers.at[atom].set(jnp.clip(old + step, 0.0, LARGEST))
+            new = is_in[atom] * jnp.clip(old + step, 0.0, LARGEST)
+            multipliers = multipliers.at[atom].set(new)
         return multipliers
 
     def _times(
-        self, numbers: VehicleNumbers, price: Float[Array, " group"]
-    ) -> Float[Array, " group"]:
+        self, numbers: VehicleNumbers, price: Float[Array, "*branch group"]
+    ) -> Float[Array, "*branch group"]:
         """The fluid's steps per cell: where the slope 1 - (1 + t)^-2 of the cost is the price."""
         highest = 1.0 - (1.0 + self.longest) ** -2
         free = 1.0 / jnp.sqrt(1.0 - jnp.clip(price, 0.0, highest)) - 1.0
@@ -275,12 +325,14 @@ def _newton(excess: Float[Array, ""], slope: Float[Array, ""]) -> Float[Array, "
 
 def _groups(
     spec: SweepSpec, coefficients: Float[np.ndarray, "atom region"]
-) -> tuple[Float[np.ndarray, "atom group"], Bool[np.ndarray, " group"], Int[np.ndarray, " cell"]]:
-    """What a step in each group adds to the atoms, which groups are late, and those of the cells.
+) -> tuple[
+    Float[np.ndarray, "atom group"], Bool[np.ndarray, "atom group"], Int[np.ndarray, " cell"]
+]:
+    """What a step in each group adds to the atoms, for which atoms it is late, and cells' groups.
 
-    A cell is late if it counts against an atom and no later cell helps that atom. Late or not,
-    cells whose steps have the same effect are one group; groups are filled up. Where the border of
-    a region cuts a cell, its effect is rounded, so that groups stay few.
+    A cell is late for an atom if it counts against it and no later cell helps it. Cells whose
+    steps have the same effect and are late for the same atoms are one group; groups are filled up.
+    Where the border of a region cuts a cell, its effect is rounded, so that groups stay few.
     """
     service = spec.service
     of_kind = np.round(service.kinds[:-1].astype(float) @ coefficients.T, 9)
@@ -293,13 +345,16 @@ def _groups(
     kind_of_cell = kind_of_cell.ravel()
     of_cell = of_kind[kind_of_cell]
     helps_later = np.cumsum((of_cell < 0.0)[::-1], axis=0)[::-1] > 0
-    is_late = ((of_cell > 0.0) & ~helps_later).any(axis=1)
-    found, group = np.unique(2 * kind_of_cell + is_late, return_inverse=True)
-    rows, of_row = np.unique(
-        np.column_stack([of_kind[found // 2], found % 2]), axis=0, return_inverse=True
+    # Of each atom there is a last cell that helps it, so few sets of atoms are helped later.
+    part = helps_later.sum(axis=1)
+    _, first, group = np.unique(
+        (len(coefficients) + 1) * kind_of_cell + part, return_index=True, return_inverse=True
     )
+    is_late = (of_cell[first] > 0.0) & ~helps_later[first]
+    rows, of_row = np.unique(np.hstack([of_cell[first], is_late]), axis=0, return_inverse=True)
     rows = np.pad(rows, ((0, -len(rows) % FILLED_TO), (0, 0)))
-    return rows[:, :-1].T, rows[:, -1] > 0, of_row.ravel()[group.ravel()]
+    effect, is_late = np.split(rows.T, 2)
+    return effect, is_late > 0, of_row.ravel()[group.ravel()]
 
 
 def _left(
@@ -317,12 +372,15 @@ def _left(
 @jax.jit
 def _of_whole_path(
     policy: FeedbackPolicy, world: SweepWorld
-) -> tuple[Float[Array, " atom"], Float[Array, " group"]]:
+) -> tuple[Float[Array, "branch atom"], Float[Array, "branch group"]]:
     """The multipliers before the first step, and the fluid's times at them."""
     nothing, left = jnp.zeros_like(policy.aims), policy.left[0]
 
-    def one(_: int, multipliers: Float[Array, " atom"]) -> Float[Array, " atom"]:
-        return policy._round(world.numbers, left, nothing, multipliers)
+    def of_branch(is_in: Float[Array, " atom"]) -> Float[Array, " atom"]:
+        def one(_: int, multipliers: Float[Array, " atom"]) -> Float[Array, " atom"]:
+            return policy._round(world.numbers, left, nothing, multipliers, is_in)
 
-    found = jax.lax.fori_loop(0, FIRST_ROUNDS, one, nothing)
-    return found, policy._times(world.numbers, policy._prices(found))
+        return jax.lax.fori_loop(0, FIRST_ROUNDS, one, nothing)
+
+    found = jax.vmap(of_branch)(policy.is_in)
+    return found, policy._times(world.numbers, jax.vmap(policy._prices)(found))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import jax
@@ -21,11 +21,16 @@ EPISODES = 500
 """Behind each choice of margins; the plan is judged by others."""
 DEVIATIONS = 2.0
 """Standard errors that a measured mean or share must be on the safe side."""
-FIRST_INSET, CORRECTIONS, NEAR = 0.25, 4, 0.3
-"""Steps of service that a plan for means first aims inside its bounds, how often they are moved,
-and how much may be given in excess."""
-LEVELS = ((0.5, 0.0), (0.5, 2.0), (1.0, 3.0), (1.0, 4.0), (1.5, 6.0), (2.5, 8.0), (4.0, 10.0))
+FIRST_INSET, CORRECTIONS = 0.25, 4
+"""Steps of service that a plan for means first aims inside its bounds, and how often they are
+moved."""
+LEVELS = ((0.25, 0.0), (0.5, 2.0), (1.0, 3.0), (1.0, 4.0), (1.5, 6.0), (2.5, 8.0), (4.0, 10.0))
 """Margins for single runs, narrow to wide: steps of service inside the bounds, and the reserve."""
+NARROWER = (0.15, 0.05, -0.1, -0.25, -0.4)
+"""Insets below the first, tried where a quarter of a step is worth it: where whole steps are
+counted, the last one goes beyond the bound anyway."""
+WORTH = 0.003
+"""The share of the return for which it is worth moving a margin again."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +44,13 @@ class Reacting:
     """Of what is asked: units of the means, or a share of the runs; at most 0 where it is kept."""
     is_broken: Bool[np.ndarray, " atom"]
     """The atoms of the branch that are in the way."""
+    first: int = 0
+    """The branch that it begins with."""
 
     def prices(self, spec: SweepSpec) -> Float[np.ndarray, " region"]:
         """What a step in each region is worth before the first one, in return."""
         policy = self.policy
-        multipliers = np.asarray(policy.multipliers, float)
+        multipliers = np.asarray(policy.multipliers[self.first], float)
         return -spec.vehicle.effort * multipliers @ np.asarray(policy.effect_of_region, float)
 
 
@@ -53,6 +60,8 @@ class MarginSearch:
 
     problem: Problem
     branch: PricedBranch
+    others: Sequence[PricedBranch]
+    """Branches that a single run may keep instead."""
     confidence: float | None
     seed: int
 
@@ -71,6 +80,10 @@ class MarginSearch:
         """What a step of service can do to each atom's side."""
         return largest_step(self.branch.coefficients, self.problem.world_spec.vehicle.rate)
 
+    @property
+    def _effort(self) -> float:
+        return self.problem.world_spec.vehicle.effort
+
     def _for_means(self) -> Iterator[Reacting]:
         """Bounds are moved by what the means miss or have in excess."""
         step = self._step
@@ -85,8 +98,10 @@ class MarginSearch:
                 sides = _safe_mean(amounts @ table.coefficients.T) - table.bounds
                 missing = clause_violation(table.listed, sides).sum() - self.problem.tolerance
             yield Reacting(aims, policy, returns, float(missing), missed > 0.0)
-            binds = (np.asarray(policy.multipliers)[: len(step)] > 0.0) | (missed > 0.0)
-            if missing <= 0.0 and (missed >= -NEAR * step)[binds].all():
+            price = self._effort * np.asarray(policy.multipliers, float)[0, : len(step)]
+            binds = (price > 0.0) | (missed > 0.0)
+            in_excess = price @ np.maximum(-missed / np.where(step > 0.0, step, 1.0), 0.0)
+            if missing <= 0.0 and in_excess <= WORTH * abs(returns):
                 return
             inset = inset + np.where(binds, missed, 0.0)
 
@@ -94,25 +109,54 @@ class MarginSearch:
         """Wider and wider margins; those that differ by a reserve only where it is of use."""
         tried = set()
         for inset, reserve in LEVELS:
-            aims, policy = self._plan(inset * self._step, reserve)
+            aims, policy = self._switching(inset, reserve)
             margins = inset, reserve if np.asarray(policy.reserve).any() else 0.0
             if margins in tried:
                 continue
-            tried.add(margins)
-            returns, amounts = self._driven(policy)
-            kept = np.asarray(cons_vio(self.problem.atoms, amounts)) <= self.problem.tolerance
-            error = np.sqrt(share * (1.0 - share) / EPISODES)
-            missing = share + DEVIATIONS * error - kept.mean()
-            sides = amounts @ self.branch.coefficients.T
-            is_broken = (sides > self._bounds).mean(axis=0) > (1.0 - share) / 2.0
-            yield Reacting(aims, policy, returns, float(missing), is_broken)
-            if missing <= 0.0:
+            found = self._in_runs(share, aims, policy)
+            yield found
+            if found.missing <= 0.0:
+                if not tried:
+                    yield from self._narrower(share, found)
                 return
+            tried.add(margins)
+
+    def _narrower(self, share: float, found: Reacting) -> Iterator[Reacting]:
+        """Plans with insets below the first, while they keep the rules and are worth it."""
+        for inset in NARROWER:
+            price = self._effort * float(np.asarray(found.policy.multipliers[found.first]).sum())
+            if found.missing > 0.0 or price / 4.0 < WORTH * abs(found.return_):
+                return
+            found = self._in_runs(share, *self._switching(inset, 0.0))
+            yield found
+
+    def _in_runs(self, share: float, aims: Aims, policy: FeedbackPolicy) -> Reacting:
+        """What a plan does in single runs."""
+        returns, amounts = self._driven(policy)
+        kept = np.asarray(cons_vio(self.problem.atoms, amounts)) <= self.problem.tolerance
+        error = np.sqrt(share * (1.0 - share) / EPISODES)
+        missing = share + DEVIATIONS * error - kept.mean()
+        sides = amounts[~kept] @ self.branch.coefficients.T
+        is_broken = (sides > self._bounds).sum(axis=0) > (1.0 - share) / 2.0 * EPISODES
+        first = int(policy.first(self.problem.world))
+        return Reacting(aims, policy, returns, float(missing), is_broken, first)
 
     def _plan(
         self, inset: Float[np.ndarray, " atom"], reserve: float
     ) -> tuple[Aims, FeedbackPolicy]:
-        aims = Aims(self.branch.coefficients, self._bounds, inset, reserve)
+        """The plan for the branch alone."""
+        return self._of(Aims(self.branch.coefficients, self._bounds, inset, reserve))
+
+    def _switching(self, inset: float, reserve: float) -> tuple[Aims, FeedbackPolicy]:
+        """The plan for the branch and the others; the inset is in steps of service."""
+        branches = [self.branch.atoms, *(each.atoms for each in self.others)]
+        atoms = np.unique(np.concatenate(branches))
+        table, is_in = self.problem.atoms, np.array([np.isin(atoms, each) for each in branches])
+        coefficients = table.coefficients[atoms]
+        insets = inset * largest_step(coefficients, self.problem.world_spec.vehicle.rate)
+        return self._of(Aims(coefficients, table.bounds[atoms], insets, reserve, is_in))
+
+    def _of(self, aims: Aims) -> tuple[Aims, FeedbackPolicy]:
         return aims, FeedbackPolicy.of(self.problem.world_spec, self.problem.world, aims)
 
     def _driven(self, policy: FeedbackPolicy) -> tuple[float, Float[np.ndarray, "episode region"]]:

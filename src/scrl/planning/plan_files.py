@@ -12,7 +12,7 @@ import numpy as np
 from scrl.errors import PolicyError
 from scrl.planning import store
 from scrl.planning.answer import Answer
-from scrl.planning.feedback import Aims, FeedbackPolicy
+from scrl.planning.feedback import BRANCHES, Aims, FeedbackPolicy
 from scrl.policies import Schedule
 from scrl.runs.files import Each, Range, damage_in, read_json, write_json
 from scrl.runs.folder import RunFolder, RunRecord
@@ -22,7 +22,12 @@ METHOD = "ask"
 PLAN = "plan.json"
 WEIGHTS_WITHIN = 1e-3
 """Tolerance to which the weights of all plans sum to 1."""
-_ATOM = {"coefficients": Each(int | float), "bound": int | float, "inset": int | float}
+_ATOM = {
+    "coefficients": Each(int | float),
+    "bound": int | float,
+    "inset": int | float,
+    "branches?": [Range(int, 0, BRANCHES[-1] - 1)],
+}
 _PLAN = {
     "weight": Range(int | float, 0.0, 1.0 + WEIGHTS_WITHIN),
     "stretches": [{"share": Range(int | float, 0.0, 1.0), "prices": Each(int | float)}],
@@ -130,9 +135,14 @@ def _feedback(aims: Aims, names: Sequence[str]) -> dict[str, Any]:
             "coefficients": {name: value for name, value in zip(names, row, strict=True) if value},
             "bound": bound,
             "inset": inset,
+            "branches": np.flatnonzero(is_in).tolist(),
         }
-        for row, bound, inset in zip(
-            aims.coefficients.tolist(), aims.bounds.tolist(), aims.inset.tolist(), strict=True
+        for row, bound, inset, is_in in zip(
+            aims.coefficients.tolist(),
+            aims.bounds.tolist(),
+            aims.inset.tolist(),
+            aims.is_in.T,
+            strict=True,
         )
     ]
     return {"atoms": atoms, "reserve": aims.reserve}
@@ -145,7 +155,11 @@ def _aims(feedback: Any, names: Sequence[str]) -> Aims:
         raise ValueError(f"there is no region {', '.join(map(repr, sorted(unknown)))}")
     rows = [[float(atom["coefficients"].get(name, 0.0)) for name in names] for atom in atoms]
     bounds, inset = (np.array([float(a[key]) for a in atoms]) for key in ("bound", "inset"))
-    found = Aims(np.array(rows).reshape(-1, len(names)), bounds, inset, feedback["reserve"])
+    of_atom = [atom.get("branches", [0]) for atom in atoms]
+    count = 1 + max((branch for branches in of_atom for branch in branches), default=0)
+    is_in = np.array([[branch in each for each in of_atom] for branch in range(count)], bool)
+    coefficients = np.array(rows).reshape(-1, len(names))
+    found = Aims(coefficients, bounds, inset, feedback["reserve"], is_in)
     if not all(np.isfinite(each).all() for each in (found.coefficients, bounds, inset)):
         raise ValueError("a number of the feedback is not finite")
     return found

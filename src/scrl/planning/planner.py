@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -45,11 +46,15 @@ on."""
 ABOVE_FLUID = 0.05
 """A branch whose fluid estimate is this share below a plan is not driven: where service is counted
 at the landing, drives may return more than the fluid."""
+BELOW_FLUID = 0.01
+"""In a random world no plan is expected within this share of its branch's fluid."""
 NEAR = 0.02
 """For rules that the fluid cannot keep, the search goes on above this missed share of the loosened
 ones."""
 LOOSENED_ROUNDS = 6
 """Rounds of the search for a plan for the least loosening."""
+MOST_AT_ONCE = 4
+"""Branches between which a plan switches on the way."""
 MOST_JUDGED = 3
 """Plans that are evaluated in each search but the last."""
 SUREST = 0.999
@@ -120,7 +125,7 @@ class Planner:
             confidence, seed, may_mix=mix, deadline=started + time_limit_s, say=say
         )
         searched = search_plans(problem, priced, driver, options)
-        priced, (found, evaluation) = searched.priced, searched.best
+        priced, found, evaluation = searched.priced, searched.best.found, searched.best.evaluation
         reference = priced.reference
         if reference.conflict and not (evaluation.is_satisfied or reference.is_impossible):
             say("looking for a proof that no policy keeps the rules")
@@ -177,7 +182,29 @@ def bound_of(
     return bounded(question, reference, time_limit_s=time_limit_s, enough=enough)
 
 
-Judged = tuple[Found, Evaluation]
+@dataclass(frozen=True)
+class Judged:
+    """Plans, and what they do in episodes that have no part in choosing them."""
+
+    problem: Problem
+    found: Found
+    seed: int
+
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        return evaluate_plans(self.problem, self.found, seed=self.seed)
+
+    @property
+    def return_(self) -> float:
+        """By the episodes that may choose."""
+        reacting = self.found.reacting
+        return self.evaluation.return_ if reacting is None else reacting.return_
+
+    @property
+    def holds(self) -> bool:
+        """Whether the rules are kept, by the episodes that may choose."""
+        reacting = self.found.reacting
+        return self.evaluation.is_satisfied if reacting is None else reacting.missing <= 0.0
 
 
 @dataclass(frozen=True)
@@ -215,18 +242,53 @@ def search_plans(
     estimates = [each for each in (reference.fluid, reference.bound) if each is not None]
     at_most = min(estimates, default=-np.inf)
     tried: list[Searched] = []
-    avoided: frozenset[int] = frozenset()
+    branches = _Branches(problem)
     now: Priced | None = priced
     while now is not None and now.branch is not None and len(tried) < MOST_BRANCHES:
-        best, mixture, broken = judge.search(now.branch)
+        others = branches.around(now)
+        best, mixture, broken = judge.search(now.branch, others)
         tried.append(Searched(now, best, mixture))
         if judge.is_near(best, now.branch, at_most) or time.monotonic() > options.deadline:
             break
         options.say(f"trying another branch ({len(tried)} so far)")
-        avoided, now = _other_branch(problem, now, avoided, broken)
+        now = branches.after(now, broken)
         if now is not None and judge.is_beaten(now.branch, [each.best for each in tried]):
             break
     return min(tried, key=lambda each: judge.rank(each.best, each.priced.branch))
+
+
+class _Branches:
+    """The order in which branches are searched.
+
+    In a random world branches are searched best first by the fluid: what is out of the reach of
+    some runs cannot be told from the atoms that these break. Else what was broken is avoided.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.avoided: frozenset[int] = frozenset()
+        self.known: dict[tuple[int, ...], Priced] = {}
+        self.searched: set[tuple[int, ...]] = set()
+
+    def around(self, now: Priced) -> list[PricedBranch]:
+        """The branches that a plan for single runs may switch to."""
+        self.searched.add(_atoms_of(now))
+        if not self.problem.world_spec.is_random:
+            return []
+        # A plan drives for the cheapest branch it knows: those searched before are left out.
+        near = [e for e in _alternatives(self.problem, now) if _atoms_of(e) not in self.searched]
+        self.known.update((_atoms_of(each), each) for each in near)
+        if not all(self.problem.atoms.shares):
+            return []  # different runs would keep a mean by different disjuncts
+        return [each.branch for each in near[: MOST_AT_ONCE - 1] if each.branch is not None]
+
+    def after(self, now: Priced, broken: Int[np.ndarray, " broken"]) -> Priced | None:
+        """The next branch."""
+        if self.problem.world_spec.is_random:
+            left = (each for key, each in self.known.items() if key not in self.searched)
+            return max(left, key=_fluid_return, default=None)
+        self.avoided, found = _other_branch(self.problem, now, self.avoided, broken)
+        return found
 
 
 def _other_branch(
@@ -240,6 +302,27 @@ def _other_branch(
         if wider > avoided and (found := price_without(problem, now, wider)) is not None:
             return wider, found
     return avoided, None
+
+
+def _alternatives(problem: Problem, now: Priced) -> list[Priced]:
+    """The best branches without one of the atoms of this one, best first."""
+    if now.branch is None or now.branch.loosened is not None:
+        return []
+    atoms = now.branch.atoms[_has_alternative(problem, now.branch.atoms)]
+    found = {
+        _atoms_of(other): other
+        for atom in atoms.tolist()
+        if (other := price_without(problem, now, {atom})) is not None and other.branch is not None
+    }
+    return sorted(found.values(), key=_fluid_return, reverse=True)
+
+
+def _atoms_of(priced: Priced) -> tuple[int, ...]:
+    return () if priced.branch is None else tuple(priced.branch.atoms.tolist())
+
+
+def _fluid_return(priced: Priced) -> float:
+    return -np.inf if priced.branch is None else priced.branch.return_
 
 
 def _has_alternative(
@@ -261,17 +344,20 @@ class _Judge:
     is_impossible: bool
 
     def search(
-        self, branch: PricedBranch
+        self, branch: PricedBranch, others: Sequence[PricedBranch]
     ) -> tuple[Judged, Found | None, Int[np.ndarray, " broken"]]:
-        """The best plans found, the best mixture, and the atoms that no mixture keeps."""
+        """The best plans found, the best mixture, and the atoms that no mixture keeps.
+
+        A plan that reacts may switch to one of the other branches.
+        """
         if self.problem.world_spec.is_random:
-            return self._react(branch)
+            return self._react(branch, others)
         found: list[Judged] = []
         broken = np.zeros(0, int)
         if not self.is_impossible:
             attempts = self._attempts() if branch.loosened is None else self._attempts()[:1]
             best, mixture, broken = self._search(branch, attempts)
-            if self.holds(best) or branch.loosened is None:
+            if best.holds or branch.loosened is None:
                 return best, mixture, broken
             found.append(best)
         # The least violating plan is one for the least loosening.
@@ -280,15 +366,18 @@ class _Judge:
         near, _, _ = self._search(replace(branch, bounds=bounds), [settings])
         return min([*found, near], key=lambda each: self.rank(each, branch)), None, broken
 
-    def _react(self, branch: PricedBranch) -> tuple[Judged, None, Int[np.ndarray, " broken"]]:
+    def _react(
+        self, branch: PricedBranch, others: Sequence[PricedBranch]
+    ) -> tuple[Judged, None, Int[np.ndarray, " broken"]]:
         """A plan that reacts, where chance plays a part."""
         options = self.options
         options.say("driving a plan that reacts")
-        best = MarginSearch(self.problem, branch, options.confidence, options.seed).best()
+        confidence = options.confidence
+        best = MarginSearch(self.problem, branch, others, confidence, options.seed).best()
         found = Found.of(best, self.problem.world_spec)
         # Margins and branches are chosen by other episodes.
-        report = evaluate_plans(self.problem, found, seed=REPORT_SEED + options.seed)
-        return (found, report), None, branch.atoms[best.is_broken]
+        judged = Judged(self.problem, found, REPORT_SEED + options.seed)
+        return judged, None, branch.atoms[best.is_broken]
 
     def _attempts(self) -> list[SearchSettings]:
         options = self.options
@@ -317,47 +406,40 @@ class _Judge:
                 self.problem, branch, self.driver, settings, seed=self.options.seed, before=search
             )
             for found in islice(search.run(), None if settings is attempts[-1] else MOST_JUDGED):
-                judged.append((found, self.evaluate(found)))
-                if self.holds(judged[-1]) or not settings.by_rules:
+                judged.append(Judged(self.problem, found, self.options.seed))
+                if judged[-1].holds or not settings.by_rules:
                     return judged[-1], search.mixture(), np.zeros(0, int)
             broken = search.broken()
         return min(judged, key=lambda each: self.rank(each, branch)), None, broken
 
-    def evaluate(self, found: Found) -> Evaluation:
-        return evaluate_plans(self.problem, found, seed=self.options.seed)
-
-    def holds(self, judged: Judged) -> bool:
-        found, evaluation = judged
-        if found.reacting is not None:
-            return found.reacting.missing <= 0.0
-        return evaluation.is_satisfied
-
     def is_near(self, judged: Judged, branch: PricedBranch, at_most: float) -> bool:
         """Whether the rules hold at nearly the return that is to be hoped for, or, where the fluid
         cannot keep them, the loosened ones nearly do."""
-        if not self.holds(judged):
+        if not judged.holds:
             return branch.loosened is not None and _missed(judged, branch) <= NEAR
-        return _return_of(judged) >= at_most - FAR * abs(at_most)
+        return judged.return_ >= at_most - FAR * abs(at_most)
 
     def is_beaten(self, branch: PricedBranch | None, found: list[Judged]) -> bool:
         """Whether a plan that keeps the rules returns more than is to be hoped for in a branch."""
         if branch is None or branch.loosened is not None:
             return False
         spec = self.problem.world_spec
-        share = ABOVE_FLUID if not (spec.is_poured or spec.is_random) else 0.0
+        share = ABOVE_FLUID if not spec.is_poured else 0.0
+        if spec.is_random:
+            share = -BELOW_FLUID
         hoped = branch.return_ + share * abs(branch.return_)
-        return any(self.holds(each) and _return_of(each) >= hoped for each in found)
+        return any(each.holds and each.return_ >= hoped for each in found)
 
     def rank(self, judged: Judged, branch: PricedBranch | None) -> tuple[bool, float, float]:
         """Sort key: plans that keep the rules first, then by violation, then by return.
 
         Where it is proven that no plan keeps them, the violation is that of the loosened ones.
         """
-        found, evaluation = judged
-        missed = evaluation.cons_vio if found.reacting is None else found.reacting.missing
+        reacting = judged.found.reacting
+        missed = judged.evaluation.cons_vio if reacting is None else reacting.missing
         if self.is_impossible and branch is not None and branch.loosened is not None:
             missed = _missed(judged, branch)
-        return not self.holds(judged), max(missed, 0.0), -_return_of(judged)
+        return not judged.holds, max(missed, 0.0), -judged.return_
 
 
 def evaluate_plans(problem: Problem, found: Found, *, seed: int = 0) -> Evaluation:
@@ -370,16 +452,10 @@ def evaluate_plans(problem: Problem, found: Found, *, seed: int = 0) -> Evaluati
     )
 
 
-def _return_of(judged: Judged) -> float:
-    """By the episodes that may choose."""
-    found, evaluation = judged
-    return evaluation.return_ if found.reacting is None else found.reacting.return_
-
-
 def _missed(judged: Judged, branch: PricedBranch) -> float:
     """The sum over the loosened atoms of the share of their bound that is missed."""
     bounds = branch.bounds if branch.loosened is None else branch.loosened
-    density = np.array(list(judged[1].density.values()))
+    density = np.array(list(judged.evaluation.density.values()))
     over = np.maximum(branch.coefficients @ density - bounds, 0.0)
     return float((over / np.maximum(np.abs(bounds), 1.0)).sum())
 

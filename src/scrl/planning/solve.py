@@ -63,7 +63,7 @@ def _with_plans(problem: Problem, priced: Priced, options: SearchOptions) -> Ref
         searched = search_plans(problem, priced, driver, options)
     except NoPlanError:
         return priced.reference
-    found, evaluation = searched.best
+    found, evaluation = searched.best.found, searched.best.evaluation
     if not evaluation.is_satisfied:
         return priced.reference
     plan, mixed = _driven(found, evaluation), None
