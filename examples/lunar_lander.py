@@ -43,7 +43,7 @@ def problem(rules: Any = RULES) -> Any:
 
 
 def train(settings: Mapping[str, Any] | None = None, **options: Any) -> Any:
-    """The full budget: 150 rounds of 8 landers, 1.8 million steps with all that is measured."""
+    """The full budget: 125 rounds of 8 landers, 1.35 million steps with all that is measured."""
     known = {"worlds": 8, "iterations": 125, "settle": 10}
     return scrl.train(problem(), settings={**known, **(settings or {})}, **options)
 
