@@ -17,8 +17,8 @@ from scrl.problems import Problem, builtin_names
 from scrl.reference import Status
 from scrl.reference.answer import Question
 from scrl.reference.fluid import FluidSweep
+from scrl.reference.fluid_search import FluidOptimum, best_fluid
 from scrl.reference.solve import fluid_reference
-from scrl.reference.sweep import FluidOptimum, best_fluid
 from scrl.reference.tangents import best_fluid_by_tangents
 from scrl.rules import Atom
 from scrl.worlds.sweep.regions import from_labels, from_masks
