@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 from jaxtyping import Float
@@ -27,8 +28,10 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 TABLE_PLACES = 5
 LOW = 100.0
 """The height of a histogram."""
-REACH = 1.5
-"""A bound is drawn if the scale with it is at most so many times as long."""
+REACH, FINAL_REACH = 1.5, 3.0
+"""Bounds that would make a scale more than so many times as long are not drawn."""
+MOST_BOUNDS = 6
+"""Largest number of bounds in a picture."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Quantity:
     name: str
     colour: str
     coefficients: Float[np.ndarray, " region"]
-    bounds: tuple[QuantityBound, ...]
+    bounds: tuple[QuantityBound, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -158,62 +161,57 @@ def _along(view: RunView) -> AmountsAlong | None:
     if run is None or view.result is None:
         return None
     try:
-        drivers = run.drivers
+        return amounts_along(run.problem, run.drivers, seed=REPORT_SEED + view.result.best.seed)
     except ScrlError:
         return None
-    return amounts_along(run.problem, drivers, seed=REPORT_SEED + view.result.best.seed)
 
 
 def quantities(names: Sequence[str], table: AtomTable) -> list[Quantity]:
     """The regions that rules name, and then the sums of regions that these bound."""
-    sides = {
-        (name,): (name, colour_of(names.index(name)), row)
+    sides = [
+        (name, colour_of(names.index(name)), row)
         for name, row in zip(table.regions, np.eye(len(table.regions)), strict=True)
-    }
-    found: dict[tuple[object, ...], tuple[str, str, np.ndarray]] = dict(sides)
+    ]
+    seen: set[tuple[tuple[str, Fraction], ...]] = set()
     for atom, row in zip(table.atoms, table.coefficients, strict=True):
         terms = atom.coefficients
-        opposite = tuple((name, -value) for name, value in terms)
-        if len(terms) > 1 and terms not in found and opposite not in found:
-            sign = -1 if atom.is_at_least else 1
-            text = show_sum((name, sign * value) for name, value in terms)
-            short = text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
-            found[terms] = (short, "var(--accent)", sign * row)
-    return [Quantity(*each, _bounds_on(table, each[2])) for each in found.values()]
+        if len(terms) == 1 or terms in seen:
+            continue
+        # The two halves of an equality bound the same sum.
+        seen |= {terms, tuple((name, -value) for name, value in terms)}
+        sign = -1 if atom.is_at_least else 1
+        text = show_sum((name, sign * value) for name, value in terms)
+        short = text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
+        sides.append((short, "var(--accent)", sign * row))
+    return [Quantity(*each) for each in sides]
 
 
-def _bounds_on(table: AtomTable, side: Float[np.ndarray, " region"]) -> tuple[QuantityBound, ...]:
-    """The bounds of the atoms that are multiples of this sum, each once."""
+def bounded(quantity: Quantity, table: AtomTable) -> Quantity:
+    """The quantity with the bounds of the atoms that are multiples of it, each once."""
+    side = quantity.coefficients
     first = int(np.flatnonzero(side)[0])
-    alone = table.members[table.members.sum(axis=1) == 1].any(axis=0)
+    alone = table.members[table.members.sum(axis=1) == 1].sum(axis=0) > 0
     factors = table.coefficients[:, first] / side[first]
     is_multiple = (table.coefficients == factors[:, None] * side).all(axis=1) & (factors != 0.0)
-    return tuple(
-        dict.fromkeys(
-            QuantityBound(float(bound / factor), bool(factor < 0.0), bool(is_firm))
-            for bound, factor, is_firm in zip(
-                table.bounds[is_multiple], factors[is_multiple], alone[is_multiple], strict=True
-            )
+    bounds = dict.fromkeys(
+        QuantityBound(float(bound / factor), bool(factor < 0.0), bool(is_firm))
+        for bound, factor, is_firm in zip(
+            table.bounds[is_multiple], factors[is_multiple], alone[is_multiple], strict=True
         )
     )
+    return replace(quantity, bounds=tuple(bounds)[:MOST_BOUNDS])
 
 
 def _shown(known: Sequence[Quantity], alongs: Sequence[AmountsAlong]) -> tuple[list[Quantity], int]:
     """The quantities in their order; where there are too many, those of rules at risk first."""
-    risk = [
-        max(
-            (
-                each.share
-                for along in alongs
-                for each in along.risks
-                if (along.table.coefficients[each.atom] * quantity.coefficients).any()
-            ),
-            default=0.0,
-        )
-        for quantity in known
-    ]
-    order = sorted(range(len(known)), key=lambda index: -risk[index])
-    shown = [known[index] for index in sorted(order[:MOST_FANS])]
+    risk = np.zeros(len(alongs[0].table.regions))
+    for along in alongs:
+        for each in along.risks:
+            is_named = along.table.coefficients[each.atom] != 0.0
+            risk[is_named] = np.maximum(risk[is_named], each.share)
+    at_risk = [float(risk[each.coefficients != 0.0].max()) for each in known]
+    order = sorted(range(len(known)), key=lambda index: -at_risk[index])
+    shown = [bounded(known[index], alongs[0].table) for index in sorted(order[:MOST_FANS])]
     return shown, len(known) - len(shown)
 
 
@@ -231,14 +229,12 @@ class Scales:
         final = np.concatenate([side[:, -1] for side in sides])
         bounds = [bound.value for bound in quantity.bounds]
         return cls(
-            _range(min(0.0, float(bands.min())), float(bands.max()), bounds),
-            _range(float(final.min()), float(final.max()), bounds, REACH + 1.5),
+            _range(min(0.0, float(bands.min())), float(bands.max()), bounds, REACH),
+            _range(float(final.min()), float(final.max()), bounds, FINAL_REACH),
         )
 
 
-def _range(
-    low: float, high: float, bounds: Sequence[float], reach: float = REACH
-) -> tuple[float, float]:
+def _range(low: float, high: float, bounds: Sequence[float], reach: float) -> tuple[float, float]:
     """A range with a margin that contains the bounds within reach."""
     most = reach * (high - low)
     near = [each for each in bounds if high - most <= each <= low + most]
@@ -249,21 +245,32 @@ def _range(
 
 def _fan(quantity: Quantity, along: AmountsAlong, scales: Scales, unit: str) -> Fan:
     side = along.amounts @ quantity.coefficients
-    kept = tuple(
-        f"{bound.text}: {percent(_share_within(bound, side[:, -1]))}" for bound in quantity.bounds
-    )
+    shares = [_share_within(bound, side[:, -1], along.tolerance) for bound in quantity.bounds]
     return Fan(
         quantity.name,
         quantity.colour,
         _fan_picture(quantity, along.progress, side, scales.along, unit),
-        _histogram(quantity, side[:, -1], scales.final, unit),
-        kept,
+        _histogram(quantity, side[:, -1], scales.final, f"{unit}{_kept_text(quantity, shares)}"),
+        tuple(
+            f"{bound.text}: {percent(share)}"
+            for bound, share in zip(quantity.bounds, shares, strict=True)
+        ),
     )
 
 
-def _share_within(bound: QuantityBound, values: Float[np.ndarray, " episode"]) -> float:
-    is_within = values >= bound.value if bound.is_least else values <= bound.value
-    return float(is_within.mean())
+def _share_within(
+    bound: QuantityBound, values: Float[np.ndarray, " episode"], tolerance: float
+) -> float:
+    over = bound.value - values if bound.is_least else values - bound.value
+    return float((over <= tolerance).mean())
+
+
+def _kept_text(quantity: Quantity, shares: Sequence[float]) -> str:
+    kept = [
+        f"{percent(share)} have {bound.text}"
+        for bound, share in zip(quantity.bounds, shares, strict=True)
+    ]
+    return f"; {', '.join(kept)}" if kept else ""
 
 
 def _fan_picture(
@@ -304,7 +311,7 @@ def _fan_picture(
             (LEFT + share * (WIDTH - LEFT - RIGHT), f"{100 * share:.0f} %")
             for share in (0.0, 0.25, 0.5, 0.75, 1.0)
         ),
-        y_ticks=tuple((float(up(np.array(at))), amount(at)) for at in nice(low, high, 4)),
+        y_ticks=tuple((float(up(np.array(at))), amount(at)) for at in nice(low, high, 5)),
         rows=tuple(
             (f"{100 * progress[at]:.0f} %", *(amount(value) for value in levels[:, at].tolist()))
             for at in picked
@@ -318,8 +325,9 @@ def _bounds_text(quantity: Quantity) -> str:
 
 
 def _histogram(
-    quantity: Quantity, final: Float[np.ndarray, " episode"], scale: tuple[float, float], unit: str
+    quantity: Quantity, final: Float[np.ndarray, " episode"], scale: tuple[float, float], said: str
 ) -> Histogram:
+    """The bars; `said` is the unit and what else the text alternative says."""
     low, high = scale
     count, edges = np.histogram(final, MOST_BINS, scale)
     across = LEFT + (edges - low) / (high - low) * (WIDTH - LEFT - RIGHT)
@@ -330,12 +338,10 @@ def _histogram(
         for begin, end, number in zip(across[:-1], across[1:], count.tolist(), strict=True)
         if number
     ]
-    kept = [f"{percent(_share_within(each, final))} have {each.text}" for each in quantity.bounds]
-    also = f" {'; '.join(kept)}." if kept else ""
     return Histogram(
         about=(
             f"{quantity.name} at the end of {len(final):,} episodes: from "
-            f"{amount(float(final.min()))} to {amount(float(final.max()))} {unit}.{also}"
+            f"{amount(float(final.min()))} to {amount(float(final.max()))} {said}."
         ),
         bars="".join(bars),
         bounds=tuple(
