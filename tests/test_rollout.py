@@ -12,7 +12,7 @@ import pytest
 from scrl.density import count_density
 from scrl.policies import Constant
 from scrl.problems import load
-from scrl.rollout import run_episode, run_episodes, run_trajectory
+from scrl.rollout import run_episode, run_episodes, run_trajectory, service_along
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Wind
 from scrl.worlds.sweep.world import SweepWorld
@@ -38,6 +38,29 @@ def test_an_episode_is_the_sum_of_its_trajectory(strip: SweepSpec, discount: flo
     assert float(path.transition.reward @ weights) == pytest.approx(float(episode.return_))
     density = count_density(path.transition.labels, path.is_active, rate=1.0, discount=discount)
     assert np.allclose(density, episode.service, atol=1e-5)
+
+
+def test_service_along_the_path_is_that_of_the_step_that_reaches_each_place(
+    strip: SweepSpec,
+) -> None:
+    """Also after a horizon that cuts some episodes off: they keep their last service."""
+    short = SweepRoute(horizon_steps=10)
+    windy = dataclasses.replace(strip, wind=Wind(strength=0.5), route=short)
+    world, slow = SweepWorld.from_spec(windy), Constant(jnp.full((), 0.5))
+    keys = jax.random.split(jax.random.key(3), 6)
+    cells = np.array([1, 4, 5, world.length])
+    columns = np.arange(world.regions)[::-1]
+    found = service_along(world, slow, keys=keys, cells=cells, columns=columns, discount=0.9)
+    ends = run_episodes(world, slow, keys=keys, discount=0.9)
+    assert np.allclose(found[:, -1], np.asarray(ends.service)[:, ::-1])
+    for key, along in zip(keys, found, strict=True):
+        path = run_trajectory(world, slow, key=key, steps=10)
+        labels = np.asarray(path.transition.labels) * 0.9 ** np.arange(10)[:, None]
+        so_far = labels.cumsum(axis=0)
+        for cell, service in zip(cells, along, strict=True):
+            reached = np.flatnonzero(np.asarray(path.transition.state.cell) >= cell)
+            step = reached[0] if len(reached) else 9
+            assert np.allclose(service, so_far[step][::-1], atol=1e-5)
 
 
 def test_nothing_counts_after_the_end(strip: SweepSpec) -> None:

@@ -429,7 +429,7 @@ def verdict(
     if weights is None:
         amounts, weights = amounts[None], np.ones(1)
     names = rule_set.regions
-    single = _of_runs(table, amounts, lambda part: rule_violation(table, part))
+    single = of_runs(table, amounts, lambda part: rule_violation(table, part))
     required = required_from(table, rule_violation(table, density.mean), single[0])
     margins = _margins(table, density.mean, amounts[0])
     together = single.sum(axis=-1)
@@ -471,7 +471,7 @@ def verdict(
     }
 
 
-def _of_runs(
+def of_runs(
     table: AtomTable,
     amounts: Float[np.ndarray, "*batch episode region"],
     function: Callable[[np.ndarray], np.ndarray],
@@ -492,7 +492,7 @@ def _margins(
     rules = len(table.rules)
     margins = rule_margins(table, mean, rules)
     if any(table.shares):
-        single = _of_runs(table, amounts, lambda part: rule_margins(table, part, rules))
+        single = of_runs(table, amounts, lambda part: rule_margins(table, part, rules))
         for rule, share in enumerate(table.shares):
             if share is not None:
                 margins[rule] = -share_quantile(-single[:, rule], share)

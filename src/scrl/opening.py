@@ -26,7 +26,7 @@ from scrl.evaluation import (
 from scrl.learners import TrainedPolicy
 from scrl.planning import plan_files
 from scrl.planning.feedback import FeedbackPolicy
-from scrl.policies import Schedule
+from scrl.policies import PlacedPolicy, Policy, Schedule
 from scrl.problems import BaseProblem, Problem
 from scrl.route import Route, drive
 from scrl.runs.environment import EnvironmentRecord
@@ -149,6 +149,11 @@ class RunOnMap(BaseRun[Problem, ResultType]):
             problem_title="The problem file",
         )
 
+    @property
+    def drivers(self) -> list[tuple[float, Policy | PlacedPolicy]]:
+        """What drives in the best result, and in which share of the episodes."""
+        return [(1.0, self.policy())]
+
     def route(self, seed: int | None = None) -> Route:
         chosen = self.seed_result(seed).seed
         return drive(self.problem, self.policy(chosen), seed=REPORT_SEED + chosen)
@@ -195,6 +200,10 @@ class PlanRun(RunOnMap[plan_files.PlanResult]):
     def plans(self) -> list[tuple[float, FeedbackPolicy | Schedule]]:
         """What drives, and in which share of the episodes; the most driven first."""
         return plan_files.read_plans(self.folder)
+
+    @property
+    def drivers(self) -> list[tuple[float, Policy | PlacedPolicy]]:
+        return list(self.plans)
 
     @cached_property
     def answer(self) -> dict[str, Any]:

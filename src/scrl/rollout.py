@@ -108,13 +108,15 @@ def continue_episode(
     running: RunningEpisode,
     *,
     until_step: int | Int[Array, ""],
+    until_cell: Int[Array, ""] | None = None,
     discount: float | Float[Array, ""] = 1.0,
 ) -> RunningEpisode:
-    """Continue to the end or to a given step; memory does not grow with the length."""
+    """Continue to the end or to a given step or path cell; memory does not grow with the length."""
     last_step = jnp.minimum(until_step, world.horizon_steps)
 
     def is_running(now: RunningEpisode) -> Bool[Array, ""]:
-        return ~now.sums.is_terminated & (now.state.step < last_step)
+        is_on = ~now.sums.is_terminated & (now.state.step < last_step)
+        return is_on if until_cell is None else is_on & (now.state.cell < until_cell)
 
     def body(now: RunningEpisode) -> RunningEpisode:
         return one_step(world, policy, now, discount)[0]
@@ -224,12 +226,64 @@ def _continue_all(
     return jax.vmap(one)(running)
 
 
+def service_along(
+    world: SweepWorld,
+    policy: Action | PlacedPolicy,
+    *,
+    keys: Key[Array, " episode"],
+    cells: Int[np.ndarray, " place"],
+    columns: Int[np.ndarray, " column"],
+    discount: float = 1.0,
+) -> Float[np.ndarray, "episode place column"]:
+    """The service of some regions so far, when an episode reaches each of these path cells.
+
+    The cells ascend. They are reached by whole steps; an episode that the horizon cuts off keeps
+    its last service. What is stored does not grow with the number of steps.
+    """
+    chunks = [keys[first : first + CHUNK_EPISODES] for first in range(0, len(keys), CHUNK_EPISODES)]
+    places, shown = on_device(cells), on_device(columns)
+
+    def run_chunk(
+        keys: Key[Array, " episode"], is_stopped: IsStopped
+    ) -> Float[np.ndarray, "episode place column"]:
+        del is_stopped
+        return np.asarray(
+            _run_along(world, policy, keys, places, shown, on_device(discount, float))
+        )
+
+    return np.concatenate(in_threads(run_chunk, chunks))
+
+
+@eqx.filter_jit
+def _run_along(
+    world: SweepWorld,
+    policy: Action | PlacedPolicy,
+    keys: Key[Array, " episode"],
+    cells: Int[Array, " place"],
+    columns: Int[Array, " column"],
+    discount: Float[Array, ""],
+) -> Float[Array, "episode place column"]:
+    def one(key: PRNGKeyArray) -> Float[Array, "place column"]:
+        def to_cell(
+            now: RunningEpisode, cell: Int[Array, ""]
+        ) -> tuple[RunningEpisode, Float[Array, " column"]]:
+            there = continue_episode(
+                world, policy, now,
+                until_step=world.horizon_steps, until_cell=cell, discount=discount,
+            )  # fmt: skip
+            return there, there.sums.service[columns]
+
+        return jax.lax.scan(to_cell, begin_episode(world, policy, key=key), cells)[1]
+
+    return jax.vmap(one)(keys)
+
+
 def forget_compiled() -> None:
     """Free the memory of the compiled episode functions; they are compiled again if needed.
 
     Equinox cannot clear the cache of one function, so this uses its inner jitted function.
     """
-    for function in (_begin_all, _continue_all):
+    for function in (_begin_all, _continue_all, _run_along):
         cast(Any, function)._cached.clear_cache()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from scrl.report.page import page_text
 from scrl.report.reading import read_runs
 
-SECTIONS = ("plan", "regions", "rules", "bound", "compare", "learning", "origin")
+SECTIONS = ("plan", "regions", "fans", "rules", "bound", "compare", "learning", "origin")
 WITHOUT_END = {"meta", "path", "image", "rect", "circle", "line"}
 
 

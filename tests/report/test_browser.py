@@ -46,6 +46,16 @@ def test_a_page_is_quiet_whole_and_fits_every_screen(whole: Path, tmp_path: Path
         assert frame["height"] > 1_500
 
 
+def test_fans_fit_every_screen(windy: Path, tmp_path: Path) -> None:
+    frames, said = browse(page_text(read_runs([windy])), tmp_path)
+    assert said == ""
+    for frame in frames:
+        assert frame["scroll"] <= frame["width"], frame["wide"]
+        assert frame["wide"] == []
+        assert "Amounts along the path" in frame["headings"]
+        assert frame["unnamed"] == frame["hidden"] == frame["small"] == 0
+
+
 def test_runs_side_by_side_fit_a_phone_too(whole: Path, tmp_path: Path) -> None:
     """Two with plans, more with long names, one unfinished, of two problems."""
     runs = [shutil.copytree(whole, tmp_path / "copied")]

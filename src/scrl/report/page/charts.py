@@ -107,15 +107,14 @@ def _upward(sketch: Sketch) -> Scale:
 
 def _curve(label: str, colour: int, band: Band, across: Scale, up: Scale) -> Curve:
     x = across(band.rounds)
-    line = _points(x, up(band.middle))
+    line = points(x, up(band.middle))
     is_range = bool((band.high > band.low).any())
-    edge = _points(
-        np.concatenate([x, x[::-1]]), np.concatenate([up(band.high), up(band.low)[::-1]])
-    )
+    edge = points(np.concatenate([x, x[::-1]]), np.concatenate([up(band.high), up(band.low)[::-1]]))
     return Curve(label, colour, f"M{line}", f"M{edge}z" if is_range else None)
 
 
-def _points(x: Float[np.ndarray, " point"], y: Float[np.ndarray, " point"]) -> str:
+def points(x: Float[np.ndarray, " point"], y: Float[np.ndarray, " point"]) -> str:
+    """The points of a line as SVG path data, without its first letter."""
     return "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True))
 
 

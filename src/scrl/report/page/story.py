@@ -28,6 +28,7 @@ from scrl.report.page.ending import (
     unfinished,
     verdict_on,
 )
+from scrl.report.page.fans import Fans, fans_of
 from scrl.report.page.origin import Provenance, origin_of
 from scrl.report.page.plan import Plans, plans_of
 from scrl.report.page.spread import Spread, Whiskers, spread_of, whiskers_of
@@ -118,6 +119,8 @@ class Story:
     bars_left_out: int
     totals: tuple[str, ...]
     """For each run, what was given out in all and outside of all regions."""
+    fans: Fans | None
+    """None where nothing is left to chance."""
     rules: tuple[RuleCard, ...]
     rules_left_out: int
     spread: Spread | None
@@ -183,6 +186,7 @@ def _story(views: Sequence[RunView]) -> Story:
         bars=tuple(bars),
         bars_left_out=missing,
         totals=tuple(_totals(done)),
+        fans=fans_of(views),
         rules=tuple(_card(problem, rule, views) for rule in problem.rules.rules[:MOST_RULES]),
         rules_left_out=max(0, len(problem.rules.rules) - MOST_RULES),
         spread=spread_of(views, bound),
