@@ -33,7 +33,7 @@ def mean_of(values: Float[np.ndarray, " seed"]) -> Mean:
     return Mean(float(values.mean()), spread, float(low), float(high))
 
 
-def is_lower(one: Float[np.ndarray, " seed"], other: Float[np.ndarray, " seed"]) -> bool:
+def is_lower(one: Float[np.ndarray, " seed"], other: Float[np.ndarray, " other_seed"]) -> bool:
     """Whether the first mean lies below the second in 97.5 % of bootstrap resamples."""
     difference = _resampled_means(one, key=0) - _resampled_means(other, key=1)
     return bool(np.quantile(difference, _tails()[1]) < 0.0)
@@ -92,7 +92,7 @@ def paired_difference(
 
 
 def unpaired_difference(
-    one: Float[np.ndarray, " seed"], other: Float[np.ndarray, " seed"]
+    one: Float[np.ndarray, " seed"], other: Float[np.ndarray, " other_seed"]
 ) -> Difference:
     """Independent seeds: a bootstrap of both samples and a permutation test between them."""
     pool, count = np.concatenate([one, other]), len(one)
