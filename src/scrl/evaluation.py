@@ -313,7 +313,7 @@ def evaluate(
             f"{label}: this policy drives a path of {cells:,} cells, and that of {problem.name} "
             f"has {path:,}"
         )
-    asked, there = getattr(policy, "regions", None), len(problem.world_spec.regions.names)
+    asked, there = getattr(policy, "regions", None), len(problem.world_spec.amounts)
     if asked is not None and asked != there:
         raise PolicyError(
             f"{label}: this policy was trained on a map with {asked} regions, and {problem.name} "

@@ -99,7 +99,7 @@ class Planner:
             )
         if mix and share is not None:
             raise PolicyError(NO_MIXTURE)
-        driver = self._driver(loaded)
+        driver = self._driver(problem if problem.world_spec.totals else loaded)
         driver.watch = lambda share: say(f"driving plans: {share:.0%} of the path")
         say("computing the reference")
         priced = price_rules(problem)
@@ -130,7 +130,7 @@ class Planner:
         if reference.conflict and not (evaluation.is_satisfied or reference.is_impossible):
             say("looking for a proof that no policy keeps the rules")
             reference = bound_of(problem, reference, PROOF_TIME_S)
-        names = problem.world_spec.regions.names
+        names = problem.world_spec.amounts
         plans = tuple(
             Plan.of(float(weight), names, prices, policy, found.aims)
             for weight, prices, policy in zip(
