@@ -99,7 +99,8 @@ class Planner:
             )
         if mix and share is not None:
             raise PolicyError(NO_MIXTURE)
-        driver = self._driver(problem if problem.world_spec.totals else loaded)
+        is_same = problem.world_spec.totals == loaded.world_spec.totals
+        driver = self._driver(loaded if is_same else problem)
         driver.watch = lambda share: say(f"driving plans: {share:.0%} of the path")
         say("computing the reference")
         priced = price_rules(problem)

@@ -16,7 +16,7 @@ from scrl.rules.linear import exact
 from scrl.settings import check_settings, setting
 from scrl.statistics import least_runs
 from scrl.worlds.sweep.maps import MapOptions
-from scrl.worlds.sweep.spec import SweepSpec, cell_on_map
+from scrl.worlds.sweep.spec import TIME, USED, SweepSpec, cell_on_map
 from scrl.worlds.sweep.vehicle import Units
 
 if TYPE_CHECKING:
@@ -304,6 +304,7 @@ class Problem(BaseProblem):
             "vehicle": spec.vehicle,
             "wind": spec.wind,
             "route": spec.route,
+            **({"step": spec.units.step} if TIME in spec.totals else {}),
             **self.judged_by(),
         }
 
@@ -338,6 +339,11 @@ class Problem(BaseProblem):
             found.append(
                 f"cell = {spec.units.cell:g} in [world], but a cell of the map is {on_map:.4g} m "
                 "long: speeds and lengths in metres follow the former (without it, the map)"
+            )
+        if USED in spec.totals and not spec.vehicle.has_flow:
+            found.append(
+                f"rules name 'used', and the rate is fixed at {spec.vehicle.rate:g} a step: so "
+                "'used' follows from the time alone"
             )
         if not self.rules.rules:
             found.append("there are no rules: every policy satisfies this problem")

@@ -266,8 +266,8 @@ def _compare_with(compare: Compare, values: Mapping[str, Fraction]) -> Compare:
 
     left, right = with_numbers(compare.left), with_numbers(compare.right)
     if dict(left.terms) == dict(right.terms):
-        told = " and ".join(f"{name} is always {float(value):g} here"
-                            for name, value in values.items() if name in regions_of(compare))  # fmt: skip
+        named = [name for name in values if name in regions_of(compare)]
+        told = " and ".join(f"{name} is always {float(values[name]):g} here" for name in named)
         raise RuleError(f"{told}, so nothing is left to choose: leave this comparison out")
     return Compare(left, compare.relation, right, compare.band, compare.span)
 

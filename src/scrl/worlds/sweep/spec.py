@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from scrl.errors import ProblemError
+from scrl.rules.show import TOTALS
 from scrl.settings import check_settings, setting
 from scrl.worlds.sweep.dynamics import Place, Served, share_of_step
 from scrl.worlds.sweep.inside import PARTS, Corrections, corrections
@@ -22,7 +23,7 @@ from scrl.worlds.sweep.transits import Transit, transits_of
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 Service = Literal["poured", "landing"]
-TIME, DISTANCE, USED = "time", "distance", "used"
+TIME, DISTANCE, USED = TOTALS
 COUNTED = (TIME, USED)
 """Totals that are counted in each step; the distance is that of the path."""
 
