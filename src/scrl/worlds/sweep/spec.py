@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -133,7 +132,14 @@ class SweepSpec:
             is_poured=self.is_poured,
             most_cells=FARTHEST_STEP * self.vehicle.max_speed,
         )
-        return table.with_everywhere([self._served_in_step(name) for name in self.totals])
+        return table.with_everywhere(self.in_step[len(self.regions.names) :])
+
+    @cached_property
+    def in_step(self) -> Float[np.ndarray, " region"]:
+        """The most that a step adds to each amount, in what it gives out at full flow."""
+        time = (self.units.step or 1.0) / self.vehicle.rate
+        return np.array([time if name in self.totals and name == TIME else 1.0
+                         for name in self.amounts])  # fmt: skip
 
     @property
     def timed(self) -> int | None:
@@ -141,10 +147,6 @@ class SweepSpec:
         chosen and the time is counted."""
         is_apart = self.vehicle.has_flow and TIME in self.totals
         return self.amounts.index(TIME) if is_apart else None
-
-    def _served_in_step(self, name: str) -> float:
-        """What a step adds to a total, in what a step gives out at full flow."""
-        return 1.0 if name == USED else (self.units.step or 1.0) / self.vehicle.rate
 
     @property
     def is_poured(self) -> bool:
@@ -213,11 +215,11 @@ class ServiceTable:
         """What no region receives, as one column."""
         return self._served(self.outside[:, None])
 
-    def with_everywhere(self, values: Sequence[float]) -> ServiceTable:
+    def with_everywhere(self, values: Float[np.ndarray, " column"]) -> ServiceTable:
         """With columns that have the same value on the whole path."""
-        if not values:
+        if not len(values):
             return self
-        columns = np.tile(np.array(values, self.kinds.dtype), (len(self.kinds), 1))
+        columns = np.tile(values.astype(self.kinds.dtype), (len(self.kinds), 1))
         columns[-1] = 0.0
         return replace(self, kinds=np.concatenate([self.kinds, columns], axis=1))
 
