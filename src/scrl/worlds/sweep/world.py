@@ -72,6 +72,8 @@ class SweepWorld(eqx.Module):
     """Whether what is given out costs something."""
     timed: int | None = eqx.field(static=True, default=None)
     """The amount that a flow does not change, if there is one."""
+    in_step: Float[Array, " region"] | None = None
+    """The largest label of each amount, where totals are counted; without them it is 1."""
 
     @classmethod
     def from_spec(cls, spec: SweepSpec) -> SweepWorld:
@@ -100,6 +102,7 @@ class SweepWorld(eqx.Module):
             has_flow=vehicle.has_flow,
             has_cost=vehicle.product_cost > 0.0,
             timed=spec.timed,
+            in_step=on_device(spec.in_step, float) if spec.totals else None,
         )
 
     @property
