@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from scrl.cli.app import app
 from scrl.evaluation import evaluate
 from scrl.opening import open_run
 from scrl.planning import planner
@@ -157,7 +160,7 @@ def test_plans_keep_rules_on_totals_near_the_bound(vehicle: Vehicle, rules: str)
 def test_a_plan_with_a_price_of_time_is_kept_and_driven_again(tmp_path: Path) -> None:
     answer = planner().ask(field(FREE), "S2 >= 40; time >= 300; used <= 60")
     run = open_run(planner().keep(answer, tmp_path / "run"))
-    again = evaluate(run.problem, run.policy())
+    again = evaluate(answer.problem, run.policy())
     assert again.density == answer.evaluation.density
     assert answer.evaluation.density["time"] >= 300 - 1e-6
     assert answer.evaluation.density["used"] <= 60 + 1e-6
@@ -175,3 +178,21 @@ def test_labels_of_the_world_are_steps() -> None:
     labels = world.step(state, jnp.array([1.0, 0.0])).labels
     assert float(world.rate * labels[3]) == pytest.approx(2.0, rel=1e-6)
     assert float(labels[4]) == 0.0
+
+
+def test_commands_say_the_units(tmp_path: Path) -> None:
+    problem = field().with_rules({"pace": "time >= distance / 8", "least": "used >= 100"})
+    path = save(problem, tmp_path / "field.toml")
+    checked = json.loads(CliRunner().invoke(app, ["check", str(path), "--json"]).stdout)
+    assert checked["totals"] == [
+        {"name": "time", "unit": "seconds", "always": None},
+        {"name": "used", "unit": "units", "always": None},
+        {"name": "distance", "unit": "metres", "always": 1200.0},
+    ]
+    assert [each["name"] for each in checked["regions"]] == ["S1", "S2", "S3"]
+    shown = CliRunner().invoke(app, ["check", str(path)]).stdout
+    assert "distance: of the whole drive, in metres, always 1,200 here" in shown
+    command = ["eval", str(path), "--policy", "constant:1", "--json"]
+    found = json.loads(CliRunner().invoke(app, command).stdout)
+    assert set(found["density"]) == {"S1", "S2", "S3", "time", "used"}
+    assert found["units"]["time"] == "seconds"
