@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 
 from scrl.problems import Problem
 from scrl.reference.answer import Question
-from scrl.reference.sweep import best_fluid
+from scrl.reference.fluid_search import best_fluid
 from scrl.violation import cons_vio
 
 MARGIN = 2.0

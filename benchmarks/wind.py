@@ -30,7 +30,7 @@ from scrl.planning import planner
 from scrl.planning.planner import Planner
 from scrl.problems import Problem, builtin_names, load
 from scrl.reference.answer import Question
-from scrl.reference.sweep import best_fluid
+from scrl.reference.fluid_search import best_fluid
 from scrl.violation import cons_vio
 
 MEANS, RUNS = "ask, on average", "ask, in single runs"

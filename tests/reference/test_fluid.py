@@ -17,8 +17,8 @@ from scrl.problems import Problem, builtin_names
 from scrl.reference import Status
 from scrl.reference.answer import Question
 from scrl.reference.fluid import FluidSweep
+from scrl.reference.fluid_search import FluidOptimum, best_fluid
 from scrl.reference.solve import fluid_reference
-from scrl.reference.sweep import FluidOptimum, best_fluid
 from scrl.reference.tangents import best_fluid_by_tangents
 from scrl.rules import Atom
 from scrl.worlds.sweep.regions import from_labels, from_masks
@@ -205,7 +205,8 @@ def test_the_search_equals_the_mixed_integer_program(problem: Problem) -> None:
     assert (quick.best is None) is (slow.best is None)
     if quick.best is not None and slow.best is not None:
         assert quick.best.return_ == pytest.approx(slow.best.return_, rel=2e-6, abs=1e-6)
-        assert quick.bound == pytest.approx(slow.bound, rel=2e-6, abs=1e-6)
+        # The mixed-integer program stops within 1e-6 (1 + |return|) of its bound.
+        assert quick.bound == pytest.approx(slow.bound, rel=2e-6, abs=2e-6)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -10,8 +10,9 @@ import numpy as np
 
 from scrl.evaluation import Evaluation
 from scrl.planning import store
+from scrl.planning.branch_search import SearchOptions, evaluate_plans, search_plans
 from scrl.planning.drives import PriceDriver
-from scrl.planning.planner import SearchOptions, bound_of, evaluate_plans, search_plans
+from scrl.planning.planner import bound_of
 from scrl.planning.search import Found, NoPlanError
 from scrl.problems import Problem
 from scrl.reference.answer import BestDriven, Question, Reference

@@ -17,9 +17,9 @@ from scrl.reference.answer import Question, Reference, Taken
 from scrl.reference.conflict import least_loosening
 from scrl.reference.disjunctive import BoundedAtoms
 from scrl.reference.fluid import FluidSweep
+from scrl.reference.fluid_search import BestTimes, best_fluid
 from scrl.reference.linear import NumericalTroubleError, Status
 from scrl.reference.solve import solve_question, taken_disjuncts
-from scrl.reference.sweep import BestTimes, best_fluid
 from scrl.rules.readings import disjunct_clauses, disjuncts, with_disjunct
 
 MOST_DISJUNCTS = 24

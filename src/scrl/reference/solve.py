@@ -9,8 +9,8 @@ import numpy as np
 from scrl.problems import Problem
 from scrl.reference.answer import Dual, Question, Reference, Taken
 from scrl.reference.conflict import explain
+from scrl.reference.fluid_search import FluidOptimum, best_fluid
 from scrl.reference.linear import NumericalTroubleError, Status
-from scrl.reference.sweep import FluidOptimum, best_fluid
 from scrl.reference.tangents import best_fluid_by_tangents
 from scrl.reference.true_bound import prove, reason_against
 from scrl.rules import AtomTable

@@ -15,9 +15,9 @@ from scipy import sparse
 from scrl.reference.certificate import certify, require
 from scrl.reference.disjunctive import BoundedAtoms, choose_branch
 from scrl.reference.fluid import FluidSweep
+from scrl.reference.fluid_search import BestTimes, FluidOptimum
 from scrl.reference.linear import NumericalTroubleError, Status, best_point
 from scrl.reference.model import LinearModel, stack_rows
-from scrl.reference.sweep import BestTimes, FluidOptimum
 
 FIRST_TANGENTS = 17
 CURVE_TOLERANCE = 1e-7

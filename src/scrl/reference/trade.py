@@ -11,7 +11,7 @@ from jaxtyping import Float
 from scrl.errors import RuleError, did_you_mean
 from scrl.problems import Problem
 from scrl.reference.answer import Question
-from scrl.reference.sweep import best_fluid
+from scrl.reference.fluid_search import best_fluid
 
 WIDEST_SHARE = 0.5
 

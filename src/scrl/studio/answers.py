@@ -16,8 +16,8 @@ from scrl.planning.plan_files import METHOD, PlanResult
 from scrl.problems import Problem
 from scrl.reference import NumericalTroubleError, Reference
 from scrl.reference.answer import Question
+from scrl.reference.fluid_search import best_fluid
 from scrl.reference.solve import solve_question
-from scrl.reference.sweep import best_fluid
 from scrl.report.page.ending import figures_of, impossible_verdict, verdict_on
 from scrl.report.words import RuleDescriber, Said, amount
 from scrl.route import drive

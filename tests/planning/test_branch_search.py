@@ -9,7 +9,7 @@ import pytest
 
 from scrl.evaluation import evaluate
 from scrl.planning import planner
-from scrl.planning.planner import _other_branch
+from scrl.planning.branch_search import _other_branch
 from scrl.problems import Problem, find_world, load
 from scrl.reference.priced import price_rules, price_without
 
