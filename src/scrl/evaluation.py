@@ -313,7 +313,7 @@ def evaluate(
             f"{label}: this policy drives a path of {cells:,} cells, and that of {problem.name} "
             f"has {path:,}"
         )
-    asked, there = getattr(policy, "regions", None), len(problem.world_spec.regions.names)
+    asked, there = getattr(policy, "regions", None), len(problem.world_spec.amounts)
     if asked is not None and asked != there:
         raise PolicyError(
             f"{label}: this policy was trained on a map with {asked} regions, and {problem.name} "
@@ -329,6 +329,7 @@ def evaluate(
         problem=problem.name,
         policy=label,
         unit=problem.world_spec.units.unit,
+        units=units_of(problem),
         return_=float(np.asarray(ran.return_, float).mean()),
         episodes=episodes,
         episodes_truncated=int((~np.asarray(ran.is_terminated)).sum()),
@@ -369,6 +370,7 @@ def evaluate_mixture(
         problem=problem.name,
         policy=name,
         unit=problem.world_spec.units.unit,
+        units=units_of(problem),
         return_=float(expected(np.asarray(each.return_, float).mean() for each in ran)),
         episodes=episodes,
         episodes_truncated=math.ceil(expected((~each.is_terminated).sum() for each in ran) - 1e-9),
@@ -376,6 +378,12 @@ def evaluate_mixture(
         **given_out(problem, expected(np.asarray(each.given, float).mean(axis=0) for each in ran)),
         **verdict(problem, density, np.stack(amounts), problem.tolerance, weights),
     )
+
+
+def units_of(problem: Problem) -> dict[str, str]:
+    """The unit of each amount, where the rules name totals; otherwise all have the same."""
+    names = problem.regions if problem.world_spec.totals else ()
+    return {name: problem.unit_of([name]) for name in names}
 
 
 def given_out(problem: Problem, given: Float[np.ndarray, " 2"]) -> dict[str, float]:

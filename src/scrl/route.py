@@ -84,7 +84,7 @@ class Route:
     @cached_property
     def received(self) -> Float[np.ndarray, "step region"]:
         """Units that each region receives in each step."""
-        return self._given_to(self._service.of_regions).T
+        return self._given_to(self._service.of_regions)[: len(self.regions)].T
 
     @cached_property
     def outside(self) -> Float[np.ndarray, " step"]:
@@ -112,7 +112,7 @@ class Route:
         amount = self.amount[step] * share
         end = begin + np.maximum(length, 1e-9)  # some are too short for their numbers
         shares = self._service.share_between(self._service.of_regions, begin, end)
-        return amount, (amount * shares).T
+        return amount, (amount * shares[: len(self.regions)]).T
 
     @property
     def _service(self) -> ServiceTable:

@@ -66,6 +66,26 @@ def test_a_log_simulated_from_a_plan_gives_its_amounts(
     assert found.density == pytest.approx(route.totals, rel=0.005)
 
 
+def test_time_and_used_are_judged_too(field: Problem, route: Route, tmp_path: Path) -> None:
+    path = tmp_path / "steps.csv"
+    path.write_bytes(ROUTE_FORMATS["csv"].write(route, ExportOptions()))
+    seconds, used = float(route.steps), float(route.amount.sum())  # steps of one second
+    limits = (
+        f"time <= {seconds + 1.5}; time <= {seconds - 3}; used <= {used + 1}; used >= {used + 1}"
+    )
+    found = audit(field.with_rules(limits), path)
+    assert found.density["used"] == pytest.approx(used, rel=1e-4)
+    assert found.density["time"] == pytest.approx(seconds, abs=1.5)
+    assert [rule.status for rule in found.rules] == ["held", "broken", "held", "broken"]
+    in_steps = dataclasses.replace(
+        field.world_spec, units=dataclasses.replace(field.units, step=None)
+    )
+    problem = dataclasses.replace(
+        Problem.create(in_steps, "time <= 1", field.options), source=field.source
+    )
+    assert audit(problem, path).status == "unknown"
+
+
 def test_a_map_of_cells_is_counted_in_its_cells(tmp_path: Path) -> None:
     """A plan over cells without a location, in the metres of its export."""
     np.save(tmp_path / "map.npy", np.repeat([[1] * 8 + [2] * 9 + [0] * 3], 10, axis=0))

@@ -52,7 +52,7 @@ class Areas:
             drawn.setdefault(shape.name, []).extend(shape.polygons)
         forbidden = source.options.forbidden
         names = (forbidden,) if isinstance(forbidden, str) else forbidden
-        wanted = (*problem.regions, *names)
+        wanted = (*problem.world_spec.regions.names, *names)
         return cls(problem, tuple(_united(drawn[name], frame) for name in wanted), names)
 
     @property
@@ -64,7 +64,7 @@ class Areas:
         """What the regions receive, and what forbidden shapes do."""
         regions = self.problem.world_spec.regions
         if self.polygons:
-            received, others = count_in_polygons(lines, self.polygons, len(self.problem.regions))
+            received, others = count_in_polygons(lines, self.polygons, len(regions.names))
             return received, dict(zip(self.forbidden, others.tolist(), strict=True))
         received = count_in_cells(lines, regions.masks)
         if not regions.forbidden.any():
@@ -77,7 +77,7 @@ class Areas:
         import shapely
 
         if self.polygons:
-            return shapely.bounds(list(self.polygons[: len(self.problem.regions)]))
+            return shapely.bounds(list(self.polygons[: len(self.problem.world_spec.regions.names)]))
         found = []
         for mask in self.problem.world_spec.regions.masks:
             rows, columns = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from scrl.audit.track import LogTrack, read_track
 from scrl.errors import MapError
 from scrl.problems import Problem
 from scrl.violation import margins_of
+from scrl.worlds.sweep.spec import TIME, USED
 
 Status = Literal["held", "broken", "unknown"]
 MOST_GAPS = 100
@@ -104,11 +106,13 @@ class Audit:
     findings: tuple[Finding, ...]
     cells: Float[np.ndarray, "row column"]
     """Units given out in each cell of the map."""
+    totals: Mapping[str, float] = field(default_factory=dict)
+    """What is certain of the amounts of the whole drive that rules name."""
 
     @property
     def density(self) -> dict[str, float]:
-        """What each region certainly received."""
-        return {each.name: each.received for each in self.regions}
+        """What each region certainly received, and totals that rules name."""
+        return {**{each.name: each.received for each in self.regions}, **self.totals}
 
     @property
     def unit(self) -> str:
@@ -219,7 +223,14 @@ def audit(problem: Problem, log: Path | str, options: AuditOptions | None = None
     cells, off_the_map = amounts_of_cells(lines, spec.regions.shape)
     _tell_places(track, frame, problem, off_the_map, forbidden, findings)
     extra = _extra(track, areas, frame)
-    rules = _judged(problem, received.regions, received.regions + extra)
+    unknown = float(track.elsewhere.sum()) + track.unplaced
+    totals = _totals(problem, track, unknown)
+    least, most = np.array([*totals.values()]).reshape(-1, 2).T
+    rules = _judged(
+        problem,
+        np.append(received.regions, least),
+        np.append(received.regions + extra, most),
+    )
     is_moving = ~track.is_gap
     length = float(frame.lengths((track.end - track.begin)[is_moving]).sum())
     return Audit(
@@ -230,7 +241,7 @@ def audit(problem: Problem, log: Path | str, options: AuditOptions | None = None
         rules=rules,
         given_out=float(track.amount.sum()),
         outside=received.outside,
-        unknown=float(track.elsewhere.sum()) + track.unplaced,
+        unknown=unknown,
         points=len(raw.columns[raw.chosen.time]),
         begin=track.when(float(track.time[0])),
         end=track.when(float(track.time[-1] + np.nan_to_num(track.seconds[-1]))),
@@ -243,7 +254,22 @@ def audit(problem: Problem, log: Path | str, options: AuditOptions | None = None
         gap_count=int(track.is_gap.sum()),
         findings=tuple(findings.found),
         cells=cells,
+        totals={name: low for name, (low, _) in totals.items()},
     )
+
+
+def _totals(problem: Problem, track: LogTrack, unknown: float) -> dict[str, tuple[float, float]]:
+    """The least and the most of each amount of the whole drive that rules name.
+
+    The time of a log is in seconds; in steps it is not known.
+    """
+    used, seconds = float(track.amount.sum()), float(np.nansum(track.seconds))
+    has_seconds = problem.world_spec.units.step is not None
+    known = {
+        TIME: (seconds, seconds) if has_seconds else (0.0, np.inf),
+        USED: (used, used + unknown),
+    }
+    return {name: known[name] for name in problem.world_spec.totals}
 
 
 def _lines(track: LogTrack, problem: Problem, frame: GridFrame, findings: Findings) -> Lines:

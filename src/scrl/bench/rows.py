@@ -83,7 +83,7 @@ class _Figures:
     @classmethod
     def of(cls, result: TrainingResult, problem: Problem) -> _Figures:
         found = [each.evaluation for each in result.seeds]
-        names = problem.world_spec.regions.names
+        names = problem.regions
         density = np.array([[each.density[name] for name in names] for each in found])
         atoms = problem.atoms
         over = np.maximum(signed_violation(atoms.coefficients, atoms.bounds, density), 0.0)

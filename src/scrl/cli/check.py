@@ -71,6 +71,7 @@ def _document(problem: Problem) -> dict[str, Any]:
             {"name": name, "cells": int(cells)}
             for name, cells in zip(spec.regions.names, spec.regions.sizes, strict=True)
         ],
+        "totals": _totals(problem),
         "rules": [{"name": rule.name, "text": show(rule.statement)} for rule in rules],
         "confidence": problem.options.confidence,
         "clauses": [
@@ -89,6 +90,22 @@ def _document(problem: Problem) -> dict[str, Any]:
         "given_out_at_full_speed": _at_full_speed(spec),
         "unit": spec.units.unit,
     }
+
+
+def _totals(problem: Problem) -> list[dict[str, Any]]:
+    """The amounts of the whole drive that rules name, their units, and what never changes."""
+    from scrl.rules import parse
+    from scrl.rules.syntax import formula_of, regions_of
+
+    spec = problem.world_spec
+    texts = [rule.text for rule in problem.rules.rules]
+    named = {name for text in texts for name in regions_of(formula_of(parse(text)))}
+    return [
+        {"name": name, "unit": spec.unit_of_total(name),
+         "always": None if value is None else float(value)}
+        for name, value in spec.known_totals.items()
+        if name in named and name not in spec.regions.names
+    ]  # fmt: skip
 
 
 def _turns(spec: SweepSpec) -> int:
@@ -181,6 +198,9 @@ def _print(problem: Problem) -> None:
     regions = table("region", ">cells", title="Regions")
     for name, cells in zip(spec.regions.names, spec.regions.sizes, strict=True):
         regions.add_row(escape(name), str(cells))
+    for total in _totals(problem):
+        always = "" if total["always"] is None else f", always {total['always']:,.10g} here"
+        out.print(f"{total['name']}: of the whole drive, in {escape(total['unit'])}{always}")
     rules = table("rule", "as understood", title="Rules")
     for rule in problem.rules.rules:
         rules.add_row(escape(rule.name), escape(show(rule.statement)))

@@ -212,7 +212,7 @@ def _received(problem: BaseProblem, result: Evaluation) -> Table:
         error = result.density_se[name]
         shown.add_row(
             escape(name),
-            *(() if sizes is None else (str(sizes[index]),)),
+            *(() if sizes is None else (str(sizes[index]) if index < len(sizes) else "",)),
             f"{result.density[name]:,.2f}",
             *((escape(result.units[name]),) if result.units else ()),
             f"{error:.2f}" if error else "",

@@ -42,7 +42,7 @@ STATE = (
 
 def given_port(problem: Problem) -> Port:
     """What was given so far, as an input."""
-    regions = problem.world_spec.regions.names
+    regions = problem.world_spec.amounts
     sentence = f"what each region has received so far, in units: {', '.join(regions)}"
     return Port("given", "float32", (len(regions),), sentence)
 

@@ -116,11 +116,13 @@ class SweepEncoder(PricedEncoder, eqx.Module):
     """Atoms whose violations in single runs have a price; observations then end with service."""
     action_shape: tuple[int, ...] = eqx.field(static=True, default=())
     """Of a throttle, or with a flow of a throttle and an opening."""
+    largest_labels: Float[Array, " region"] | None = None
+    """Where totals are counted, which have labels of their own size."""
 
     @property
     def label_unit(self) -> Float[Array, " region"]:
-        """A step serves a region or does not: labels are 0 or 1."""
-        return jnp.ones(self.regions)
+        """A step serves a region or does not: labels are 0 or 1, but for totals."""
+        return jnp.ones(self.regions) if self.largest_labels is None else self.largest_labels
 
     def updated(self, rollout: Rollout) -> Self:
         """Maps tell all units: there is nothing to learn from a rollout."""
@@ -183,6 +185,8 @@ class SweepEncoder(PricedEncoder, eqx.Module):
             return self._plain(observation)
         seen, run = self._read(observation, price)
         scaled = (price if run is None else run.price) / self.price_unit
+        if self.largest_labels is not None:
+            scaled *= self.largest_labels
         scaled = scaled if run is None else jnp.arcsinh(scaled)
         parts = [seen.scalars, seen.views[0], seen.left, scaled, seen.left * scaled]
         return jnp.concatenate(parts if run is None else [*parts, run.seen, run.at_price])

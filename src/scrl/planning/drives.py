@@ -205,6 +205,7 @@ def _with_filled_tables(world: SweepWorld) -> SweepWorld:
         world,
         served=(_filled_served(of_regions, regions), _filled_served(of_none, 1)),
         left=on_device(_filled_up(world.left, len(world.left), regions)),
+        in_step=None,  # which plans do not ask for
     )
 
 

@@ -91,11 +91,17 @@ class Outlook(eqx.Module):
         numbers = world.numbers
         part = part_of(jnp.arange(world.length + 1), world, len(price))
         kinds = world.kind_of_part.reshape(-1, world.parts)
-        of_cell = (price @ world.kinds.T)[part[:, None], kinds].mean(axis=1)
+        served = world.kinds
+        if world.timed is not None:
+            served = served.at[:, world.timed].set(0.0)
+        of_cell = (price @ served.T)[part[:, None], kinds].mean(axis=1)
         if world.has_cost:
             of_cell -= numbers.product / numbers.effort
         # What a step earns with the best flow; limits of the dose are left out.
         best = jnp.maximum(of_cell, numbers.least_flow * of_cell) if world.has_flow else of_cell
+        if world.timed is not None:
+            # The same for all actions, so only what lies ahead depends on it.
+            best += price[part, world.timed] * world.kinds[:, world.timed].max()
         time = best_time(best, numbers)
         gain = best * time - time**2 / (1.0 + time)
         slowness = jnp.log(time * numbers.max_speed)

@@ -78,7 +78,8 @@ class MarginSearch:
     @property
     def _step(self) -> Float[np.ndarray, " atom"]:
         """What a step of service can do to each atom's side."""
-        return largest_step(self.branch.coefficients, self.problem.world_spec.vehicle.rate)
+        spec = self.problem.world_spec
+        return largest_step(self.branch.coefficients * spec.in_step, spec.vehicle.rate)
 
     @property
     def _effort(self) -> float:
@@ -153,7 +154,8 @@ class MarginSearch:
         atoms = np.unique(np.concatenate(branches))
         table, is_in = self.problem.atoms, np.array([np.isin(atoms, each) for each in branches])
         coefficients = table.coefficients[atoms]
-        insets = inset * largest_step(coefficients, self.problem.world_spec.vehicle.rate)
+        spec = self.problem.world_spec
+        insets = inset * largest_step(coefficients * spec.in_step, spec.vehicle.rate)
         return self._of(Aims(coefficients, table.bounds[atoms], insets, reserve, is_in))
 
     def _of(self, aims: Aims) -> tuple[Aims, FeedbackPolicy]:

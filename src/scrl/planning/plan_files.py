@@ -47,7 +47,7 @@ def write(answer: Answer, learned: store.Learned, path: Path | str, *, seed: int
     settings = {"policy": learned.made}
     record = RunRecord.now(answer.problem.name, METHOD, settings, (seed,))
     folder = RunFolder.create(path, answer.problem, record)
-    names = answer.problem.world_spec.regions.names
+    names = answer.problem.world_spec.amounts
     plans = [
         {
             "weight": plan.weight,
@@ -105,7 +105,7 @@ def _policy(folder: RunFolder, plan: Any) -> FeedbackPolicy | Schedule:
     if "feedback" not in plan:
         raise ValueError("a plan of an earlier version, which does not react: ask again")
     problem = folder.problem()
-    aims = _aims(plan["feedback"], problem.world_spec.regions.names)
+    aims = _aims(plan["feedback"], problem.world_spec.amounts)
     return FeedbackPolicy.of(problem.world_spec, problem.world, aims)
 
 

@@ -65,7 +65,8 @@ class Planner:
             )
         if mix and share is not None:
             raise PolicyError(NO_MIXTURE)
-        driver = self._driver(loaded)
+        is_same = problem.world_spec.totals == loaded.world_spec.totals
+        driver = self._driver(loaded if is_same else problem)
         driver.watch = lambda share: say(f"driving plans: {share:.0%} of the path")
         say("computing the reference")
         priced = price_rules(problem)
@@ -96,7 +97,7 @@ class Planner:
         if reference.conflict and not (evaluation.is_satisfied or reference.is_impossible):
             say("looking for a proof that no policy keeps the rules")
             reference = bound_of(problem, reference, PROOF_TIME_S)
-        names = problem.world_spec.regions.names
+        names = problem.world_spec.amounts
         plans = tuple(
             Plan.of(float(weight), names, prices, policy, found.aims)
             for weight, prices, policy in zip(

@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from jaxtyping import Float
@@ -50,6 +50,9 @@ class _Drive(NamedTuple):
 
     places: Float[np.ndarray, " place"]
     flows: Float[np.ndarray, " step"]
+
+
+_SumsAndRows: TypeAlias = tuple[Float[np.ndarray, "part atom"], Float[np.ndarray, "part atom"]]
 
 
 @dataclass(frozen=True)
@@ -111,16 +114,30 @@ class Polish:
         return drive
 
     @cached_property
-    def _served(self) -> tuple[Float[np.ndarray, "part atom"], Float[np.ndarray, "part atom"]]:
+    def _served(self) -> _SumsAndRows:
+        return self._served_to([each != self.spec.timed for each in range(len(self.spec.amounts))])
+
+    @cached_property
+    def _timed(self) -> _SumsAndRows:
+        return self._served_to([each == self.spec.timed for each in range(len(self.spec.amounts))])
+
+    def _served_to(self, is_counted: list[bool]) -> _SumsAndRows:
         """Sums of the sides up to each part of the path, and sides of a step within it."""
-        service = self.spec.service
-        rows = self.spec.vehicle.rate * service.kinds.astype(float) @ self.coefficients.T
+        service, coefficients = self.spec.service, np.where(is_counted, self.coefficients, 0.0)
+        rows = self.spec.vehicle.rate * service.kinds.astype(float) @ coefficients.T
         sums = np.cumsum(rows[service.on_path] / service.parts, axis=0)
         nothing = np.zeros((1, rows.shape[1]))
         return np.concatenate([nothing, sums]), np.concatenate([rows[service.on_path], nothing])
 
     def _sides(self, drive: _Drive) -> _Sides:
-        (sums, rows), (places, flows) = self._served, drive
+        given = self._sides_of(self._served, drive)
+        if self.spec.timed is None:
+            return given
+        spent = self._sides_of(self._timed, drive._replace(flows=np.ones(len(drive.flows))))
+        return _Sides(given.sides + spent.sides, given.slopes + spent.slopes, given.means)
+
+    def _sides_of(self, served: _SumsAndRows, drive: _Drive) -> _Sides:
+        (sums, rows), (places, flows) = served, drive
         parts = self.spec.service.parts
         part = np.minimum((parts * places).astype(int), len(rows) - 1)
         upto = sums[part] + (places - part / parts)[:, None] * rows[part]

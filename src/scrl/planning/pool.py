@@ -74,21 +74,24 @@ class Pool:
         settings: SearchSettings,
     ) -> None:
         self.problem, self.branch, self.driver, self.settings = problem, branch, driver, settings
-        vehicle = problem.world_spec.vehicle
+        vehicle, self.in_step = problem.world_spec.vehicle, problem.world_spec.in_step
         self.effort, self.rate, self.product = vehicle.effort, vehicle.rate, vehicle.product
         self.dear = 50.0 * (branch.multipliers.max(initial=0.0) + self.effort / self.rate)
         """What breaking an atom costs, for one unit."""
-        self.step = largest_step(branch.coefficients, self.rate)
+        self.step = largest_step(branch.coefficients * self.in_step, self.rate)
         """What a step of service can do to each atom's side."""
         self.most_steps, self.was_broken_off = float("inf"), False
         prices = -self.rate * branch.multipliers @ branch.coefficients
         self.lattice = driver.lattice(prices, settings.levels)
         """On which the best responses are found; none where the world is random or too large."""
-        penalties = np.full(len(self.step), self.dear)
+        # A unit of time is not a unit of what is given out.
+        plain = largest_step(branch.coefficients, self.rate)
+        units = np.divide(self.step, plain, out=np.ones(len(plain)), where=plain > 0.0)
+        penalties = np.full(len(self.step), self.dear) / units
         if self.lattice is not None:
             # Just above the fluid's multipliers, which keeps the search near them; they grow where
             # no mixture keeps an atom at that price.
-            least = LEAST_PENALTY * self.effort / self.rate
+            least = LEAST_PENALTY * self.effort / self.rate / units
             penalties = np.maximum(BOX * branch.multipliers, least)
         self.generation = ColumnGeneration(
             self.respond, branch.coefficients, branch.bounds, penalties,
@@ -115,9 +118,9 @@ class Pool:
         self.was_broken_off |= not driven.is_finished.all()
         return self._responses(driven, prices)
 
-    def price_of(self, efforts: float) -> float:
+    def price_of(self, efforts: float) -> Float[np.ndarray, " region"]:
         """The price of a unit at which a step of service is worth so many efforts, and its cost."""
-        return (efforts * self.effort + self.product) / self.rate
+        return (efforts * self.effort + self.product) / self.rate / self.in_step
 
     def follow(
         self,

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 from scrl.errors import ProblemError, ScrlError, check_texts, did_you_mean, set_by
 from scrl.problems.problem import MapSource, Problem, ProblemOptions
-from scrl.rules import RuleSet
 from scrl.worlds.sweep.maps import MapOptions, is_map_name, load_map
 from scrl.worlds.sweep.regions import RegionMap
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec, cell_on_map
@@ -183,8 +182,7 @@ def _problem(tables: dict[str, Any], path: Path, *, strict: bool) -> Problem:
         units=_with_map_scale(_read(Units, tables, "world", _world_keys()), regions, route),
     )
     texts = _rule_texts(tables.get("rules", {}))
-    rules = RuleSet.from_texts(texts, regions.names, options.conventions, options.confidence)
-    return Problem(spec, rules, options, source)
+    return dataclasses.replace(Problem.create(spec, texts, options), source=source)
 
 
 def _world_keys() -> list[str]:

@@ -16,7 +16,7 @@ from scrl.rules.linear import exact
 from scrl.settings import check_settings, setting
 from scrl.statistics import least_runs
 from scrl.worlds.sweep.maps import MapOptions
-from scrl.worlds.sweep.spec import SweepSpec, cell_on_map
+from scrl.worlds.sweep.spec import TIME, USED, SweepSpec, cell_on_map
 from scrl.worlds.sweep.vehicle import Units
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class BaseProblem(ABC):
 
     @property
     def regions(self) -> tuple[str, ...]:
-        """The names of the regions."""
+        """The names of the amounts: regions, then totals that the rules name."""
         return tuple(self.rules.regions)
 
     @property
@@ -230,7 +230,7 @@ class Problem(BaseProblem):
     source: MapSource | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        if tuple(self.rules.regions) != tuple(self.world_spec.regions.names):
+        if tuple(self.rules.regions) != self.world_spec.amounts:
             raise ProblemError("the rules are written over other regions than those of the map")
         said, asked = self.rules.confidence, self.options.confidence
         if said != (None if asked is None else exact(asked)):
@@ -249,8 +249,10 @@ class Problem(BaseProblem):
         """A problem from a world and rules given as text or formulas."""
         options = options or ProblemOptions(name="problem")
         names = world_spec.regions.names
-        rule_set = RuleSet.of(rules, names, options.conventions, options.confidence)
-        return cls(world_spec, rule_set, options)
+        rule_set = RuleSet.of(
+            rules, names, options.conventions, options.confidence, world_spec.known_totals
+        )
+        return cls(world_spec.with_totals(rule_set.regions[len(names) :]), rule_set, options)
 
     def _extent(self) -> str:
         rows, columns = self.world_spec.regions.shape
@@ -259,6 +261,11 @@ class Problem(BaseProblem):
     @property
     def units(self) -> Units:
         return self.world_spec.units
+
+    def unit_of(self, regions: Iterable[str]) -> str:
+        spec = self.world_spec
+        units = {spec.unit_of_total(name) if name in spec.totals else self.unit for name in regions}
+        return self.unit if not units else units.pop() if len(units) == 1 else "units"
 
     @property
     def is_random(self) -> bool:
@@ -297,6 +304,7 @@ class Problem(BaseProblem):
             "vehicle": spec.vehicle,
             "wind": spec.wind,
             "route": spec.route,
+            **({"step": spec.units.step} if TIME in spec.totals else {}),
             **self.judged_by(),
         }
 
@@ -331,6 +339,11 @@ class Problem(BaseProblem):
             found.append(
                 f"cell = {spec.units.cell:g} in [world], but a cell of the map is {on_map:.4g} m "
                 "long: speeds and lengths in metres follow the former (without it, the map)"
+            )
+        if USED in spec.totals and not spec.vehicle.has_flow:
+            found.append(
+                f"rules name 'used', and the rate is fixed at {spec.vehicle.rate:g} a step: so "
+                "'used' follows from the time alone"
             )
         if not self.rules.rules:
             found.append("there are no rules: every policy satisfies this problem")

@@ -12,7 +12,7 @@ from scrl.files import replacing
 from scrl.problems.load import BUILTIN_FOLDER, load_file, with_long_horizon
 from scrl.problems.problem import Problem, ProblemOptions
 from scrl.problems.save import changed_fields, copy, value_text
-from scrl.rules.show import show_name
+from scrl.rules.show import show_region
 from scrl.settings import Setting, settings_of
 from scrl.worlds.sweep.maps import MapOptions, load_map
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
@@ -121,7 +121,7 @@ _MAP_HINTS = (
 
 def _rules_table(spec: SweepSpec) -> str:
     """Example rules with bounds a little above the amounts at full speed, for the user to edit."""
-    names = [show_name(name) for name in spec.regions.names]
+    names = [show_region(name) for name in spec.regions.names]
     per_cell = spec.vehicle.rate / spec.vehicle.max_speed
     received = [float(f"{length * per_cell:.3g}") for length in spec.service.lengths.tolist()]
     about = [

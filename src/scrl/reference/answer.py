@@ -68,7 +68,7 @@ class Question:
 
     def named(self, density: np.ndarray) -> dict[str, float]:
         """Amounts by the names of the regions."""
-        names = self.problem.world_spec.regions.names
+        names = self.problem.world_spec.amounts
         return dict(zip(names, np.asarray(density, float).tolist(), strict=True))
 
 

@@ -77,9 +77,14 @@ class FluidSweep:
         fastest, slowest = _limits(vehicle, weight, start)
         amount = vehicle.rate * (member @ kinds).T
         flow = FluidFlow.of(vehicle) if vehicle.has_flow else None
+        if flow is not None:
+            of_time = np.zeros_like(amount)
+            if (timed := spec.timed) is not None:
+                of_time[timed], amount[timed] = amount[timed], 0.0
+            amount = np.concatenate([of_time, amount], axis=1)
         fluid = cls(
             weight=weight,
-            amount=amount if flow is None else np.concatenate([0.0 * amount, amount], axis=1),
+            amount=amount,
             fastest=fastest,
             slowest=slowest,
             effort=vehicle.effort,

@@ -88,12 +88,16 @@ class SpeedLattice:
         V is in multiples of `unit`.
         """
         kinds, vehicle = self.spec.service.kinds.astype(float), self.spec.vehicle
+        of_time = None
+        if (timed := self.spec.timed) is not None:
+            whole = prices[:, self._part(prices.shape[1]), timed] * kinds[:-1, timed].max() / unit
+            of_time, kinds[:, timed] = on_device(whole, float), 0.0
         gains = (prices @ kinds.T / unit)[:, self._part(prices.shape[1]), self.kind_of_position]
         gains -= np.where(self.kind_of_position < len(kinds) - 1, vehicle.product / unit, 0.0)
         rewards = dynamics.step_reward(self.spec.vehicle, self.speeds) / unit
         low, high = self.reach
         return _sweep(
-            self._sums(gains) if self.spec.is_poured else on_device(gains, float),
+            self._sums(gains, of_time) if self.spec.is_poured else on_device(gains, float),
             on_device(rewards, float),
             on_device(low),
             on_device(high),
@@ -102,13 +106,17 @@ class SpeedLattice:
             doublings=int((high - low + 1).max()).bit_length(),
         )
 
-    def _sums(self, gains: Float[np.ndarray, "plan position_and_beyond"]) -> _PriceSums:
+    def _sums(
+        self,
+        gains: Float[np.ndarray, "plan position_and_beyond"],
+        of_time: Float[Array, "plan position_and_beyond"] | None,
+    ) -> _PriceSums:
         unit = max(float(np.abs(gains).max(initial=0.0)), 1e-300) * 2.0**-20
         whole = np.round(gains / unit).astype(np.int64)
         # A position lies in the middle of its length.
         sums = (np.cumsum(whole, axis=1) - whole // 2).astype(np.int32)
         flows = self._flows() if self.spec.vehicle.has_flow else None
-        return _PriceSums(on_device(sums), on_device(unit, float), flows)
+        return _PriceSums(on_device(sums), on_device(unit, float), flows, of_time)
 
     def _flows(self) -> tuple[Float[Array, " level"], Float[Array, " level"]]:
         """The least and the largest flow at each speed, as shares of the full flow."""
@@ -133,6 +141,8 @@ class _PriceSums(NamedTuple):
     unit: Float[Array, ""]
     flows: tuple[Float[Array, " level"], Float[Array, " level"]] | None
     """The least and the largest flow at each speed; None for a fixed rate."""
+    of_time: Float[Array, "plan position_and_beyond"] | None
+    """What a step from each position earns whatever the flow is, where there is such a price."""
 
 
 @partial(jax.jit, static_argnames=("block", "doublings"))
@@ -161,7 +171,12 @@ def _sweep(
         at_full_flow = along * gains.unit / target
         if gains.flows is None:
             return at_full_flow
-        return jnp.maximum(*(limit[target] * at_full_flow for limit in gains.flows))
+        best = jnp.maximum(*(limit[target] * at_full_flow for limit in gains.flows))
+        if gains.of_time is None:
+            return best
+        begin = first + jnp.arange(block)
+        on_the_path = jnp.minimum((on_path - begin)[:, None] / target, 1.0)
+        return best + gains.of_time[:, begin, None] * on_the_path
 
     def body(back: Array, values: Array) -> Array:
         first = positions - block * (back + 1)

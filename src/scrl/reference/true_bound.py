@@ -158,7 +158,7 @@ class _LeafSearch:
         # A policy keeps the rules if it violates them by no more than the tolerance.
         self.bounds = np.append(table.bounds + problem.tolerance, float(self.horizon))
         self.members = table.members
-        largest = np.abs(table.coefficients).max(axis=1, initial=0.0)
+        largest = np.abs(table.coefficients * spec.in_step).max(axis=1, initial=0.0)
         self.unit = np.append(np.where(largest > 0, spec.vehicle.rate * largest, 1.0), 1.0)
         """What one step may add to each atom."""
         self.heap: list[tuple[float, int, Leaf]] = []
@@ -384,9 +384,10 @@ class _FluidLeaves:
     def _leaf(self, atoms: tuple[int, ...], point: DualPoint) -> Leaf:
         horizon, *multipliers = self.effort * point.multipliers
         scaled = np.append(np.array(multipliers) / self.unit[list(atoms)], horizon)
-        vehicle = self.question.problem.world_spec.vehicle
+        spec = self.question.problem.world_spec
         coefficients = self.question.problem.atoms.coefficients[list(atoms)]
-        largest = np.abs(scaled[:-1] @ coefficients).max(initial=0.0) * vehicle.rate
+        prices = (scaled[:-1] @ coefficients) * spec.in_step
+        largest = np.abs(prices).max(initial=0.0) * spec.vehicle.rate
         largest = max(float(largest), horizon)
         # Multipliers of atoms that the fluid cannot keep grow without bound.
         scaled *= min(1.0, LARGEST_PRICE * self.effort / max(largest, 1e-300))

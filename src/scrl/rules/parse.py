@@ -13,7 +13,7 @@ from lark import Lark, UnexpectedInput
 from scrl.errors import control_character, describe_control
 from scrl.rules.errors import Misplaced, PlacedRuleError, mistake, placed, unquoted
 from scrl.rules.syntax import Span, Statement
-from scrl.rules.transform import FormulaTransformer, Piece, known_regions
+from scrl.rules.transform import FormulaTransformer, Known, Piece, known_names
 
 MAX_TEXT = 200_000
 """A rule's text has at most this many characters."""
@@ -42,11 +42,15 @@ def says_something(text: str) -> bool:
 
 
 def parse(
-    text: str, *, regions: Collection[str] | None = None, rule: str | None = None
+    text: str,
+    *,
+    regions: Collection[str] | None = None,
+    totals: Collection[str] = (),
+    rule: str | None = None,
 ) -> Statement:
     """What the text means: a formula, or one with how surely it must hold.
 
-    `regions` are the known names, `rule` its own name.
+    `regions` and `totals` are the known names, `rule` its own name.
     """
     prefix = "" if rule is None else f"rule '{rule}': "
     if not isinstance(text, str):
@@ -55,14 +59,15 @@ def parse(
         raise PlacedRuleError(f"{prefix}the text is longer than {MAX_TEXT:,} characters")
     if not says_something(text):
         raise PlacedRuleError(f"{prefix}the text is empty: write a rule such as S1 <= 300")
-    token = known_regions.set(None if regions is None else dict.fromkeys(regions))
+    known = None if regions is None else Known(dict.fromkeys(regions), totals)
+    token = known_names.set(known)
     try:
         _check_limits(text)
         return _read(text, regions)
     except Misplaced as error:
         raise placed(unquoted(error, text, regions or ()) or error, text, rule) from None
     finally:
-        known_regions.reset(token)
+        known_names.reset(token)
 
 
 def _read(text: str, regions: Collection[str] | None) -> Statement:

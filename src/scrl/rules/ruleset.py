@@ -27,10 +27,14 @@ from scrl.rules.syntax import (
     formula_of,
     regions_of,
     share_of,
+    with_values,
 )
 
 Source: TypeAlias = str | Statement | Mapping[str, str | Statement] | Sequence[str | Statement]
 """Rules as a caller may give them: one or several, as text or formula, named or not."""
+Totals: TypeAlias = Mapping[str, Fraction | None]
+"""Amounts of a whole episode that rules may name; a number where it is always the same."""
+NO_TOTALS: Totals = {}
 SMALL_SHARE = Fraction(1, 100)
 """A rule that asks for no more single runs than this is probably a slip: in 0.95 %."""
 
@@ -44,12 +48,28 @@ class Rule:
     statement: Statement
 
     @classmethod
-    def read(cls, name: str, source: str | Statement, regions: Sequence[str] | None = None) -> Rule:
-        """A rule from its text or formula; a formula's text is the canonical one."""
+    def read(
+        cls,
+        name: str,
+        source: str | Statement,
+        regions: Sequence[str] | None = None,
+        totals: Totals = NO_TOTALS,
+    ) -> Rule:
+        """A rule from its text or formula; a formula's text is the canonical one.
+
+        A total that is a number stands for that number, unless a region has its name.
+        """
         _check_rule_name(name)
         if isinstance(source, Statement):
-            return cls(name, show(source), source)
-        return cls(name, source, parse(source, regions=regions, rule=name))
+            text, statement = show(source), source
+        else:
+            text, statement = source, parse(source, regions=regions, totals=totals, rule=name)
+        values = {each: value for each, value in totals.items()
+                  if value is not None and each not in (regions or ())}  # fmt: skip
+        try:
+            return cls(name, text, with_values(statement, values))
+        except RuleError as error:
+            raise RuleError(f"rule '{name}': {error}") from None
 
     @property
     def formula(self) -> Formula:
@@ -76,6 +96,7 @@ class RuleSet:
 
     rules: tuple[Rule, ...]
     regions: tuple[str, ...]
+    """All amounts that the rules may name: regions, then the totals that they do name."""
     conventions: Conventions = DEFAULT
     confidence: Fraction | None = None
     """The share of single runs that must keep all rules together; none: each rule for itself."""
@@ -99,10 +120,12 @@ class RuleSet:
         regions: Iterable[str],
         conventions: Conventions = DEFAULT,
         confidence: Number | None = None,
+        totals: Totals = NO_TOTALS,
     ) -> RuleSet:
         """Rules from a text, a formula, a list of them (rule-1, rule-2, ...) or a named mapping.
 
-        A text without a name may hold several rules, with `;` between them.
+        A text without a name may hold several rules, with `;` between them. Totals that the rules
+        name are amounts after those of the regions.
         """
         if isinstance(source, Expression):
             raise RuleError(f"{source} is an amount and no rule: compare it, as in {source} >= 300")
@@ -116,8 +139,10 @@ class RuleSet:
             pieces = [piece for each in source for piece in _pieces(each)]
             source = {f"rule-{number}": each for number, each in enumerate(pieces, start=1)}
         known = tuple(regions)
-        rules = tuple(Rule.read(name, each, known) for name, each in source.items())
-        return cls(rules, known, conventions, None if confidence is None else exact(confidence))
+        rules = tuple(Rule.read(name, each, known, totals) for name, each in source.items())
+        named = {name for rule in rules for name in regions_of(rule.formula)}.difference(known)
+        amounts = (*known, *(name for name in totals if name in named))
+        return cls(rules, amounts, conventions, None if confidence is None else exact(confidence))
 
     @classmethod
     def from_texts(
@@ -126,9 +151,10 @@ class RuleSet:
         regions: Iterable[str],
         conventions: Conventions = DEFAULT,
         confidence: Number | None = None,
+        totals: Totals = NO_TOTALS,
     ) -> RuleSet:
         """Rules from named texts, as a problem file holds them."""
-        return cls.of(texts, regions, conventions, confidence)
+        return cls.of(texts, regions, conventions, confidence, totals)
 
     @property
     def shares(self) -> tuple[Fraction | None, ...]:

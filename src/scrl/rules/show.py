@@ -42,6 +42,15 @@ _BARE_NAME = re.compile(r"[^\W\d]\w*")
 _ESCAPED = re.compile(r"\\(.)")
 
 
+TOTALS = ("time", "distance", "used")
+"""Amounts of a whole drive; a region of such a name is quoted in rules."""
+
+
+def show_region(name: str) -> str:
+    """A region's name as rules on its map write it."""
+    return f'"{name}"' if name in TOTALS else show_name(name)
+
+
 def show_name(name: str) -> str:
     """The name as the language writes it: bare where possible, else in double quotes."""
     if _BARE_NAME.fullmatch(name) and name not in KEYWORDS:

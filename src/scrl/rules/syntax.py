@@ -5,7 +5,7 @@ A rule is a formula, or a `Requirement`: a formula and how surely it must hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar, Literal, NoReturn, TypeAlias, assert_never, cast, get_args
@@ -233,6 +233,43 @@ def regions_of(formula: Formula) -> tuple[str, ...]:
     for compare in comparisons(formula):
         found.update((name, None) for name, _ in compare.left.terms + compare.right.terms)
     return tuple(found)
+
+
+def with_values(statement: Statement, values: Mapping[str, Fraction]) -> Statement:
+    """The same with numbers in place of some amounts; raises where nothing else is compared."""
+    if values.keys().isdisjoint(regions_of(formula_of(statement))):
+        return statement
+    match statement:
+        case Requirement(formula=formula, share=share):
+            return Requirement(formula_of(with_values(formula, values)), share)
+        case Compare():
+            return _compare_with(statement, values)
+        case Not(part):
+            return Not(formula_of(with_values(part, values)))
+        case And(parts):
+            return And(tuple(formula_of(with_values(part, values)) for part in parts))
+        case Or(parts):
+            return Or(tuple(formula_of(with_values(part, values)) for part in parts))
+        case Implies(premise, conclusion):
+            return Implies(
+                *(formula_of(with_values(part, values)) for part in (premise, conclusion))
+            )
+        case _:
+            assert_never(statement)
+
+
+def _compare_with(compare: Compare, values: Mapping[str, Fraction]) -> Compare:
+    def with_numbers(linear: LinearExpression) -> LinearExpression:
+        kept = [(name, factor) for name, factor in linear.terms if name not in values]
+        known = (factor * values[name] for name, factor in linear.terms if name in values)
+        return LinearExpression(kept, sum(known, linear.constant))
+
+    left, right = with_numbers(compare.left), with_numbers(compare.right)
+    if dict(left.terms) == dict(right.terms):
+        named = [name for name in values if name in regions_of(compare)]
+        told = " and ".join(f"{name} is always {float(values[name]):g} here" for name in named)
+        raise RuleError(f"{told}, so nothing is left to choose: leave this comparison out")
+    return Compare(left, compare.relation, right, compare.band, compare.span)
 
 
 def _formula(node: object) -> Formula:

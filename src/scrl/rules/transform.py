@@ -86,8 +86,16 @@ def _extreme(name: str, relation: Relation, compares: list[Compare]) -> Formula:
     return And(tuple(compares)) if is_all else Or(tuple(compares))
 
 
-known_regions: ContextVar[Collection[str] | None] = ContextVar("known_regions", default=None)
-"""The regions that the rule may name, or None for any; threads share the parser."""
+class Known(NamedTuple):
+    """The names that a rule may use."""
+
+    regions: Collection[str]
+    totals: Collection[str]
+    """Amounts of a whole episode."""
+
+
+known_names: ContextVar[Known | None] = ContextVar("known_names", default=None)
+"""The names that the rule may use, or None for any; threads share the parser."""
 
 _RELATIONS: dict[str, Relation] = {
     "<=": "<=",
@@ -146,6 +154,12 @@ class FormulaTransformer(Transformer[Token, Piece]):
 
     @_placed_token
     def NAME(self, name: str) -> LinearExpression:  # noqa: N802
+        known = known_names.get()
+        if known is not None and name in known.totals and name in known.regions:
+            raise RuleError(
+                f"'{name}' is a region of this map and an amount of the whole drive: write "
+                f'"{name}", in quotes, for the region; for the other, rename the region'
+            )
         return _known(str(name))
 
     @_placed_token
@@ -232,15 +246,15 @@ class FormulaTransformer(Transformer[Token, Piece]):
 
 
 def _known(name: str) -> LinearExpression:
-    """The density of a region that the world knows."""
+    """An amount that the world knows; a region comes before a total of its name."""
     linear = region(name)
-    known = known_regions.get()
-    if known is None or name in known:
+    known = known_names.get()
+    if known is None or name in known.regions or name in known.totals:
         return linear
     if name.lower() in KEYWORDS:
         raise RuleError(f"unknown region '{name}': did you mean '{name.lower()}'?")
     raise RuleError(
-        f"unknown region '{printable(name)}'{did_you_mean(name, map(show_name, known))}"
+        f"unknown region '{printable(name)}'{did_you_mean(name, map(show_name, known.regions))}"
     )
 
 

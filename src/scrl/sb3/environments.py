@@ -134,7 +134,7 @@ class MeasuringEnvironments:
         self.unit = world.world.units.unit if is_ours else "units"
         if is_ours and labels is None:
             rate = world.world.vehicle.rate
-            labels = Labels(world.world.regions.names, lambda step: rate * step.info["labels"])
+            labels = Labels(world.world.amounts, lambda step: rate * step.info["labels"])
         if labels is None:
             raise ScrlError(
                 f"{self.name} does not say which regions a step serves: give labels, as in "

@@ -21,7 +21,7 @@ from scrl.report.page.ways import (
 )
 from scrl.report.words import amount
 from scrl.route import Route, given_over_cells, on_map
-from scrl.rules.show import show_name
+from scrl.rules.show import show_region
 
 MOST_PLACES = 3_000
 """Places of a drive that the animation passes through."""
@@ -41,7 +41,7 @@ def map_document(problem: Problem) -> dict[str, Any]:
         **{key: value for key, value in asdict(drawn).items() if key != "frame"},
         "rows": rows, "columns": columns,
         "width": frame.width, "height": frame.height, "left": frame.left, "scale": frame.scale,
-        "names": [{"name": name, "shown": show_name(name)} for name in spec.regions.names],
+        "names": [{"name": name, "shown": show_region(name)} for name in spec.regions.names],
         "blocks": {
             "step": step, "rows": masks.shape[1], "columns": masks.shape[2],
             "kind": kind_of_block.ravel().tolist(),

@@ -9,11 +9,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from scrl.errors import ScrlError
-from scrl.rules import Conventions, Rule, RuleSet, Span
+from scrl.rules import Span
 from scrl.rules.linear import show_number
 from scrl.studio.document import RuleText, StudioError
 
 if TYPE_CHECKING:
+    from scrl.problems import Problem
     from scrl.reference import Loosened
 
 NUMBER = re.compile(
@@ -35,10 +36,7 @@ def with_number(text: str, span: Span, value: Fraction | float) -> str:
 
 
 def loosen(
-    rules: Sequence[RuleText],
-    loosening: Sequence[Loosened],
-    regions: Sequence[str],
-    conventions: Conventions,
+    rules: Sequence[RuleText], loosening: Sequence[Loosened], world: Problem
 ) -> tuple[RuleText, ...]:
     """The rules with every bound of a loosening changed in their texts."""
     found = list(rules)
@@ -46,15 +44,13 @@ def loosen(
         index = next((at for at, rule in enumerate(found) if rule.name == each.rule), None)
         if index is None:
             raise StudioError(f"there is no rule '{each.rule}' any more: ask again")
-        found[index] = _loosened(found[index], each, regions, conventions)
+        found[index] = _loosened(found[index], each, world)
     return tuple(found)
 
 
-def _loosened(
-    rule: RuleText, wanted: Loosened, regions: Sequence[str], conventions: Conventions
-) -> RuleText:
+def _loosened(rule: RuleText, wanted: Loosened, world: Problem) -> RuleText:
     for text in _candidates(rule.text, wanted):
-        atoms = _atoms(rule.name, text, regions, conventions)
+        atoms = _atoms(rule.name, text, world)
         if wanted.to in atoms and wanted.atom not in atoms:
             return replace(rule, text=text)
     raise StudioError(
@@ -75,12 +71,10 @@ def _candidates(text: str, wanted: Loosened) -> Iterator[str]:
             yield text.replace(shown, wanted.to)
 
 
-def _atoms(
-    name: str, text: str, regions: Sequence[str], conventions: Conventions
-) -> frozenset[str]:
+def _atoms(name: str, text: str, world: Problem) -> frozenset[str]:
     """The atoms of a rule as text; none where it cannot be read."""
     try:
-        rules = RuleSet((Rule.read(name, text, regions),), tuple(regions), conventions)
+        rules = world.with_rules({name: text}).rules
         return frozenset(atom.show() for clause in rules.clauses for atom in clause.atoms)
     except ScrlError:
         return frozenset()

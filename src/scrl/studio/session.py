@@ -15,6 +15,7 @@ from scrl.problems import MapSource, Problem, ProblemOptions, load, save
 from scrl.problems.load import read_toml, with_long_horizon
 from scrl.problems.save import changed_fields
 from scrl.rules import PlacedRuleError, Rule, show
+from scrl.rules.show import TOTALS
 from scrl.studio.document import Document, EditHistory, RuleText, Settings, StudioError
 from scrl.studio.journal import Journal, JournalHead
 from scrl.studio.loosening import loosen
@@ -169,9 +170,9 @@ class Session:
         for rule in rules:
             checked: dict[str, Any] = {"name": rule.name, "error": None, "shown": None}
             try:
-                read = Rule.read(rule.name, rule.text, world.regions)
-                world.with_rules({rule.name: rule.text}).rules.clauses  # noqa: B018 (may be large)
-                checked["shown"] = show(read.formula)
+                read = world.with_rules({rule.name: rule.text}).rules
+                read.clauses  # noqa: B018 (may be large)
+                checked["shown"] = show(read.rules[0].formula)
             except ScrlError as error:
                 placed = error if isinstance(error, PlacedRuleError) else None
                 checked["error"] = {
@@ -210,7 +211,7 @@ class Session:
         """Write a loosening into the rules."""
         with self.lock:
             world = self.world()
-            rules = loosen(self.document.rules, loosening, world.regions, world.rules.conventions)
+            rules = loosen(self.document.rules, loosening, world)
             self.set_rules(rules)
 
     def undo(self) -> None:
@@ -480,7 +481,7 @@ def _read(part: type[Any], settings: Settings, table: str) -> Any:
 
 def _fits(rule: RuleText, regions: Sequence[str]) -> bool:
     try:
-        Rule.read(rule.name, rule.text, regions)
+        Rule.read(rule.name, rule.text, regions, dict.fromkeys(TOTALS))
     except ScrlError:
         return False
     return True

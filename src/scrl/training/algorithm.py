@@ -52,6 +52,11 @@ class Task(eqx.Module):
         """Units that a label of 1 stands for; 1 where labels are amounts."""
 
     @property
+    def largest_labels(self) -> Float[Array, " region"] | float:
+        """The largest label of each amount, where some differ from 1."""
+        return 1.0
+
+    @property
     @abstractmethod
     def is_horizon_an_end(self) -> bool:
         """Whether sums end with the horizon, so that a truncated episode is a whole one."""
@@ -332,7 +337,7 @@ def move_kappa(
         policy, state.kappa, seen.reading_violation, seen.violation, seen.return_, state.iteration
     )
     best = better(task, state.best, found, seen.is_whole)
-    step = largest_step(task.reading.coefficients, task.rate)
+    step = largest_step(task.reading.coefficients * task.largest_labels, task.rate)
     rate = kappa_rate(task, state.encoder, _typical_steps(task, state.encoder, seen))
     rate *= _kappa_rate_share(task, state, is_learning=is_learning)
     excess = seen.excess + loop.inset * step

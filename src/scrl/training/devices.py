@@ -59,6 +59,10 @@ class SweepTask(Task):
         return self.world.rate
 
     @property
+    def largest_labels(self) -> Float[Array, " region"] | float:
+        return 1.0 if self.world.in_step is None else self.world.in_step
+
+    @property
     def is_horizon_an_end(self) -> bool:
         """An episode that the horizon cuts off has not shown what it would give."""
         return False
@@ -114,14 +118,14 @@ def sweep_encoder(task: SweepTask, first: Episode) -> SweepEncoder:
     """An encoder with units read off one episode at the initial throttle."""
     return_, steps = jnp.abs(first.return_[0]), first.steps[0].astype(float)
     plan, of_runs = task.plan, _run_atoms(task, first)
-    labels = [jnp.maximum(first.service[0], 1.0)]
+    labels = [jnp.maximum(first.service[0], task.largest_labels)]
     if of_runs is not None:
         labels.append(0.3 * jnp.abs(of_runs.coefficients) @ labels[0])
     sizes = jnp.concatenate([return_[None], *(labels if plan.is_decomposed else [])])
     atoms = len(task.reading.bounds)
     return SweepEncoder(
         return_ / steps, sizes, task.regions, plan.loop.sees_prices, atoms, of_runs,
-        task.world.action_shape,
+        task.world.action_shape, task.world.in_step,
     )  # fmt: skip
 
 
@@ -133,7 +137,9 @@ def _run_atoms(task: SweepTask, first: Episode) -> RunAtoms | None:
     if not task.is_in_runs:
         return None
     world, atoms = task.world, task.reading
-    inset = task.plan.loop.run_inset * largest_step(atoms.coefficients, task.rate)
+    inset = task.plan.loop.run_inset * largest_step(
+        atoms.coefficients * task.largest_labels, task.rate
+    )
     cells = world.kinds[world.kind_of_part].sum(axis=0) / world.parts
     return RunAtoms(
         atoms.coefficients / atoms.size[:, None],

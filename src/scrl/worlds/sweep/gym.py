@@ -84,7 +84,7 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         super().reset(seed=seed, options=options)
         noise = self.world.vehicle.start_noise
         self._start(self.np_random.uniform(0.0, noise) if noise > 0 else 0.0)
-        return self._observe(), {"labels": np.zeros(len(self.world.regions.names), np.float32)}
+        return self._observe(), {"labels": np.zeros(len(self.world.amounts), np.float32)}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """One step with the throttle `action[0]` and, with a flow, the opening `action[1]`."""
@@ -109,7 +109,10 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
             is_poured=world.is_poured, look=list.__getitem__,
         )  # fmt: skip
         reward -= world.vehicle.product * flow * self._given(distance, left)
-        info = {"labels": np.array(flow * labels, np.float32)}
+        given = flow * labels
+        if world.timed is not None:
+            given[world.timed] = labels[world.timed]
+        info = {"labels": np.array(given, np.float32)}
         return self._observe(), reward, is_terminated, is_truncated, info
 
     def _given(self, distance: float, left: float) -> float:

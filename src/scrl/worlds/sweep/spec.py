@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
@@ -11,6 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from scrl.errors import ProblemError
+from scrl.rules.show import TOTALS
 from scrl.settings import check_settings, setting
 from scrl.worlds.sweep.dynamics import Place, Served, share_of_step
 from scrl.worlds.sweep.inside import PARTS, Corrections, corrections
@@ -20,6 +22,9 @@ from scrl.worlds.sweep.transits import Transit, transits_of
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 Service = Literal["poured", "landing"]
+TIME, DISTANCE, USED = TOTALS
+COUNTED = (TIME, USED)
+"""Totals that are counted in each step; the distance is that of the path."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,8 @@ class SweepSpec:
     wind: Wind = field(default_factory=Wind)
     route: SweepRoute = field(default_factory=SweepRoute)
     units: Units = field(default_factory=Units)
+    totals: tuple[str, ...] = ()
+    """Amounts of the whole drive that are counted after those of the regions."""
 
     def __post_init__(self) -> None:
         if self.vehicle.start_noise >= len(self.path.cells):
@@ -72,6 +79,40 @@ class SweepSpec:
                 'service = "poured"'
             )
 
+        for name in self.totals:
+            if name not in COUNTED or name in self.regions.names:
+                raise ProblemError(f"totals: '{name}' is none of {', '.join(COUNTED)}, or a region")
+
+    @property
+    def amounts(self) -> tuple[str, ...]:
+        """The names of all that is counted: the regions, then the totals."""
+        return (*self.regions.names, *self.totals)
+
+    @property
+    def known_totals(self) -> dict[str, Fraction | None]:
+        """What rules may name beside the regions; a number where it is the same in every drive."""
+        is_fixed = self.vehicle.start_noise == 0.0
+        length = Fraction(repr(len(self.path.cells) * (self.units.cell or 1.0)))
+        return {**dict.fromkeys(COUNTED), **({DISTANCE: length} if is_fixed else {})}
+
+    def unit_of_total(self, name: str) -> str:
+        """The unit of a total, as text."""
+        match name:
+            case "time":
+                return "steps" if self.units.step is None else "seconds"
+            case "distance":
+                return "cells" if self.units.cell is None else "metres"
+            case _:
+                return self.units.unit
+
+    def with_totals(self, totals: tuple[str, ...]) -> SweepSpec:
+        """The same world with these totals counted."""
+        if totals == self.totals:
+            return self
+        changed = replace(self, totals=totals)
+        changed.__dict__["path"] = self.path  # which takes long on large maps, and is the same
+        return changed
+
     @cached_property
     def path(self) -> SweepPath:
         """The cells in the order in which they are visited."""
@@ -83,14 +124,29 @@ class SweepSpec:
     @cached_property
     def service(self) -> ServiceTable:
         """Which regions the path serves: by the outlines of regions where service is poured and the
-        map has them, otherwise by the centres of cells."""
-        return service_table(
+        map has them, otherwise by the centres of cells. Totals are served everywhere."""
+        table = service_table(
             self.path.service,
             self.path.outside,
             corrections(self.path, self.regions) if self.is_poured else None,
             is_poured=self.is_poured,
             most_cells=FARTHEST_STEP * self.vehicle.max_speed,
         )
+        return table.with_everywhere(self.in_step[len(self.regions.names) :])
+
+    @cached_property
+    def in_step(self) -> Float[np.ndarray, " region"]:
+        """The most that a step adds to each amount, in what it gives out at full flow."""
+        time = (self.units.step or 1.0) / self.vehicle.rate
+        return np.array([time if name in self.totals and name == TIME else 1.0
+                         for name in self.amounts])  # fmt: skip
+
+    @property
+    def timed(self) -> int | None:
+        """The index of an amount that a flow does not change: the time, where the flow can be
+        chosen and the time is counted."""
+        is_apart = self.vehicle.has_flow and TIME in self.totals
+        return self.amounts.index(TIME) if is_apart else None
 
     @property
     def is_poured(self) -> bool:
@@ -159,6 +215,14 @@ class ServiceTable:
         """What no region receives, as one column."""
         return self._served(self.outside[:, None])
 
+    def with_everywhere(self, values: Float[np.ndarray, " column"]) -> ServiceTable:
+        """With columns that have the same value on the whole path."""
+        if not len(values):
+            return self
+        columns = np.tile(values.astype(self.kinds.dtype), (len(self.kinds), 1))
+        columns[-1] = 0.0
+        return replace(self, kinds=np.concatenate([self.kinds, columns], axis=1))
+
     @property
     def outside_share(self) -> float:
         """The share of the path that lies outside all regions."""
@@ -182,6 +246,7 @@ class ServiceTable:
         """
         first, kinds = self._first_parts, kinds.astype(float)
         longest = self.parts * (self.most_cells + LONGEST_RUN + 2.0)
+        longest *= max(1.0, float(kinds.max(initial=0.0)))
         unit = 2.0 ** (math.ceil(math.log2(longest)) - 31)
         of_run = np.round(kinds / unit).astype(np.int64)[self.kind_of_part[first]]
         parts = np.diff(first, append=len(self.kind_of_part))[:, None]

@@ -70,6 +70,10 @@ class SweepWorld(eqx.Module):
     """Whether an action is a throttle and an opening of the pump, or a throttle alone."""
     has_cost: bool = eqx.field(static=True, default=False)
     """Whether what is given out costs something."""
+    timed: int | None = eqx.field(static=True, default=None)
+    """The amount that a flow does not change, if there is one."""
+    in_step: Float[Array, " region"] | None = None
+    """The largest label of each amount, where totals are counted; without them it is 1."""
 
     @classmethod
     def from_spec(cls, spec: SweepSpec) -> SweepWorld:
@@ -97,6 +101,8 @@ class SweepWorld(eqx.Module):
             parts=spec.service.parts,
             has_flow=vehicle.has_flow,
             has_cost=vehicle.product_cost > 0.0,
+            timed=spec.timed,
+            in_step=on_device(spec.in_step, float) if spec.totals else None,
         )
 
     @property
@@ -174,10 +180,13 @@ class SweepWorld(eqx.Module):
             reward -= (
                 self.numbers.product * self.at_flow(action, after, self.given(state, after))[0]
             )
+        given = self.at_flow(action, after, labels)
+        if self.timed is not None:
+            given = given.at[self.timed].set(labels[self.timed])
         return StepResult(
             after,
             reward,
-            self.at_flow(action, after, labels),
+            given,
             self.is_terminal(after),
             self.is_truncated(after),
         )
