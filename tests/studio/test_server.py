@@ -178,7 +178,7 @@ def test_edits_reach_every_window(client: Client) -> None:
     assert said.status == 200
     assert said.json["document"]["rules"] == rules
     while name != "state" or state["version"] == 0:
-        _, state = next(events)
+        name, state = next(events)
     assert state["document"]["rules"] == rules
     assert client.post("/api/undo").json["canRedo"]
     events.close()
