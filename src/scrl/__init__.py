@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from scrl.report.figures import plot as plot
     from scrl.rules import d as d
     from scrl.rules import implies as implies
-    from scrl.training.learn import learn as learn
 
 _HOMES = {
     "Evaluation": "scrl.evaluation",
@@ -48,7 +47,6 @@ _HOMES = {
     "evaluate": "scrl.evaluation",
     "evaluate_run": "scrl.api",
     "implies": "scrl.rules",
-    "learn": "scrl.training.learn",
     "planner": "scrl.planning",
     "load": "scrl.problems",
     "save": "scrl.problems",
@@ -81,7 +79,6 @@ __all__ = [
     "evaluate_run",
     "gym",
     "implies",
-    "learn",
     "load",
     "load_policy",
     "planner",

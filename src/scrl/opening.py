@@ -385,8 +385,8 @@ def _opened(folder: RunFolder) -> Run:
         return PlanRun(folder) if folder.record.method == plan_files.METHOD else MapRun(folder)
     if folder.record.method == "prices":
         raise ScrlError(
-            f"{path}: `scrl learn` has trained a price policy here, which has no problem of its "
-            f"own. Ask it something: scrl ask WORLD RULES --policy {shlex.quote(str(path))}"
+            f"{path}: an earlier version has trained a price policy here, which is not needed any "
+            "more: scrl ask WORLD RULES"
         )
     raise RunError(f"{path}: this run has neither problem.toml nor environment.json")
 
