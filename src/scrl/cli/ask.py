@@ -48,7 +48,10 @@ LEAST_PRICE = 0.000_005
 
 def ask(
     world: Annotated[
-        str, typer.Argument(help="agri, med, a built-in problem, a problem file, or a map.")
+        str,
+        typer.Argument(
+            help="agri, med, a built-in problem, a problem file, a map, or a run of `scrl learn`."
+        ),
     ],
     rules: Annotated[
         list[str] | None,
@@ -90,12 +93,20 @@ def ask(
 
     _refuse_removed(confidence, policy)
     sets = rule_sets(rules or [], file)
+    if out is not None:
+        check_free(out, can_resume=False)
+    if (Path(world) / "environment.json").is_file():
+        from scrl.cli.learn import ask_learned
+
+        _refuse_for_learned(with_rules=with_rules, strict=strict)
+        ask_learned(
+            world, sets, mix=mix, seed=seed, time_limit=time_limit, out=out, as_json=as_json
+        )
+        return
     found = find_world(world, strict=strict)
     if not found.rules.rules and (with_rules or not sets):
         raise ScrlError(f'{world} has no rules of its own: write some, as in "S1 >= 300"')
     asked = [_with_own(found, each) if with_rules else each for each in sets]
-    if out is not None:
-        check_free(out, can_resume=False)
     answers = []
     with working("planning ...") as say:
         from scrl.planning import planner
@@ -146,6 +157,14 @@ def _refuse_removed(confidence: str | None, policy: str | None) -> None:
     for given, message in ((confidence, NO_CONFIDENCE), (policy, NO_POLICY)):
         if given is not None:
             raise ScrlError(message)
+
+
+def _refuse_for_learned(**given: bool) -> None:
+    """Options that are for maps alone."""
+    for name, value in given.items():
+        if value:
+            option = f"--{name.replace('_', '-')}"
+            raise ScrlError(f"{option} is for maps, and this is a folder of `scrl learn`")
 
 
 def rule_sets(texts: list[str], file: Path | None) -> list[list[str]]:
