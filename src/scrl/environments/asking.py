@@ -270,8 +270,7 @@ class _Tries:
         self.seed = SEARCH_SEED + seed
         encoder = policy.encoder
         self.unit = np.asarray(encoder.price_unit / jnp.abs(encoder.label_unit), float)
-        wanted = int(np.clip(SEARCHED_STEPS // problem.horizon_steps, FEWEST, MOST))
-        self.episodes = wanted
+        self.episodes = int(np.clip(SEARCHED_STEPS // problem.horizon_steps, FEWEST, MOST))
 
     def at(self, prices: Float[np.ndarray, " region"]) -> TrainedPolicy:
         """The policy that sees these prices."""
@@ -346,12 +345,14 @@ class _Search:
             atoms = self._in_force()
             mixture = self._mixture(atoms)
             gain, before = mixture.value - before, mixture.value
-            is_settled = may_mix and gain <= GOOD_ENOUGH * abs(mixture.value)
-            if self._confirm(mixture, deadline) or is_settled or time.monotonic() > deadline:
+            enough = GOOD_ENOUGH * abs(mixture.value)
+            is_settled = may_mix and gain <= enough
+            if is_settled or time.monotonic() > deadline:
+                break
+            if self._confirmed(mixture.return_ - enough) is not None:
                 break
             self.tried += self.tries.run(self._proposed(mixture, atoms))
-        kept = np.flatnonzero(self._is_kept())
-        best = max(kept, key=lambda each: self.tried[each].return_, default=None)
+        best = self._confirmed(-np.inf)
         if may_mix:
             mixture = self._confirmed_mixture(deadline)
             return_ = -np.inf if best is None else self.tried[best].return_
@@ -388,20 +389,17 @@ class _Search:
         is_held = np.array(over) <= self.problem.tolerance
         return np.all(np.any(is_held[:, None] & table.members, axis=2), axis=1)
 
-    def _confirm(self, mixture: Mixture, deadline: float) -> bool:
-        """Whether a policy near the mixture keeps the rules in more episodes too."""
-        while time.monotonic() < deadline:
-            kept = np.flatnonzero(self._is_kept())
-            returns = self._returns()
-            near = mixture.return_ - GOOD_ENOUGH * abs(mixture.return_)
-            kept = kept[returns[kept] >= near]
+    def _confirmed(self, least: float) -> int | None:
+        """The best policy with at least this return that keeps the rules in more episodes too."""
+        while True:
+            kept, returns = np.flatnonzero(self._is_kept()), self._returns()
+            kept = kept[returns[kept] >= least]
             if not len(kept):
-                return False
+                return None
             best = int(kept[np.argmax(returns[kept])])
             if best in self.confirmed:
-                return True
+                return best
             self._run_more(best)
-        return False
 
     def _branch(self) -> BranchChoice:
         """The best branch by mixtures of what was tried, by branch and bound over its atoms."""
