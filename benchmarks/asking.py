@@ -1,7 +1,7 @@
 """How good answers without training are: random rule sets on Agri, Med and random maps.
 
 `python -m benchmarks.asking --out FILE [--sets 200] [--solved 50] [--maps 20] [--service landing]
-[--wind 0.1] [--seed 1000] [--jobs 1] [--policy DIR]` draws rule sets of 1 to 5 rules with up to 4
+[--wind 0.1] [--seed 1000] [--jobs 1]` draws rule sets of 1 to 5 rules with up to 4
 disjuncts each, and discards none. It asks for a plan for each of them, solves the first ones too,
 each within `--solve-limit` seconds, and prints a table. A set is lost if a plan for it is known and
 the answer breaks a rule.
@@ -106,7 +106,6 @@ class Settings:
     wind: float
     seed: int
     solve_limit: float
-    policy: str | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +142,7 @@ class Asked:
 def ask_some(number: int, *, settings: Settings, out: Path, done: frozenset[int]) -> None:
     """The rule sets of one world that are not done yet; each answer is written at once."""
     world = world_of(number, settings.service, settings.wind)
-    asking = planner(settings.policy)
+    asking = planner()
     drawn = rule_sets(world, settings.sets, settings.seed + number)
     missing = [index for index in range(settings.sets) if index not in done]
     if missing:
@@ -239,11 +238,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1000)
     parser.add_argument("--solve-limit", type=float, default=20.0)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--policy")
     chosen = parser.parse_args()
     settings = Settings(
         chosen.sets, chosen.solved, chosen.service, chosen.wind, chosen.seed, chosen.solve_limit,
-        chosen.policy,
     )  # fmt: skip
     if not chosen.table:
         before = read(chosen.out)

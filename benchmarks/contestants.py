@@ -40,7 +40,7 @@ def by_scrl() -> None:
 
 
 def by_asking() -> None:
-    """`scrl ask`: the shipped policy, nothing trained."""
+    """`scrl ask`: nothing is trained."""
     import scrl
 
     problem = scrl.load(PROBLEM)

@@ -31,7 +31,6 @@ from benchmarks.measured import write_rows
 from scrl.gym import make
 from scrl.planning import planner
 from scrl.planning.drives import PARTS, PriceDriver
-from scrl.planning.planner import Planner
 from scrl.planning.pool import PRICE_OF_A_STOP
 from scrl.planning.solve import solve
 from scrl.policies import Schedule
@@ -93,9 +92,9 @@ class Least(NamedTuple):
 class Drives:
     """All drives of one world so far, and the search for extreme ones."""
 
-    def __init__(self, world: Problem, asking: Planner, seed: int) -> None:
+    def __init__(self, world: Problem, seed: int) -> None:
         self.world, self.rng = world, np.random.default_rng(seed)
-        self.driver = PriceDriver(asking.learned.ahead, world.world_spec, world.world)
+        self.driver = PriceDriver(world.world_spec, world.world)
         shape = PARTS, len(world.regions)
         self.prices, self.amounts = np.zeros((0, *shape)), np.zeros((0, shape[1]))
         self.throttles: list[np.ndarray] = []
@@ -183,7 +182,7 @@ def measure(task: tuple[int, Service, int], *, settings: Settings) -> list[Edge]
     number, service, count = task
     world, asking = world_of(number, service), planner()
     seed = settings.seed + 100 * number + SERVICES.index(service)
-    drives, found = Drives(world, asking, seed), []
+    drives, found = Drives(world, seed), []
     while len(found) < count:
         least = drives.draw()
         for side, sign in zip(SIDES, (1.0, -1.0), strict=True):

@@ -2,7 +2,7 @@
 
 `python -m benchmarks.true_bound [--service landing] [--drives 5000] [--maps 20] [--sets 2]
 [--search 120] [--seed 0] [--out FILE]` drives Agri, Med and random maps in every way there is
-(constant, random, stop and go, by the cell, the lattice's, the price policy's, and locally improved
+(constant, random, stop and go, by the cell, the lattice's, the fluid policy's, and locally improved
 ones), with the world's own float32 places and speeds, and compares return + prices . amounts -
 per_step steps with the bound at many prices: of the dynamic program for landing service, of the
 fluid for poured service. Then the bounds of problems: the built-in ones (landing), against the
@@ -202,12 +202,12 @@ def measure(world: Problem, count: int, seed: int) -> list[dict]:
             max(count // 100, 2), rng,
         ):  # fmt: skip
             keep("improved", driven)
-    driver = PriceDriver(planner().learned.ahead, spec, world.world)
+    driver = PriceDriver(spec, world.world)
     keys = jax.random.split(jax.random.key(seed), 1)
     ran = driver.drive(a_step[:, None], most_steps=MOST_STEPS, keys=keys)
     done = ran.is_finished
     keep(
-        "price policy", Drove(ran.returns[done, 0], ran.amounts[done, 0], ran.steps[done, 0], done)
+        "fluid policy", Drove(ran.returns[done, 0], ran.amounts[done, 0], ran.steps[done, 0], done)
     )
     return [
         {

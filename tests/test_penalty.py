@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 
 from scrl.penalty import (
+    LARGEST_PRICE,
+    LEAST_PRICE,
     PENALTIES,
+    AnyPrices,
     Atoms,
     draw_shares,
     drawn_sigma,
     netted,
     next_kappa,
+    random_prices,
     sigmas,
     smallest_sigma,
 )
@@ -233,3 +237,23 @@ def test_netting_does_not_touch_what_an_equality_charges() -> None:
     assert np.allclose(moved, [0.47, 0.17, 0.04])
     assert np.allclose(less, [0.3, 0.0, 0.04])
     assert np.allclose(plain.price(atoms, moved), net.price(atoms, less), atol=1e-6)
+
+
+def test_prices_for_any_rules_are_of_all_sizes_and_signs() -> None:
+    unit = jnp.array([1.0, 100.0])
+    prices = np.asarray(random_prices(unit, 4000, key=jax.random.key(0)) / unit)
+    drawn = np.abs(prices[prices != 0])
+    assert drawn.min() == pytest.approx(LEAST_PRICE, rel=0.02)
+    assert drawn.max() == pytest.approx(LARGEST_PRICE, rel=0.02)
+    assert np.median(drawn) == pytest.approx(1.0, rel=0.15)
+    assert np.mean(prices > 0) == pytest.approx(np.mean(prices < 0), abs=0.03)
+    # A price is 0 with probability u^2, u uniform in each world.
+    assert np.mean(prices == 0) == pytest.approx(1 / 3, abs=0.03)
+    assert np.mean((prices == 0).all(axis=1)) == pytest.approx(1 / 5, abs=0.03)
+
+
+def test_any_prices_charge_what_they_say() -> None:
+    penalty, nothing = AnyPrices(), atoms_of()
+    prices, labels = jnp.array([2.0, -3.0]), jnp.array([0.5, 1.0])
+    assert float(penalty.charge(nothing, prices, labels, jnp.zeros(0))) == pytest.approx(2.0)
+    assert penalty.price(nothing, jnp.zeros(0)).tolist() == [0.0, 0.0]

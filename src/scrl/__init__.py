@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from scrl import reference as reference
     from scrl import sb3 as sb3
     from scrl.api import evaluate_run as evaluate_run
+    from scrl.api import learn as learn
+    from scrl.api import learned as learned
     from scrl.api import load_policy as load_policy
     from scrl.api import resume as resume
     from scrl.api import train as train
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from scrl.report.figures import plot as plot
     from scrl.rules import d as d
     from scrl.rules import implies as implies
-    from scrl.training.learn import learn as learn
 
 _HOMES = {
     "Evaluation": "scrl.evaluation",
@@ -48,7 +49,8 @@ _HOMES = {
     "evaluate": "scrl.evaluation",
     "evaluate_run": "scrl.api",
     "implies": "scrl.rules",
-    "learn": "scrl.training.learn",
+    "learn": "scrl.api",
+    "learned": "scrl.api",
     "planner": "scrl.planning",
     "load": "scrl.problems",
     "save": "scrl.problems",
@@ -82,6 +84,7 @@ __all__ = [
     "gym",
     "implies",
     "learn",
+    "learned",
     "load",
     "load_policy",
     "planner",

@@ -1,4 +1,4 @@
-"""`scrl.train`, `scrl.resume`, `scrl.load_policy` and `scrl.evaluate_run`."""
+"""`scrl.train`, `resume`, `load_policy`, `evaluate_run`, `learn` and `learned`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from scrl.errors import PolicyError, ScrlError, did_you_mean
 from scrl.evaluation import Evaluation
-from scrl.opening import EnvironmentRun, open_problem, open_run
+from scrl.opening import EnvironmentRun, environment_problem, open_problem, open_run
+from scrl.problems import Problem
 from scrl.runs.folder import new_run_path
 from scrl.runs.result import RunResult
 from scrl.terminal import Auto, watching
 from scrl.training.maps import check_seeds
+from scrl.training.methods import LEARN
 from scrl.training.progress import TrainingProgressBar, Watcher
-from scrl.training.result import TrainingResult
+from scrl.training.result import TrainingResult, config_of
 
 if TYPE_CHECKING:
     from scrl.environments import EnvironmentPolicy
+    from scrl.environments.asking import EnvironmentPlanner
     from scrl.learners import TrainedPolicy
     from scrl.planning.feedback import FeedbackPolicy
     from scrl.policies import Schedule
@@ -113,6 +116,62 @@ def evaluate_run(
     opened = _in_environment(opened)
     problem = opened.made_again(env, environment)
     return opened.evaluate(problem, policy_seed=policy_seed, episodes=episodes, seed=seed)
+
+
+def learn(
+    env: Any,
+    *,
+    seed: int = 0,
+    steps: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    out: Path | str | None = None,
+    watch: Watcher | Auto | None = "auto",
+    **environment: Any,
+) -> EnvironmentPlanner:
+    """Train one policy in a Gymnasium environment that then answers any rules there.
+
+    The policy sees what amounts are worth and is trained for prices of a wide range, with no rules
+    at all. `labels` and the other options are those of `scrl.environment`, `steps` is the budget of
+    environment steps, and all else is as in `scrl.train`.
+    """
+    check_options(environment, learn)
+    if "rules" in environment:
+        raise ScrlError("rules: nothing is learned for them; ask for them afterwards")
+    if not environment and isinstance(env, str | Path | Problem):
+        raise ScrlError(
+            f"{env!r:.80}: on a map nothing need be learned: scrl.planner().ask(world, rules). If "
+            "it is a Gymnasium environment, say with `labels` what its steps give to which regions"
+        )
+    from scrl.environments.asking import WORLDS
+
+    found = open_problem(env, environment)
+    lanes = environment_problem(found.problem, {}).source.lanes
+    usual = {"worlds": WORLDS} if lanes is None else {}
+    config = found.configure(
+        method=LEARN, seeds=1, settings={**usual, **(settings or {})}, steps=steps
+    )
+    path = Path(out) if out else new_run_path(Path("runs"), found.problem.name, LEARN)
+    with watching(watch, TrainingProgressBar) as bar:
+        found.train(config, (seed,), path, bar)
+    return learned(path, found.problem)
+
+
+def learned(run: Path | str, env: Any = None, **environment: Any) -> EnvironmentPlanner:
+    """What `scrl.learn` has trained in a folder, to be asked.
+
+    The environment is needed again with its labels, unless it is an id and labels are from `info`.
+    """
+    from scrl.environments.asking import EnvironmentPlanner
+
+    check_options(environment, learned)
+    opened = open_run(run)
+    if opened.folder.record.method != LEARN:
+        raise PolicyError(f"{run}: this run was not trained by `scrl learn`, so it has no prices")
+    opened = _in_environment(opened)
+    made = env is not None or environment
+    problem = opened.made_again(env, environment) if made else opened.made_alone()
+    policy = opened.policy().policy
+    return EnvironmentPlanner(problem, policy, config_of(opened.folder), opened.path)
 
 
 def _in_environment(run: Any) -> EnvironmentRun:

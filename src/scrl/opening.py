@@ -342,10 +342,21 @@ class EnvironmentRun(BaseRun[EnvironmentRecord, TrainingResult]):
         from scrl.environments.training import check_same
 
         known = self.problem.to_json()
-        same = {name: known[name] for name in _RECORDED_OPTIONS if name in known}
+        same = {name: known[name] for name in _RECORDED_OPTIONS if known.get(name) is not None}
         found = environment_problem(env, options if is_problem(env) else {**same, **options})
         check_same(found, self.folder)
         return found
+
+    def made_alone(self) -> EnvironmentProblem:
+        """The same where the folder knows all: an id, and labels that come from `info`."""
+        record = self.problem
+        if not record.is_id or record.labels is None:
+            raise RunError(
+                f"{self.path}: this run is not on a map but in an external environment "
+                f"({record.environment}), which only its owner's Python can make; see "
+                "scrl.resume, scrl.learned, scrl.load_policy and scrl.evaluate_run"
+            )
+        return self.made_again(record.environment, {})
 
     def resume(
         self, watch: Watcher | None = None, problem: EnvironmentProblem | None = None
@@ -353,12 +364,7 @@ class EnvironmentRun(BaseRun[EnvironmentRecord, TrainingResult]):
         """Train to the end in the environment, which is needed again."""
         from scrl.environments.training import check_lanes, train_in
 
-        if problem is None:
-            raise RunError(
-                f"{self.path}: this run is not on a map but in an external environment "
-                f"({self.problem.environment}), which only its owner's Python can make; see "
-                "scrl.resume, scrl.load_policy and scrl.evaluate_run"
-            )
+        problem = problem or self.made_alone()
         check_lanes(problem, self.folder)
         with explaining_interruption(self.folder, is_new=False):
             return train_in(problem, config_of(self.folder), self.folder, watch)
@@ -366,7 +372,7 @@ class EnvironmentRun(BaseRun[EnvironmentRecord, TrainingResult]):
 
 Run = MapRun | EnvironmentRun | PlanRun
 
-_RECORDED_OPTIONS = ("rules", "regions", "horizon_steps", "name", "description", "unit",
+_RECORDED_OPTIONS = ("labels", "rules", "regions", "horizon_steps", "name", "description", "unit",
                      "tolerance", "discount", "margin", "equality_band")  # fmt: skip
 
 
@@ -385,8 +391,8 @@ def _opened(folder: RunFolder) -> Run:
         return PlanRun(folder) if folder.record.method == plan_files.METHOD else MapRun(folder)
     if folder.record.method == "prices":
         raise ScrlError(
-            f"{path}: `scrl learn` has trained a price policy here, which has no problem of its "
-            f"own. Ask it something: scrl ask WORLD RULES --policy {shlex.quote(str(path))}"
+            f"{path}: an earlier version has trained a price policy here, which is not needed any "
+            "more: scrl ask WORLD RULES"
         )
     raise RunError(f"{path}: this run has neither problem.toml nor environment.json")
 

@@ -21,7 +21,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from scrl.rules import AtomTable
 
@@ -179,6 +179,29 @@ class Penalty(eqx.Module):
     is_netted: bool = eqx.field(static=True, default=False, kw_only=True)
     """Whether the kappas of opposite atoms are netted after every update."""
 
+    @property
+    def is_for_any_rules(self) -> bool:
+        """Whether prices are drawn and no rule decides which policy is the best: the last one."""
+        return False
+
+    def kappas_around(
+        self,
+        kappa: Float[Array, " atom"],
+        count: int,
+        *,
+        wobble: float | Float[Array, ""],
+        unit: float | Float[Array, " region"],
+        key: PRNGKeyArray,
+    ) -> Float[Array, "lane atom"]:
+        """Kappas near the present one, so that a policy that sees prices learns a range.
+
+        `unit` is the price at which a typical label is worth a typical reward.
+        """
+        del unit
+        # The atom axis comes first, so that padding atoms do not change the draws of the others.
+        factor = jax.random.uniform(key, (len(kappa), count), minval=-wobble, maxval=wobble)
+        return kappa * jnp.exp(factor.T)
+
     def update(
         self,
         atoms: Atoms,
@@ -317,6 +340,53 @@ class OwnMultipliers(NoPenalty):
         return -kappa @ weights(atoms)
 
 
+class AnyPrices(NoPenalty):
+    """Prices from a wide range, drawn for each world and rollout, whatever the rules will be.
+
+    The kappas of worlds are the prices themselves. Outside of rollouts there are none: all are 0.
+    """
+
+    @property
+    def is_for_any_rules(self) -> bool:
+        return True
+
+    def kappas_around(
+        self, kappa: Float[Array, " atom"], count: int, *, wobble: float | Float[Array, ""],
+        unit: float | Float[Array, " region"], key: PRNGKeyArray,
+    ) -> Float[Array, "lane region"]:  # fmt: skip
+        del kappa, wobble
+        return random_prices(jnp.asarray(unit), count, key=key)
+
+    def charge(
+        self, atoms: Atoms, kappa: Float[Array, " atom"], labels: Float[Array, " region"],
+        uniform: Float[Array, " clause"],
+    ) -> Float[Array, ""]:  # fmt: skip
+        del uniform
+        return -self.price(atoms, kappa) @ labels
+
+    def price(self, atoms: Atoms, kappa: Float[Array, " atom"]) -> Float[Array, " region"]:
+        regions = atoms.coefficients.shape[1]
+        return kappa if len(kappa) == regions else jnp.zeros(regions)
+
+
+LEAST_PRICE, LARGEST_PRICE = 0.05, 20.0
+"""The range of prices that are drawn, in units."""
+
+
+def random_prices(
+    unit: Float[Array, " region"], count: int, *, key: PRNGKeyArray
+) -> Float[Array, "lane region"]:
+    """Prices of any size and sign: the logarithm is uniform, and a random share of them is 0."""
+    size_key, sign_key, share_key, zero_key = jax.random.split(key, 4)
+    shape = (count, len(unit))
+    low, high = np.log(LEAST_PRICE), np.log(LARGEST_PRICE)
+    size = jnp.exp(jax.random.uniform(size_key, shape, minval=low, maxval=high))
+    sign = jnp.where(jax.random.bernoulli(sign_key, shape=shape), 1.0, -1.0)
+    share = jax.random.uniform(share_key, (count, 1))
+    is_zero = jax.random.uniform(zero_key, shape) < share**2
+    return jnp.where(is_zero, 0.0, sign * size * unit)
+
+
 PENALTIES: dict[str, type[Penalty]] = {
     "scrl": Drawn,
     "scrl-expected": Expected,
@@ -324,5 +394,6 @@ PENALTIES: dict[str, type[Penalty]] = {
     "lagrangian": Lagrangian,
     "own": OwnMultipliers,
     "none": NoPenalty,
+    "any-prices": AnyPrices,
 }
 """The penalties by name."""

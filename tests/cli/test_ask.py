@@ -1,4 +1,4 @@
-"""`scrl ask` and `scrl learn` as a user's shell sees them."""
+"""`scrl ask` as a user's shell sees them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from scrl.cli.ask import rule_sets
 from scrl.errors import ScrlError
 
 from .shell import call, run
-
-TINY = ("--set", "updates=200", "--set", "roads=4", "--set", "width=4")
 
 
 @pytest.mark.optimised
@@ -128,7 +126,7 @@ def test_solve_ends_with_1_when_it_knows_no_plan(tmp_path: Path) -> None:
         (("agri", ""), "rule set 1 is empty"),
         (("agri", "S1 >= 3", " ; # later"), "rule set 2 is empty"),
         (("agri", "S1 >= 3", "--with-rules"), "agri has no rules of its own"),
-        (("agri", "S1 >= 3", "--policy", "."), "holds no price policy"),
+        (("agri", "S1 >= 3", "--policy", "."), "no policy is trained for them"),
         (("agri", "S1 >= 3", "--confidence", "0.95"), "write confidence = 0.95 below [problem]"),
         (("agri", "S1 >= 3 in 95 %", "--mix"), "only a single plan can be judged"),
         (("agri", "--file", "missing.txt"), "missing.txt"),
@@ -141,23 +139,3 @@ def test_wrong_input_is_one_message(
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_map_of_ones_own_is_learned_for_and_asked(tmp_path: Path) -> None:
-    labels = np.zeros((20, 20), np.uint8)
-    labels[:8], labels[12:] = 1, 2
-    np.save(tmp_path / "field.npy", labels)
-    learned = run("learn", "field.npy", *TINY, "--out", "mine", "--json", cwd=tmp_path)
-    assert learned.returncode == 0, learned.stderr
-    assert json.loads(learned.stdout)["worlds"] == ["field.npy"]
-    done = call("ask", "field.npy", "S1 >= 200", "--policy", "mine", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)[0]["density"]["S1"] >= 200
-    again = call("learn", "--resume", "mine", cwd=tmp_path)
-    assert again.returncode == 0, again.stderr
-
-
-def test_resuming_keeps_what_it_was(tmp_path: Path) -> None:
-    done = call("learn", "agri", "--resume", "mine", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "keeps its worlds" in done.stderr

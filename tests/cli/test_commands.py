@@ -212,12 +212,12 @@ def test_ctrl_c_ends_with_130_and_no_traceback(tmp_path: Path) -> None:
 
 def test_a_demo_says_why_nothing_could_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> None:
-        raise ScrlError("the shipped policy is damaged")
+        raise ScrlError("the planner is damaged")
 
     monkeypatch.setattr("scrl.planning.planner", broken)
     answers, warnings = ask_untrained(load("agri-joint"))
     assert answers == []
-    assert warnings == ["not asked without training: the shipped policy is damaged"]
+    assert warnings == ["not asked without training: the planner is damaged"]
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

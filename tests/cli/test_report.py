@@ -73,7 +73,7 @@ def test_compare_as_json(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("report", "prices"), "`scrl learn` has trained a price policy here"),
+        (("report", "prices"), "an earlier version has trained a price policy here"),
         (("report", "slow", "--out", "page.pdf"), "a page's name ends in .html"),
         (("compare", "slow", "else"), "differ in: rules"),
         (("compare", "slow", "fast", "--out", "p.xyz"), "ends in .png"),

@@ -192,7 +192,7 @@ def test_gone_on_with_it_ends_with_the_same_bits(run: Path, tmp_path: Path) -> N
             train(make_walk, tmp_path / "run", watch=stop)
     finally:
         scrl.training.loop.CHECKPOINT_EVERY_S = before
-    with pytest.raises(RunError, match=r"see scrl\.resume, scrl\.load_policy and"):
+    with pytest.raises(RunError, match=r"see scrl\.resume, scrl\.learned, scrl\.load_policy and"):
         scrl.resume(tmp_path / "run")
     with pytest.raises(
         PolicyError, match=r"not finished; resume with scrl\.resume\('.*', env, labels"

@@ -11,11 +11,10 @@ import jax
 import numpy as np
 import pytest
 
-from scrl.planning import drives, store
+from scrl.planning import drives
 from scrl.planning.drives import PARTS, Driven, PriceDriver
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
-from scrl.worlds.sweep.vehicle import Wind
 from scrl.worlds.sweep.world import SweepWorld
 
 from ..compiled import CompiledFunction
@@ -26,10 +25,10 @@ PRICES = np.full((5, PARTS, 2), 0.01) * np.arange(5)[:, None, None]
 
 @pytest.fixture(scope="module")
 def driver() -> PriceDriver:
-    """300 cells in a row, in wind."""
+    """300 cells in a row."""
     regions = from_labels(np.array([[1] * 150 + [2] * 150]))
-    spec = SweepSpec(regions, wind=Wind(strength=0.1))
-    return PriceDriver(store.shipped().ahead, spec, SweepWorld.from_spec(spec))
+    spec = SweepSpec(regions)
+    return PriceDriver(spec, SweepWorld.from_spec(spec))
 
 
 def drive(driver: PriceDriver, most_steps: float = np.inf) -> Driven:
@@ -56,7 +55,7 @@ def test_maps_of_one_size_run_the_same_code() -> None:
 
     def drive_on(labels: list[int]) -> Driven:
         spec = SweepSpec(from_labels(np.array([labels])))
-        driver = PriceDriver(store.shipped().ahead, spec, SweepWorld.from_spec(spec))
+        driver = PriceDriver(spec, SweepWorld.from_spec(spec))
         prices = np.full((1, PARTS, max(labels)), 0.05)
         lattice = driver.lattice(prices[0, 0])
         return driver.drive(prices, most_steps=np.inf, keys=KEYS[:1], lattice=lattice)
@@ -133,9 +132,9 @@ def test_compiled_code_is_kept_for_some_sizes_of_worlds_only(
     assert isinstance(drive_on, CompiledFunction)
     compiled = drive_on._cache_size()
     assert compiled > 0
-    PriceDriver(driver.ahead, driver.spec, driver.world)
+    PriceDriver(driver.spec, driver.world)
     assert drive_on._cache_size() == compiled
     monkeypatch.setattr(drives, "MOST_SHAPES", 1)
     other = SweepSpec(from_labels(np.array([[1] * 7 + [2] * 7])))
-    PriceDriver(driver.ahead, other, SweepWorld.from_spec(other))
+    PriceDriver(other, SweepWorld.from_spec(other))
     assert drive_on._cache_size() == 0

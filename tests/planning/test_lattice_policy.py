@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from scrl.evaluation import evaluate
-from scrl.planning import store
 from scrl.planning.drives import PARTS, PriceDriver
-from scrl.planning.features import Outlook, window_for
 from scrl.planning.lattice_policy import LatticePolicy, PlacesOnLattice, lattice_for
+from scrl.planning.outlook import Outlook, window_for
 from scrl.problems import Problem
 from scrl.reference.lattice import SpeedLattice
 from scrl.worlds.sweep.regions import from_labels
@@ -44,7 +43,7 @@ def test_it_earns_what_the_values_promise(
     values = lattice.values(prices[None, None])
     world = SweepWorld.from_spec(spec)
     outlook = Outlook.of(
-        world, jnp.asarray([worth], jnp.float32), window_for(spec.vehicle.max_speed, inertia)
+        world, jnp.asarray([worth], jnp.float32), window_for(spec.vehicle.max_speed)
     )
     policy = LatticePolicy(PlacesOnLattice.of(lattice), outlook, values[0] / spec.vehicle.effort)
     found = evaluate(Problem.create(spec), policy)
@@ -54,11 +53,11 @@ def test_it_earns_what_the_values_promise(
 
 
 def driver_of(spec: SweepSpec) -> PriceDriver:
-    return PriceDriver(store.shipped().ahead, spec, SweepWorld.from_spec(spec))
+    return PriceDriver(spec, SweepWorld.from_spec(spec))
 
 
 @pytest.mark.parametrize("service", ["poured", "landing"])
-def test_it_earns_at_least_what_the_price_policy_does(service: Service) -> None:
+def test_it_earns_at_least_what_the_fluid_policy_does(service: Service) -> None:
     """Whatever the prices, in calm air and on a short path, give or take the last step."""
     spec = small(service)
     driver, keys = driver_of(spec), jax.random.split(jax.random.key(0), 1)
@@ -66,14 +65,14 @@ def test_it_earns_at_least_what_the_price_policy_does(service: Service) -> None:
     prices = spec.vehicle.effort * rng.uniform(-0.8, 0.95, (8, 1, 2)).repeat(PARTS, axis=1)
     lattice = driver.lattice(np.full(2, 0.95 * spec.vehicle.effort))
     assert lattice is not None
-    driven, learned = (
+    driven, beyond_fluid = (
         driver.drive(prices, most_steps=np.inf, keys=keys, lattice=each) for each in (lattice, None)
     )
     assert driven.is_finished.all()
     earned, otherwise = (
         each.returns[:, 0]
         + np.einsum("pr,pr->p", prices[:, 0], each.amounts[:, 0]) / spec.vehicle.rate
-        for each in (driven, learned)
+        for each in (driven, beyond_fluid)
     )
     last_step = spec.vehicle.effort / (1.0 + spec.vehicle.max_speed)
     assert (earned >= otherwise - last_step - 0.002 * np.abs(otherwise)).all()

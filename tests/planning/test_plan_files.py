@@ -28,7 +28,6 @@ from scrl.problems import Problem, ProblemOptions, load
 from scrl.report.words import RuleDescriber
 from scrl.rules import formula_of, holds, parse
 from scrl.runs.folder import RunFolder
-from scrl.training.learn import resume_learning
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
 
@@ -192,11 +191,6 @@ def test_of_one_episode_sixty_per_cent_is_none(mixed: Path) -> None:
     weights = np.array([first, second]) / (first + second)
     found = evaluate_mixture(problem, [one, other], weights, episodes=1, name="both")
     assert found.episodes_satisfied == 0
-
-
-def test_learning_does_not_go_on_in_a_plans_folder(kept: Path) -> None:
-    with pytest.raises(PolicyError, match="trains no price policy"):
-        resume_learning(kept)
 
 
 @pytest.fixture(scope="module")

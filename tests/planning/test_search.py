@@ -17,8 +17,8 @@ from scrl.problems import Problem, ProblemOptions, builtin_names, find_world, lo
 from scrl.reference import Reference
 from scrl.reference.priced import price_rules
 from scrl.worlds.sweep.regions import from_labels, from_masks
-from scrl.worlds.sweep.spec import SweepSpec
-from scrl.worlds.sweep.vehicle import Vehicle, Wind
+from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
+from scrl.worlds.sweep.vehicle import Vehicle
 
 pytestmark = pytest.mark.optimised
 
@@ -37,7 +37,7 @@ def two_halves() -> Problem:
 
 
 @pytest.mark.parametrize("name", builtin_names())
-def test_the_shipped_policy_answers_every_built_in_problem(asking: Planner, name: str) -> None:
+def test_every_built_in_problem_is_answered(asking: Planner, name: str) -> None:
     answer = asking.ask(name)
     assert answer.status == "satisfied"
     assert answer.gap_to_fluid is not None
@@ -224,19 +224,18 @@ def test_in_wind_the_rules_hold_in_expectation(asking: Planner) -> None:
     assert answer.gap_to_fluid < 0.03
 
 
-def test_outside_what_it_was_trained_for_it_says_so(
-    asking: Planner, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("service", ["poured", "landing"])
+def test_a_path_too_long_for_a_lattice_is_driven_by_the_fluid(
+    asking: Planner, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = SweepSpec(from_labels(np.array([[1] * 40 + [2] * 40])), Vehicle(max_speed=20.0))
-    # On short paths drives are computed, whatever the vehicle, and in wind plans react.
-    calm = Problem.create(spec, ["S1 >= 10"])
-    assert asking.ask(calm).warnings == ()
-    windy = dataclasses.replace(spec, wind=Wind(strength=0.1))
-    assert asking.ask(Problem.create(windy, ["S1 >= 1"])).warnings == ()
+    labels = np.array([[1] * 200 + [2] * 200])
+    spec = SweepSpec(from_labels(labels), route=SweepRoute(service=service))
+    problem = Problem.create(spec, ["S1 >= 250", "if S2 > 100 then S2 >= 300"])
     monkeypatch.setattr(PriceDriver, "lattice", lambda *_: None)
-    answer = asking.ask(calm)
-    assert any("max speed 20 (trained for 0.5 to 8)" in text for text in answer.warnings)
-    assert any("scrl learn" in text for text in answer.warnings)
+    answer = asking.ask(problem)
+    assert answer.is_satisfied
+    assert answer.gap_to_fluid is not None
+    assert answer.gap_to_fluid < 0.02
 
 
 def test_no_rules_full_speed(asking: Planner) -> None:

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from scrl.planning import store
 from scrl.report.reading import read_runs
 from scrl.runs.files import SCHEMA, checksums_of, sha256, write_json
 from scrl.runs.folder import RunFolder, RunRecord
@@ -62,8 +61,6 @@ def renewed(source: Path, path: Path) -> Path:
     shutil.copytree(source, path)
     if (path / "environment.json").exists():
         rewrite(path / "environment.json")
-    if (path / "prices.json").exists():
-        store.save(path, store.load(path))
     if (path / "plan.json").exists():
         rewrite(path / "plan.json")
     if (path / "checkpoint").exists():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 
 from scrl.api import load_policy
 from scrl.errors import ScrlError
-from scrl.planning import store
 from scrl.runs.folder import RunError, RunFolder
 
 from .small import KINDS, OLD, answer, flip, mark_of, renewed, rewrite, rows
@@ -42,36 +40,15 @@ def answer_or_refusal(run: Path) -> Any:
         return str(error)
 
 
-@pytest.mark.parametrize("name", ["prices.eqx", "prices.json"])
-def test_a_turned_bit_in_a_price_policy_is_refused_also_in_the_shipped_one(
-    tmp_path: Path, name: str
-) -> None:
-    for file in (store.NUMBERS, store.CARD):
-        (tmp_path / file).write_bytes((store.SHIPPED / file).read_bytes())
-    store.load(tmp_path)
-    flip(tmp_path / name, 8 * ((tmp_path / name).stat().st_size // 2))
-    with pytest.raises(ScrlError, match=f"{name}: damaged"):
-        store.load(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "load"),
-    [
-        ("environment", "policy.eqx", load_policy),
-        ("asked", "prices.eqx", store.load),
-    ],
-)
-def test_a_weight_that_is_no_number_is_refused(
-    tmp_path: Path, kind: str, name: str, load: Callable[[Path], object]
-) -> None:
+def test_a_weight_that_is_no_number_is_refused(tmp_path: Path) -> None:
     """In folders of old too, which have no checksums."""
-    for file in (OLD / kind).iterdir():
+    for file in (OLD / "environment").iterdir():
         if file.is_file():
             (tmp_path / file.name).write_bytes(file.read_bytes())
-    data = (tmp_path / name).read_bytes()
-    (tmp_path / name).write_bytes(data[:-4] + np.float32(np.nan).tobytes())
-    with pytest.raises(RunError, match=rf"{name}: .*damaged: .* not a number \(NaN\)"):
-        load(tmp_path)
+    data = (tmp_path / "policy.eqx").read_bytes()
+    (tmp_path / "policy.eqx").write_bytes(data[:-4] + np.float32(np.nan).tobytes())
+    with pytest.raises(RunError, match=r"policy.eqx: .*damaged: .* not a number \(NaN\)"):
+        load_policy(tmp_path)
 
 
 def test_the_message_says_how_to_have_a_policy_again(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import platform
 import signal
@@ -16,9 +15,8 @@ import pytest
 from scrl.api import resume
 from scrl.runs.folder import RunError, RunFolder
 from scrl.runs.lock import LOCK
-from scrl.training.learn import resume_learning
 
-from .small import OLD, RECORD, renewed
+from .small import OLD, renewed
 
 HOLDER = """
 import os, sys, time
@@ -89,13 +87,6 @@ def test_a_run_that_is_being_trained_is_not_resumed(tmp_path: Path) -> None:
     ):
         resume(run)
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
-
-
-def test_learning_that_is_under_way_is_not_resumed(tmp_path: Path) -> None:
-    record = dataclasses.replace(RECORD, method="prices", settings={"worlds": [], "settings": {}})
-    folder = RunFolder.create(tmp_path / "run", None, record)
-    with folder.writing(), pytest.raises(RunError, match="is writing to this run"):
-        resume_learning(folder.path)
 
 
 def test_a_folder_that_is_being_made_is_not_made_twice(run: RunFolder, tmp_path: Path) -> None:

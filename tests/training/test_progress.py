@@ -20,7 +20,6 @@ from scrl.problems import load
 from scrl.terminal import watching
 from scrl.training.algorithm import Metrics
 from scrl.training.config import configure
-from scrl.training.learn import LearningProgressBar
 from scrl.training.progress import TrainingProgress, TrainingProgressBar, atom_table, summary
 
 
@@ -118,9 +117,9 @@ class Screen(io.StringIO):
         return self.is_terminal
 
 
-@pytest.mark.parametrize("bar", [TrainingProgressBar, LearningProgressBar, BenchProgressBar])
+@pytest.mark.parametrize("bar", [TrainingProgressBar, BenchProgressBar])
 def test_progress_is_shown_by_default_on_a_terminal_and_nowhere_else(
-    bar: type[TrainingProgressBar | LearningProgressBar | BenchProgressBar],
+    bar: type[TrainingProgressBar | BenchProgressBar],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sys.stderr", Screen(is_terminal=False))
@@ -146,6 +145,6 @@ def test_a_notebook_gets_lines_on_standard_error(monkeypatch: pytest.MonkeyPatch
     assert "round 3 of 15" in paper.getvalue()
 
 
-@pytest.mark.parametrize("function", [scrl.train, scrl.resume, scrl.learn, run_bench])
+@pytest.mark.parametrize("function", [scrl.train, scrl.resume, run_bench])
 def test_who_trains_shows_progress_unless_told_otherwise(function: Any) -> None:
     assert inspect.signature(function).parameters["watch"].default == "auto"

@@ -38,13 +38,20 @@ NO_CONFIDENCE = (
     "--confidence is a setting of the problem now: write confidence = 0.95 below [problem] in the "
     'problem file, or say it in a rule, as in "S1 >= 300 in 95 %"'
 )
+NO_POLICY = (
+    "--policy: plans for maps are computed and no policy is trained for them any more; ask without "
+    "it"
+)
 LEAST_PRICE = 0.000_005
 """Smaller prices would be shown as 0."""
 
 
 def ask(
     world: Annotated[
-        str, typer.Argument(help="agri, med, a built-in problem, a problem file, or a map.")
+        str,
+        typer.Argument(
+            help="agri, med, a built-in problem, a problem file, a map, or a run of `scrl learn`."
+        ),
     ],
     rules: Annotated[
         list[str] | None,
@@ -54,9 +61,6 @@ def ask(
     ] = None,
     file: Annotated[
         Path | None, typer.Option(help="A file with a rule set in each line (# for comments).")
-    ] = None,
-    policy: Annotated[
-        Path | None, typer.Option(help="A folder of `scrl learn` (default: the shipped policy).")
     ] = None,
     with_rules: Annotated[
         bool, typer.Option("--with-rules", help="Add the problem's own rules to each rule set.")
@@ -71,6 +75,7 @@ def ask(
         float, typer.Option(min=0.001, help="Seconds for each rule set at most.")
     ] = 60.0,
     confidence: Annotated[str | None, typer.Option(hidden=True)] = None,
+    policy: Annotated[str | None, typer.Option(hidden=True)] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
     out: Annotated[
         Path | None,
@@ -86,20 +91,27 @@ def ask(
     from scrl.problems import find_world
     from scrl.runs.folder import check_free
 
-    if confidence is not None:
-        raise ScrlError(NO_CONFIDENCE)
+    _refuse_removed(confidence, policy)
     sets = rule_sets(rules or [], file)
+    if out is not None:
+        check_free(out, can_resume=False)
+    if (Path(world) / "environment.json").is_file():
+        from scrl.cli.learn import ask_learned
+
+        _refuse_for_learned(with_rules=with_rules, strict=strict)
+        ask_learned(
+            world, sets, mix=mix, seed=seed, time_limit=time_limit, out=out, as_json=as_json
+        )
+        return
     found = find_world(world, strict=strict)
     if not found.rules.rules and (with_rules or not sets):
         raise ScrlError(f'{world} has no rules of its own: write some, as in "S1 >= 300"')
     asked = [_with_own(found, each) if with_rules else each for each in sets]
-    if out is not None:
-        check_free(out, can_resume=False)
     answers = []
     with working("planning ...") as say:
         from scrl.planning import planner
 
-        asking = planner(policy)
+        asking = planner()
         for number, each in enumerate(asked or [None], start=1):
             which = f"planning {number} of {len(asked)}" if len(asked) > 1 else "planning"
             say(f"{which} ...")
@@ -138,6 +150,21 @@ def ask(
         )
     if not all(answer.is_satisfied for answer in answers):
         raise typer.Exit(1)
+
+
+def _refuse_removed(confidence: str | None, policy: str | None) -> None:
+    """Say what became of options of earlier versions."""
+    for given, message in ((confidence, NO_CONFIDENCE), (policy, NO_POLICY)):
+        if given is not None:
+            raise ScrlError(message)
+
+
+def _refuse_for_learned(**given: bool) -> None:
+    """Options that are for maps alone."""
+    for name, value in given.items():
+        if value:
+            option = f"--{name.replace('_', '-')}"
+            raise ScrlError(f"{option} is for maps, and this is a folder of `scrl learn`")
 
 
 def rule_sets(texts: list[str], file: Path | None) -> list[list[str]]:

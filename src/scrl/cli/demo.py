@@ -108,7 +108,7 @@ def ask_untrained(problem: Problem) -> tuple[list[Answer], list[str]]:
     from scrl.rules.show import show_name
 
     answers: list[Answer] = []
-    with working("asking the shipped policy ..."):
+    with working("asking without training ..."):
         try:
             asking = planner()
             answers.append(asking.ask(problem))
@@ -127,7 +127,7 @@ def _tell_asked(answers: Sequence[Answer]) -> None:
     if not answers:
         return
     out = console()
-    out.print("\n[bold]Without training[/bold], by the shipped policy; then with one rule more")
+    out.print("\n[bold]Without training[/bold]; then with one rule more")
     shown = table("rules", "", ">return", ">gap", ">seconds")
     for answer in answers:
         texts = "; ".join(rule.text for rule in answer.evaluation.rules)

@@ -49,6 +49,8 @@ class Labels:
     names: tuple[str, ...]
     read: Callable[[Step], Any]
     """What the user's source says of a step, unchecked."""
+    keys: str | Mapping[str, str] | None = None
+    """The keys of `info` that they come from, as they were given; none if some are functions."""
 
     @classmethod
     def of(
@@ -75,7 +77,7 @@ class Labels:
                     "the regions have no names: give `regions`, or labels as a mapping from names"
                 )
             names = _names_in(read(sample), source)
-        return cls(names, read)
+        return cls(names, read, _keys_of(source))
 
     def __call__(self, step: Step) -> Float[np.ndarray, " region"]:
         """What each region receives in a step, in units."""
@@ -96,6 +98,15 @@ class Labels:
             name = self.names[int(np.argmin(np.isfinite(amounts)))]
             raise LabelError(f"the label of '{name}' is no finite number: {_short(given)}")
         return amounts
+
+
+def _keys_of(source: LabelSource) -> str | dict[str, str] | None:
+    if isinstance(source, str):
+        return source
+    if not isinstance(source, Mapping):
+        return None
+    keys = {name: each for name, each in source.items() if isinstance(each, str)}
+    return keys if len(keys) == len(source) else None
 
 
 def _reader(source: Any) -> tuple[Callable[[Step], Any], tuple[str, ...] | None]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -97,25 +98,49 @@ def evaluate_in(
     lanes: Lanes, problem: EnvironmentProblem, policy: Any, *, episodes: int, seed: int, name: str
 ) -> Evaluation:
     """The same in lanes that are open already."""
+    return evaluate_mixture_in(
+        lanes, problem, [policy], np.ones(1), episodes=episodes, seed=seed, name=name
+    )
+
+
+def evaluate_mixture_in(
+    lanes: Lanes,
+    problem: EnvironmentProblem,
+    policies: Sequence[Any],
+    weights: Float[np.ndarray, " policy"],
+    *,
+    episodes: int,
+    seed: int,
+    name: str,
+) -> Evaluation:
+    """The same for a mixture, which draws one policy by its weight for each episode."""
     seeds = np.random.SeedSequence(seed).generate_state(lanes.count) >> 1
     each = -(-episodes // lanes.count)
-    ran = run_episodes(
-        lanes, acting(policy), each=each, seeds=seeds.tolist(), discount=problem.discount
-    )
-    # The first episodes of all lanes come first: which are left out does not hang on their length.
-    return_, amounts, steps, is_terminated = (
-        np.swapaxes(np.asarray(leaf), 0, 1).reshape(-1, *leaf.shape[2:])[:episodes]
-        for leaf in (ran.return_, ran.service, ran.steps, ran.is_terminated)
-    )
+
+    def ran(policy: Any) -> list[np.ndarray]:
+        found = run_episodes(
+            lanes, acting(policy), each=each, seeds=seeds.tolist(), discount=problem.discount
+        )
+        # The first episodes of all lanes come first: which are left out does not hang on their
+        # length.
+        return [
+            np.swapaxes(np.asarray(leaf), 0, 1).reshape(-1, *leaf.shape[2:])[:episodes]
+            for leaf in (found.return_, found.service, found.steps, found.is_terminated)
+        ]
+
+    parts = [np.stack(leaves) for leaves in zip(*map(ran, policies), strict=True)]
+    return_, amounts, steps, is_terminated = parts
+    truncated = float(weights @ (~is_terminated).sum(axis=1))
+    density = densities.from_episodes(np.tensordot(weights, amounts, axes=1))
     return Evaluation(
         problem=problem.name,
         policy=name,
         unit=problem.unit,
-        return_=float(return_.mean()),
+        return_=float(weights @ return_.mean(axis=1)),
         episodes=episodes,
-        episodes_truncated=int((~is_terminated).sum()),
-        steps=float(steps.mean()),
+        episodes_truncated=math.ceil(truncated - 1e-9),
+        steps=float(weights @ steps.mean(axis=1)),
         is_horizon_an_end=True,
         units={} if isinstance(problem.counts, str) else dict(problem.counts),
-        **verdict(problem.rules, densities.from_episodes(amounts), amounts, problem.tolerance),
+        **verdict(problem.rules, density, amounts, problem.tolerance, weights),
     )

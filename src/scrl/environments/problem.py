@@ -60,6 +60,7 @@ class EnvironmentProblem(BaseEnvironmentProblem):
             actions=self.actions.to_json(),
             options=self.options,
             counts=self.counts,
+            labels=self.labels.keys,
         )
 
     def evaluate(

@@ -246,7 +246,7 @@ def check_same(problem: EnvironmentProblem, folder: RunFolder) -> None:
     if kept is None:
         raise RunError(f"{folder.path}: this run is on a map, which needs no environment")
     before, now = plain(kept.to_json()), plain(given.to_json())
-    unlike = {"name", "description"}
+    unlike = {"name", "description", "labels"}  # the regions say enough of labels
     if not (kept.is_id and given.is_id):
         unlike.add("environment")  # a function may have got another name
     for name, value in before.items():

@@ -109,6 +109,9 @@ class OnPolicyConfig(NetworkConfig):
         0.1, "Smallest standard deviation of the actions.", **_POSITIVE,
         high=10.0,
     )  # fmt: skip
+    is_by_world: bool = setting(
+        False, "Whether advantages are normalised in each world by itself (any prices)."
+    )
 
 
 @numbers_as_data

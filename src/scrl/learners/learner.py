@@ -31,17 +31,18 @@ class Pricing(eqx.Module):
     """Units that a step of service gives out."""
     ends_with_horizon: bool = eqx.field(static=True, default=False)
     """Whether nothing is summed after a truncated step, although the world goes on."""
+    unit: float | Float[Array, " region"] = 1.0
+    """The price at which a typical label is worth a typical reward."""
 
     def is_end(self, rollout: Rollout) -> Bool[Array, "time world"]:
         """After which steps there is nothing more to sum: V(s') counts as 0 there."""
         return rollout.is_terminated | (rollout.is_truncated & self.ends_with_horizon)
 
     def kappas_around(self, count: int, *, key: PRNGKeyArray) -> Float[Array, "lane atom"]:
-        """Kappas near the present one, so that a policy that sees prices learns a range."""
-        # The atom axis comes first, so that padding atoms do not change the draws of the others.
-        shape = (len(self.kappa), count)
-        factor = jax.random.uniform(key, shape, minval=-self.wobble, maxval=self.wobble)
-        return self.kappa * jnp.exp(factor.T)
+        """Kappas that worlds are driven under, around the present one as the penalty says."""
+        return self.penalty.kappas_around(
+            self.kappa, count, wobble=self.wobble, unit=self.unit, key=key
+        )
 
     def uniform(
         self, shape: tuple[int, ...], *, key: PRNGKeyArray

@@ -111,12 +111,13 @@ def sample_of(
         discount=config.gamma, gae_lambda=config.gae_lambda,
     )  # fmt: skip
     single = encoder.value(advantage, prices)
+    axis = 0 if config.is_by_world else None
     rows = Sample(
         jax.vmap(jax.vmap(encoder.actor), in_axes=(0, None))(rollout.observation, prices),
         inputs,
         rollout.action,
         rollout.log_probability,
-        (single - single.mean()) / (single.std() + 1e-8),
+        (single - single.mean(axis)) / (single.std(axis) + 1e-8),
         (value + advantage) / encoder.channel_unit,
     )
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), (rows, advantage))

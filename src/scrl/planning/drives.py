@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
-from scrl.planning.features import Outlook, part_of, window_for
+from scrl.planning.fluid_policy import FluidPolicy
 from scrl.planning.lattice_policy import LatticePolicy, PlacesOnLattice, lattice_for
-from scrl.planning.policy import AheadOfFluid, PricePolicy
+from scrl.planning.outlook import Outlook, part_of, window_for
 from scrl.policies import PlacedPolicy, Schedule, lengthened, padded_length
 from scrl.reference.lattice import SpeedLattice
 from scrl.rollout import (
@@ -81,13 +81,13 @@ class Recorded(NamedTuple):
 class PriceDriver:
     """Drives one world by any prices."""
 
-    def __init__(self, ahead: AheadOfFluid, spec: SweepSpec, world: SweepWorld) -> None:
-        self.ahead, self.spec, self.world = ahead, spec, world
+    def __init__(self, spec: SweepSpec, world: SweepWorld) -> None:
+        self.spec, self.world = spec, world
         self.filled_world = _with_filled_tables(world)
         _drop_other_shapes(self.filled_world)
         self.watch: Callable[[float], None] | None = None
         """Told now and then how much of the path the slowest of some plans has behind it."""
-        self.window = window_for(spec.vehicle.max_speed, spec.vehicle.inertia)
+        self.window = window_for(spec.vehicle.max_speed)
 
     def lattice(
         self, prices: Float[np.ndarray, " region"], least_levels: int = 0
@@ -112,7 +112,7 @@ class PriceDriver:
     ) -> Driven:
         """Every plan in the same episodes, one for each key; longer ones are broken off.
 
-        With a lattice, the best drives for these prices; without one, those of the price policy.
+        With a lattice, the best drives for these prices; without one, those of the fluid policy.
         """
         some = [prices[first : first + AT_ONCE] for first in range(0, len(prices), AT_ONCE)]
         until = int(min(most_steps, self.spec.route.horizon_steps))
@@ -189,7 +189,7 @@ class PriceDriver:
         scaled = np.pad(prices / effort, ((0, 0), (0, 0), (0, beyond))).astype(np.float32)
         outlooks = _outlooks(self.filled_world, scaled, window=self.window)
         if lattice is None:
-            return _Policies(PricePolicy, self.ahead, (outlooks,))
+            return _Policies(_beyond_fluid, None, (outlooks,))
         places = PlacesOnLattice.of(lattice)
         return _Policies(LatticePolicy, places, (outlooks, lattice.values(prices, unit=effort)))
 
@@ -235,6 +235,10 @@ def _filled(rows: np.ndarray) -> np.ndarray:
 
 def _scheduled(_: None, throttles: Float[Array, "step ..."]) -> Schedule:
     return Schedule(throttles)
+
+
+def _beyond_fluid(_: None, outlook: Outlook) -> FluidPolicy:
+    return FluidPolicy(outlook)
 
 
 class _Run(NamedTuple):

@@ -1,7 +1,7 @@
 """The best throttle at given prices in calm air: one step ahead of the lattice's values.
 
-The price policy has a learned value of what lies ahead; here it is computed, by the dynamic program
-of `reference.lattice`, for one path and one vector of prices. Places and speeds are exact: V is
+The value of what lies ahead is computed by the dynamic program of `reference.lattice`, for one path
+and one vector of prices. Places and speeds are exact: V is
 interpolated between the points of the lattice.
 """
 
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from scrl.planning.features import Outlook, at_best_flow, with_best_flow
+from scrl.planning.outlook import Outlook, at_best_flow, with_best_flow
 from scrl.reference.lattice import SpeedLattice
 from scrl.worlds.sweep.lookup import on_device, rows_from
 from scrl.worlds.sweep.spec import SweepSpec

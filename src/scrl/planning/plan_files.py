@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from scrl.errors import PolicyError
-from scrl.planning import store
 from scrl.planning.answer import Answer
 from scrl.planning.feedback import BRANCHES, Aims, FeedbackPolicy
 from scrl.policies import Schedule
@@ -42,10 +41,9 @@ class PlanResult(RunResult):
     """What `scrl ask` answered; its one seed is that of the search."""
 
 
-def write(answer: Answer, learned: store.Learned, path: Path | str, *, seed: int) -> RunFolder:
+def write(answer: Answer, path: Path | str, *, seed: int) -> RunFolder:
     """Write an answer as a new run folder; what is there is never overwritten."""
-    settings = {"policy": learned.made}
-    record = RunRecord.now(answer.problem.name, METHOD, settings, (seed,))
+    record = RunRecord.now(answer.problem.name, METHOD, {}, (seed,))
     folder = RunFolder.create(path, answer.problem, record)
     names = answer.problem.world_spec.amounts
     plans = [

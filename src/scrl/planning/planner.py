@@ -12,7 +12,7 @@ import numpy as np
 
 from scrl.errors import PolicyError
 from scrl.evaluation import NO_MIXTURE
-from scrl.planning import plan_files, store
+from scrl.planning import plan_files
 from scrl.planning.answer import Answer, Plan
 from scrl.planning.branch_search import SearchOptions, search_plans
 from scrl.planning.drives import PriceDriver
@@ -31,10 +31,9 @@ BOUND_TIME_S, PROOF_TIME_S = 5.0, 10.0
 
 
 class Planner:
-    """Answers rule sets with one price policy."""
+    """Answers rule sets; the last world is remembered."""
 
-    def __init__(self, learned: store.Learned) -> None:
-        self.learned = learned
+    def __init__(self) -> None:
         self._last: tuple[Problem, PriceDriver] | None = None
 
     def ask(
@@ -106,12 +105,12 @@ class Planner:
         )
         return Answer(
             problem, evaluation, reference, plans, priced.taken, priced.disjuncts,
-            tuple(self._warnings(loaded)), time.monotonic() - started,
+            loaded.world_spec.regions.warnings, time.monotonic() - started,
         )  # fmt: skip
 
     def keep(self, answer: Answer, path: Path | str, *, seed: int = 0) -> Path:
         """Write an answer as a run folder, for `scrl report`, `export` and `eval`."""
-        return plan_files.write(answer, self.learned, path, seed=seed).path
+        return plan_files.write(answer, path, seed=seed).path
 
     def ask_all(
         self, world: Problem | Path | str, rule_sets: Sequence[RuleInput], **options: Any
@@ -123,20 +122,8 @@ class Planner:
     def _driver(self, world: Problem) -> PriceDriver:
         """The driver of a world; the last one is cached."""
         if self._last is None or self._last[0] is not world:
-            self._last = (world, PriceDriver(self.learned.ahead, world.world_spec, world.world))
+            self._last = (world, PriceDriver(world.world_spec, world.world))
         return self._last[1]
-
-    def _warnings(self, problem: Problem) -> list[str]:
-        found = list(problem.world_spec.regions.warnings)
-        outside = self.learned.ranges.outside(problem.world_spec)
-        nothing = np.zeros(len(problem.regions))
-        if not outside or problem.is_random or self._driver(problem).lattice(nothing) is not None:
-            return found  # or plans react or are computed, and the policy is not asked
-        return [
-            *found,
-            "this policy was not trained for " + "; ".join(outside) + ": its plans may be far from "
-            "the best. `scrl learn` with this world trains one that is",
-        ]
 
 
 def bound_of(
@@ -149,6 +136,6 @@ def bound_of(
     return bounded(question, reference, time_limit_s=time_limit_s, enough=enough)
 
 
-def planner(policy: Path | str | None = None) -> Planner:
-    """A planner with the shipped price policy, or with one from a folder of `scrl learn`."""
-    return Planner(store.shipped() if policy is None else store.load(policy))
+def planner() -> Planner:
+    """A planner, which answers any rules on any map."""
+    return Planner()

@@ -64,7 +64,7 @@ class DrivenPlan:
 
 
 class Pool:
-    """The plans driven so far for one branch: the columns that the price policy responds with."""
+    """The plans driven so far for one branch: the columns of a program."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Pool:
         return [each.policy for each in self.generation.columns]
 
     def respond(self, prices: Float[np.ndarray, "plan *part region"]) -> list[Response[DrivenPlan]]:
-        """The price policy at these prices, the same everywhere or one vector for each part."""
+        """The best drives at these prices, the same everywhere or one vector for each part."""
         if prices.ndim == 2:
             prices = np.repeat(prices[:, None], PARTS, axis=1)
         highest = HIGHEST_PRICE if self.lattice is None else PRICE_OF_A_STOP

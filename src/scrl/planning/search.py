@@ -168,7 +168,7 @@ class PlanSearch:
             if not (generation.returns[kept] >= self._limit(mixture, ENOUGH)).any():
                 mixture = self._generate()
                 self._polish(mixture)
-        if not len(self.pool.kept()):
+        if not len(self.pool.kept()) or self.pool.lattice is None:
             generation.columns += self._spare()
         return mixture
 

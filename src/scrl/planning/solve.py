@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from scrl.evaluation import Evaluation
-from scrl.planning import store
 from scrl.planning.branch_search import SearchOptions, evaluate_plans, search_plans
 from scrl.planning.drives import PriceDriver
 from scrl.planning.planner import bound_of
@@ -59,7 +58,7 @@ def solve(
 
 def _with_plans(problem: Problem, priced: Priced, options: SearchOptions) -> Reference:
     """The reference with the best plans that keep the rules."""
-    driver = PriceDriver(store.shipped().ahead, problem.world_spec, problem.world)
+    driver = PriceDriver(problem.world_spec, problem.world)
     try:
         searched = search_plans(problem, priced, driver, options)
     except NoPlanError:

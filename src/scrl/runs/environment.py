@@ -22,6 +22,7 @@ _FIELDS: Mapping[str, Any] = {
     "horizon_steps": Range(int, 1, _MOST), "features": Range(int, 1, _MOST), "actions": dict,
     "unit": str | dict, "tolerance": _NUMBER, "discount": _NUMBER, "margin": _NUMBER,
     "equality_band": _NUMBER, "confidence?": _NUMBER | None,
+    "labels?": str | dict | None,
 }  # fmt: skip
 _CHOICES = {"choices": Range(int, 1, _MOST), "first": int, "dtype": str}
 _SEVERAL = {
@@ -90,6 +91,8 @@ class EnvironmentRecord(BaseEnvironmentProblem):
     """What it takes, as plain values."""
     options: ProblemOptions
     counts: str | Mapping[str, str] = NEUTRAL
+    labels: str | Mapping[str, str] | None = None
+    """The keys of `info` that labels come from; none if some are functions."""
 
     @property
     def is_id(self) -> bool:
@@ -124,6 +127,7 @@ class EnvironmentRecord(BaseEnvironmentProblem):
             "margin": self.options.margin,
             "equality_band": self.options.equality_band,
             "confidence": self.options.confidence,
+            "labels": self.labels if isinstance(self.labels, str | None) else dict(self.labels),
         }
 
     @classmethod
@@ -154,6 +158,7 @@ class EnvironmentRecord(BaseEnvironmentProblem):
             actions=found["actions"],
             options=options,
             counts=found["unit"],
+            labels=found.get("labels"),
         )
 
 

@@ -55,9 +55,9 @@ __all__ = [
 LARGEST_METRICS_BYTES = 2**30
 """A metrics file above this size is refused unread."""
 
-_MAP_NAMES_TAKEN = ("run.json", "result.json", "environment.json", "plan.json", "prices.json")
+_MAP_NAMES_TAKEN = ("run.json", "result.json", "environment.json", "plan.json")
 """Files of runs; a map can be a .json file too."""
-_DRIVES = ("policy.eqx", "plan.json", "prices.eqx", "prices.json")
+_DRIVES = ("policy.eqx", "plan.json")
 """What drives: result.json, which says how well, has their checksums."""
 _METRICS = "metrics.jsonl"
 _HEADER = json_line({"schema": 1})
@@ -379,7 +379,7 @@ class RunFolder:
 
     @property
     def has_problem(self) -> bool:
-        """Whether there is a problem, on a map or not: a run of `scrl learn` has none."""
+        """Whether there is a problem, on a map or not."""
         return any((self.path / name).is_file() for name in ("problem.toml", "environment.json"))
 
     @property
@@ -387,8 +387,7 @@ class RunFolder:
         """What to type to go on with the run."""
         if (self.path / "environment.json").is_file():
             return f"scrl.resume({str(self.path)!r}, env, labels=...) in Python"
-        command = "train" if self.has_problem else "learn"
-        return f"`scrl {command} --resume {shlex.quote(str(self.path))}`"
+        return f"`scrl train --resume {shlex.quote(str(self.path))}`"
 
     @property
     def saved_iteration(self) -> int | None:

@@ -403,6 +403,7 @@ def better(task: Task, old: Best, found: Best, is_whole: Bool[Array, ""]) -> Bes
         (found.reading_violation, found.return_), (old.reading_violation, old.return_),
         task.tolerance,
     )  # fmt: skip
+    is_found_better |= task.penalty.is_for_any_rules
     is_taken = is_found_better & is_whole & jnp.isfinite(found.return_)
     return jax.tree.map(lambda new, kept: jnp.where(is_taken, new, kept), found, old)
 
@@ -478,6 +479,7 @@ def _pricing(task: Task, state: LoopState) -> Pricing:
     return Pricing(
         task.charged(state.encoder), state.kappa, state.excess, task.penalty,
         task.plan.loop.wobble, task.rate, ends_with_horizon(task),
+        state.encoder.price_unit / jnp.abs(state.encoder.label_unit),
     )  # fmt: skip
 
 

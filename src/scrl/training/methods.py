@@ -61,6 +61,13 @@ METHODS: dict[str, Method] = {
     "dcrl-2": Method(None, "lagrangian", "the second one; and so on", "disjunct-2"),
 }  # fmt: skip
 
+LEARN = "any-rules"
+"""The method of `scrl.learn`; it keeps no rules by itself, so it is not one of the others."""
+_LEARN = Method(
+    "ppo", "any-prices", "one policy for any prices, and no rules", "nothing",
+    MappingProxyType({"settle": 0, "is_by_world": True}),
+)  # fmt: skip
+
 _DCRL = re.compile(r"dcrl-([1-9][0-9]{0,5})")
 
 
@@ -68,6 +75,8 @@ def find_method(name: str) -> Method | None:
     """The method of that name; there is a `dcrl-K` for every K."""
     if name in METHODS:
         return METHODS[name]
+    if name == LEARN:
+        return _LEARN
     found = _DCRL.fullmatch(name)
     if found is None:
         return None

@@ -1,9 +1,8 @@
-"""Features of the price policy: the path ahead at given prices, valued by the fluid.
+"""The path ahead at given prices, valued by the fluid.
 
-Values are counted in efforts (the cost of a step at rest) and prices are per step, so the features
-do not depend on the rate or the effort of a vehicle. In the fluid (`reference.fluid`) a cell
-takes tau steps and has the value price tau - tau^2 / (1 + tau); the best tau has
-a closed form.
+Values are counted in efforts (the cost of a step at rest) and prices are per step. In the fluid
+(`reference.fluid`) a cell takes tau steps and has the value price tau - tau^2 / (1 + tau); the best
+tau has a closed form.
 """
 
 from __future__ import annotations
@@ -13,33 +12,21 @@ import math
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int
 
 from scrl.worlds.sweep import dynamics
 from scrl.worlds.sweep.lookup import rows_from
 from scrl.worlds.sweep.world import SweepWorld, VehicleNumbers
 
-EDGES = np.array([0, 1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1, 1.5, 2], np.float32)
-"""Edges of the stretches that the features sum over, in lengths of `reach`."""
 LONG_PATH, LONG_BLOCK = 1_000_000, 8
 """From this path length on, blocks are this many times as long to halve the memory."""
 FULL_PRICE = 1.0 - 1e-6
 """Largest price; at a price of 1 the fluid never moves."""
 
 
-def reach(numbers: VehicleNumbers) -> Float[Array, ""]:
-    """Stopping distance of a vehicle in cells: top speed / (1 - inertia)."""
-    return numbers.max_speed / (1.0 - numbers.inertia)
-
-
-def window_for(max_speed: float, inertia: float) -> int:
-    """Number of cells that one step and the features after it can depend on.
-
-    In a gust a step may be twice as long as in calm air.
-    """
-    furthest = 2.0 * max_speed + float(EDGES[-1]) * max_speed / (1.0 - inertia)
-    return math.ceil(furthest) + 2
+def window_for(max_speed: float) -> int:
+    """Number of cells that one step in calm air can touch."""
+    return math.ceil(max_speed) + 2
 
 
 def best_time(price: Float[Array, "*any"], numbers: VehicleNumbers) -> Float[Array, "*any"]:
@@ -49,19 +36,13 @@ def best_time(price: Float[Array, "*any"], numbers: VehicleNumbers) -> Float[Arr
     return jnp.clip(free, fastest, fastest / numbers.crawl)
 
 
-def least_price(numbers: VehicleNumbers) -> Float[Array, ""]:
-    """The price below which the fluid moves at full speed."""
-    return 1.0 - (1.0 + 1.0 / numbers.max_speed) ** -2
-
-
 def part_of(cell: Int[Array, "*any"], world: SweepWorld, parts: int) -> Int[Array, "*any"]:
     """The index of the part that holds a cell, if the path is cut into equal parts."""
     return jnp.clip(cell * parts // world.length, 0, parts - 1)
 
 
-GAIN, SLOWNESS, DISLIKE, PRICE = 0, 1, 2, 3
-"""Columns of the sums along the path: the gain of the fluid in a cell, its slowness there, the
-negative price where it moves at full speed, and the price."""
+GAIN, PRICE = 0, 1
+"""Columns of the sums along the path: the gain of the fluid in a cell, and the price."""
 
 
 class Outlook(eqx.Module):
@@ -73,7 +54,7 @@ class Outlook(eqx.Module):
 
     price: Float[Array, " cell"]
     """Price of a step within each cell, padded by a block past the end."""
-    sums: Float[Array, "entry 4"]
+    sums: Float[Array, "entry 2"]
     """Sums of the cells before each cell, counted from the block's first one."""
     is_poured: bool = eqx.field(static=True)
     """Whether a step earns the price along its way, or that of the cell where it ends."""
@@ -104,21 +85,14 @@ class Outlook(eqx.Module):
             best += price[part, world.timed] * world.kinds[:, world.timed].max()
         time = best_time(best, numbers)
         gain = best * time - time**2 / (1.0 + time)
-        slowness = jnp.log(time * numbers.max_speed)
-        dislike = jnp.tanh(jnp.minimum(best - least_price(numbers), 0.0))
-        worth = jnp.stack([gain, slowness, dislike, of_cell], axis=-1).at[-1].set(0.0)
+        worth = jnp.stack([gain, of_cell], axis=-1).at[-1].set(0.0)
         block = window if world.length < LONG_PATH else LONG_BLOCK * window
         blocks = math.ceil(len(worth) / block)
         cells = block * jnp.arange(blocks)[:, None] + jnp.arange(block + window)
         within = jnp.cumsum(worth[jnp.minimum(cells, world.length)], axis=1)
         sums = jnp.pad(within, ((0, 0), (1, 0), (0, 0)))
         price = jnp.pad(of_cell, (0, window), mode="edge")
-        return cls(price, sums.reshape(-1, 4), world.is_poured, block, window)
-
-    @property
-    def cells(self) -> int:
-        """Number of cells of the path."""
-        return self.price.shape[-1] - 1 - self.reach
+        return cls(price, sums.reshape(-1, 2), world.is_poured, block, window)
 
     def view(self, cell: Int[Array, ""]) -> View:
         """The view of the cells from this one on."""
@@ -136,7 +110,7 @@ class View(eqx.Module):
 
     price: Float[Array, " cell"]
     """Price of a step within each cell."""
-    sums: Float[Array, "cell_and_end 4"]
+    sums: Float[Array, "cell_and_end 2"]
     """Sums of the cells before each of them, counted from the first cell of a block."""
     is_poured: bool = eqx.field(static=True)
 
@@ -151,10 +125,6 @@ class View(eqx.Module):
     def gain_upto(self, place: Float[Array, "*any"]) -> Float[Array, "*any"]:
         """What the fluid gains up to a place."""
         return self._upto(GAIN, place)
-
-    def mood_upto(self, place: Float[Array, "*any"]) -> Float[Array, "*any 2"]:
-        """Sums of slowness and dislike up to a place."""
-        return jnp.stack([self._upto(SLOWNESS, place), self._upto(DISLIKE, place)], axis=-1)
 
     def _upto(self, column: int, place: Float[Array, "*any"]) -> Float[Array, "*any"]:
         """The sum up to a place from the block's first cell on, linear within a cell."""
@@ -192,38 +162,3 @@ def with_best_flow(
     if not world.has_flow:
         return throttle
     return jnp.stack([throttle, (earned > 0.0).astype(throttle.dtype)])
-
-
-SCALARS = 9
-SIGHTS = SCALARS + 2 * (len(EDGES) - 1)
-"""Number of features of a state."""
-
-
-def sight(
-    world: SweepWorld,
-    view: View,
-    place: Float[Array, ""],
-    speed: Float[Array, ""],
-    gust: Float[Array, ""],
-) -> Float[Array, " sight"]:
-    """The features of a state, scaled to about 1: speed, gust, vehicle, wind, stretches ahead."""
-    numbers = world.numbers
-    far = reach(numbers)
-    edges = view.mood_upto(place + EDGES * far)
-    stretches = (edges[1:] - edges[:-1]) / (jnp.diff(EDGES) * far)[:, None]
-    share = speed / numbers.max_speed
-    strength = numbers.freshness / jnp.sqrt(1.0 - numbers.persistence**2)
-    scalars = jnp.stack(
-        [
-            share,
-            0.3 * jnp.log(share + 0.02),
-            3.0 * gust,
-            5.0 * strength,
-            numbers.persistence,
-            jnp.log(numbers.max_speed) - 1.0,
-            2.0 * numbers.inertia - 1.0,
-            jnp.exp(-far),
-            0.3 * jnp.log(numbers.crawl) + 1.0,
-        ]
-    )
-    return jnp.concatenate([scalars, stretches.ravel()])

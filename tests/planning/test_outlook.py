@@ -1,24 +1,15 @@
-"""What lies ahead: the fluid in closed form, sums over parts of cells, and what a moment shows."""
+"""What lies ahead: the fluid in closed form, and sums over parts of cells."""
 
 from __future__ import annotations
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jaxtyping import Float
 
-from scrl.planning.features import (
-    SIGHTS,
-    Outlook,
-    best_time,
-    least_price,
-    reach,
-    sight,
-    window_for,
-)
+from scrl.planning.outlook import Outlook, best_time
 from scrl.problems import load
 from scrl.reference.fluid import FluidSweep
 from scrl.worlds.sweep.world import SweepWorld
@@ -35,7 +26,7 @@ PRICES = np.array([0.6, -0.5, 0.9, 0.0, 0.2])
 
 
 def outlook(world: SweepWorld) -> Outlook:
-    return Outlook.of(world, jnp.asarray(PRICES, jnp.float32)[None], window_for(3.0, 0.6))
+    return Outlook.of(world, jnp.asarray(PRICES, jnp.float32)[None], 20)
 
 
 def prices_of_cells(world: SweepWorld) -> Float[np.ndarray, " cell_and_end"]:
@@ -51,19 +42,11 @@ def test_the_best_time_is_the_fluids(world: SweepWorld) -> None:
     assert np.allclose(best_time(jnp.asarray(prices), world.numbers), expected, rtol=1e-3)
 
 
-def test_below_the_least_price_the_fluid_hurries(world: SweepWorld) -> None:
-    least = float(least_price(world.numbers))
-    assert least == pytest.approx(1.0 - (1.0 + 1.0 / 3.0) ** -2)
-    below, above = best_time(jnp.asarray([least - 1e-3, least + 1e-3]), world.numbers)
-    assert float(below) == pytest.approx(1.0 / 3.0)
-    assert float(above) > 1.0 / 3.0
-
-
 @pytest.mark.parametrize("long_path", [1_000_000, 0])
 def test_sums_on_the_way_are_those_of_the_cells(
     world: SweepWorld, long_path: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scrl.planning.features.LONG_PATH", long_path)
+    monkeypatch.setattr("scrl.planning.outlook.LONG_PATH", long_path)
     found, of_cell = outlook(world), prices_of_cells(world)
     for cell in (0, 777, world.length - 3):
         view = found.view(jnp.asarray(cell))
@@ -100,25 +83,4 @@ def test_nothing_past_the_end_is_worth_anything(world: SweepWorld) -> None:
     view = outlook(world).view(jnp.asarray(world.length))
     far = jnp.asarray([0.0, 0.5, 17.0])
     assert not np.any(np.diff(view.gain_upto(far)))
-    assert not np.any(np.diff(view.mood_upto(far), axis=0))
     assert not np.any(view.earned(jnp.zeros(()), jnp.maximum(far, 0.1)))
-
-
-@pytest.mark.parametrize(("rate", "effort"), [(2.25, 0.1), (1.0, 7.0)])
-def test_a_moment_knows_neither_rate_nor_effort(rate: float, effort: float) -> None:
-    problem = load("agri-joint")
-    vehicle = dataclasses.replace(problem.world_spec.vehicle, rate=rate, effort=effort)
-    world = SweepWorld.from_spec(dataclasses.replace(problem.world_spec, vehicle=vehicle))
-    view = outlook(world).view(jnp.asarray(1200))
-    half = jnp.asarray(0.5)
-    seen = sight(world, view, half, half, jnp.zeros(()))
-    plain = sight(problem.world, outlook(problem.world).view(jnp.asarray(1200)),
-                  half, half, jnp.zeros(()))  # fmt: skip
-    assert seen.shape == (SIGHTS,)
-    assert np.array_equal(seen, plain)
-
-
-def test_the_window_holds_whatever_is_looked_at(world: SweepWorld) -> None:
-    furthest = 3.0 * 2.0 + 2.0 * float(reach(world.numbers))
-    assert window_for(3.0, 0.6) > furthest
-    assert jax.eval_shape(lambda: outlook(world)).reach == window_for(3.0, 0.6)
