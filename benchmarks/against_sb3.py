@@ -42,7 +42,7 @@ def our_worker(learner: str, seeds: int, told: Connection) -> None:
     from scrl.training.config import configure
     from scrl.training.devices import DeviceRounds, task_of
 
-    settings: dict[str, Any] = {"sees_prices": False, "wobble": 0.0, "worlds": WORLDS}
+    settings: dict[str, Any] = {"sees_prices": False, "worlds": WORLDS}
     if learner == "ddpg":
         steps = OUR_DDPG_STRETCH
         settings |= {

@@ -189,7 +189,7 @@ def measure(task: tuple[int, Service, int], *, settings: Settings) -> list[Edge]
             shift = sign * (CLOSE + drives.rng.uniform(0.0, NEAR) * least.size)
             rules = [*least.rules, f"{least.expression} <= {least.value + shift:.4f}"]
             problem = world.with_rules(rules)
-            if side == "inside" and replayed(problem, drives.throttles[least.drive]) > 0.0:
+            if side == "inside" and replayed(problem, drives.throttles[least.drive]) > CLOSE:
                 raise SystemExit(f"{world.name}: the witness does not keep its rules: {rules}")
             answer = asking.ask(world, rules)
             solved = solve(problem, time_limit_s=20.0) if len(found) < settings.solved else None

@@ -52,14 +52,12 @@ RANGES: Mapping[str, tuple[float, float]] = MappingProxyType(
         "confidence": (0.1, 1.0),
         "proportional": (0.3, 10.0),
         "derivative": (0.3, 10.0),
-        "last_kappa_rate": (0.05, 1.0),
         "inset": (0.1, 2.0),
-        "wobble": (0.05, 0.5),
         "sharpness": (1.0, 4.0),
     }
 )
 """Settings are drawn between these, evenly on a logarithmic scale, where a method has them."""
-ALWAYS_OFF = {"proportional", "derivative", "wobble", "settle"}
+ALWAYS_OFF = {"proportional", "derivative", "settle"}
 """Where a method has one of these at 0, it stays at 0."""
 FAILED = 1.0
 """What counts as the gap where a rule is broken."""

@@ -184,23 +184,20 @@ class Penalty(eqx.Module):
         """Whether prices are drawn and no rule decides which policy is the best: the last one."""
         return False
 
-    def kappas_around(
+    def kappas_of_worlds(
         self,
         kappa: Float[Array, " atom"],
         count: int,
         *,
-        wobble: float | Float[Array, ""],
         unit: float | Float[Array, " region"],
         key: PRNGKeyArray,
     ) -> Float[Array, "lane atom"]:
-        """Kappas near the present one, so that a policy that sees prices learns a range.
+        """The kappa that each world is driven under: the present one.
 
         `unit` is the price at which a typical label is worth a typical reward.
         """
-        del unit
-        # The atom axis comes first, so that padding atoms do not change the draws of the others.
-        factor = jax.random.uniform(key, (len(kappa), count), minval=-wobble, maxval=wobble)
-        return kappa * jnp.exp(factor.T)
+        del unit, key
+        return jnp.broadcast_to(kappa, (count, len(kappa)))
 
     def update(
         self,
@@ -350,11 +347,11 @@ class AnyPrices(NoPenalty):
     def is_for_any_rules(self) -> bool:
         return True
 
-    def kappas_around(
-        self, kappa: Float[Array, " atom"], count: int, *, wobble: float | Float[Array, ""],
-        unit: float | Float[Array, " region"], key: PRNGKeyArray,
+    def kappas_of_worlds(
+        self, kappa: Float[Array, " atom"], count: int, *, unit: float | Float[Array, " region"],
+        key: PRNGKeyArray,
     ) -> Float[Array, "lane region"]:  # fmt: skip
-        del kappa, wobble
+        del kappa
         return random_prices(jnp.asarray(unit), count, key=key)
 
     def charge(

@@ -279,7 +279,7 @@ def test_list_names_the_methods_and_learners_that_can_be_asked_for(place: Path) 
         (("train", "agri-joint", "--resume", "run"), "and not both"),
         (("train", "agri-join"), "did you mean 'agri-joint'?"),
         (("train", "agri-joint", "--method", "scrl-mini"), "did you mean 'scrl-min'?"),
-        (("train", "agri-joint", "--set", "wobbel=1"), "did you mean 'wobble'?"),
+        (("train", "agri-joint", "--set", "sharpnes=1"), "did you mean 'sharpness'?"),
         (("train", "agri-joint", "--seeds", "0"), "--seeds"),
         (("train", "--resume", "nowhere"), "nowhere: there is no such folder"),
     ],

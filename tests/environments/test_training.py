@@ -393,7 +393,7 @@ def test_only_plain_sums_end_with_the_horizon(discount: float, ends: bool) -> No
         explorer = Explorer(state.learner, state.encoder, jnp.zeros((1, 2, 2)))
         _, rollout = rounds._collect(explorer, None, state.key)
     pricing = Pricing(
-        task.reading, state.kappa[0], state.excess[0], task.penalty, 0.0, task.rate,
+        task.reading, state.kappa[0], state.excess[0], task.penalty, task.rate,
         ends_with_horizon(task),
     )  # fmt: skip
     assert rollout.is_truncated[0, -1].all()

@@ -232,7 +232,7 @@ def first_update(name: str, excess: float) -> tuple[float, float]:
     )
     alone, none = jnp.ones((1, 1)), jnp.zeros(1)
     atoms = Atoms(alone, none, jnp.zeros((1, 1), int), jnp.zeros(1, int), alone, none)
-    pricing = Pricing(atoms, jnp.zeros(1), jnp.array([excess]), NoPenalty(), 0.0, jnp.asarray(2.0))
+    pricing = Pricing(atoms, jnp.zeros(1), jnp.array([excess]), NoPenalty(), jnp.asarray(2.0))
     state, _ = jax.jit(learner.update)(
         state, rollout, jnp.zeros((4, 1)), pricing, jnp.zeros(()), key=jax.random.key(1)
     )

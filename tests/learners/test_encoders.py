@@ -51,13 +51,11 @@ def encoder(*, sees_prices: bool = True, unit: float = 0.25) -> SweepEncoder:
     return SweepEncoder(jnp.asarray(unit), jnp.ones(channels), 2, sees_prices)
 
 
-def pricing(penalty: Penalty, *, wobble: float = 0.0) -> Pricing:
+def pricing(penalty: Penalty) -> Pricing:
     """Two clauses of two atoms each, all of them charged."""
     rules = RuleSet.of(["A <= 1 or B <= 1", "A + B <= 3 or 2*A - B >= 1"], ("A", "B"))
     atoms = Atoms.of(AtomTable.of(rules))
-    return Pricing(
-        atoms, jnp.array([1.0, 2.0, 6.0, 3.0]), jnp.zeros(4), penalty, wobble, jnp.ones(())
-    )
+    return Pricing(atoms, jnp.array([1.0, 2.0, 6.0, 3.0]), jnp.zeros(4), penalty, jnp.ones(()))
 
 
 def test_the_actor_sees_the_prices_here_and_ahead(observation: jax.Array) -> None:
@@ -121,7 +119,7 @@ def test_the_channels_add_up_to_the_punished_reward(name: str, sees_prices: bool
 def test_the_parts_of_a_punished_reward_by_hand() -> None:
     """`A >= 5 or B >= 5` with kappa 1 and 3: drawn with 3/4 and 1/4, so each price is 3/4."""
     atoms = Atoms.of(AtomTable.of(RuleSet.of("A >= 5 or B >= 5", ("A", "B"))))
-    paid_by = Pricing(atoms, jnp.array([1.0, 3.0]), jnp.zeros(2), Drawn(), 0.0, jnp.ones(()))
+    paid_by = Pricing(atoms, jnp.array([1.0, 3.0]), jnp.zeros(2), Drawn(), jnp.ones(()))
     assert np.allclose(paid_by.price(paid_by.kappa), [0.75, 0.75])
     in_a, reward = jnp.array([1.0, 0.0]), jnp.asarray(-0.1)
     uniform = (jnp.arange(100) + 0.5)[:, None] / 100
@@ -133,33 +131,10 @@ def test_the_parts_of_a_punished_reward_by_hand() -> None:
     assert np.allclose(channels[75:, 0], -0.85)
 
 
-def test_the_worlds_drive_under_kappas_around_the_present_one() -> None:
-    paid_by = pricing(Drawn(), wobble=0.2)
-    around = jax.jit(partial(paid_by.kappas_around, 500))
-    kappas = np.asarray(around(key=jax.random.key(0)))
-    assert kappas.shape == (500, 4)
-    factor = np.log(kappas / np.asarray(paid_by.kappa))
-    assert np.abs(factor).max() <= 0.2 + 1e-6
-    # Evenly: standard deviation 0.2 / sqrt(3) = 0.115; each atom on its own.
-    assert np.abs(factor.std(axis=0) - 0.115).max() < 0.01
-    assert np.abs(factor.mean(axis=0)).max() < 0.026  # five of 0.115 / sqrt(500)
-    assert np.abs(np.corrcoef(factor.T) - np.eye(4)).max() < 0.23
-
-
-def test_without_wobble_every_world_drives_under_the_present_kappa() -> None:
+def test_every_world_drives_under_the_present_kappa() -> None:
     paid_by = pricing(Drawn())
-    kappas = paid_by.kappas_around(7, key=jax.random.key(0))
+    kappas = paid_by.kappas_of_worlds(7, key=jax.random.key(0))
     assert np.array_equal(kappas, np.tile(np.asarray(paid_by.kappa), (7, 1)))
-
-
-def test_a_kappa_of_0_stays_0_under_any_wobble() -> None:
-    """A clause that need not be charged is charged in no world."""
-    paid_by = pricing(Drawn(), wobble=1.0)
-    kappas = Pricing(
-        paid_by.atoms, jnp.array([0.0, 1.0, 0.0, 1.0]), jnp.zeros(4), Drawn(), 1.0, jnp.ones(())
-    ).kappas_around(20, key=jax.random.key(0))
-    assert np.all(np.asarray(kappas)[:, [0, 2]] == 0.0)
-    assert np.allclose(jax.vmap(paid_by.price)(kappas), 0.0)
 
 
 def test_the_observation_is_the_one_the_inputs_are_made_of(observation: jax.Array) -> None:

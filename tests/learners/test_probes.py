@@ -78,7 +78,7 @@ def probe(
 
 REPLAYED = {
     "buffer_size": 4096, "batch_size": 64, "updates": 64, "learning_rate": 3e-3, "tau": 0.03,
-    "iterations": 40, "sees_prices": False, "is_decomposed": False, "wobble": 0.0,
+    "iterations": 40, "sees_prices": False,
 }  # fmt: skip
 LEARNED: dict[str, dict[str, Any]] = {
     "ppo": {"iterations": 45},
@@ -163,7 +163,7 @@ def chasing(penalty: Penalty) -> Metrics:
         route=SweepRoute(horizon_steps=HORIZON),
     )
     problem = Problem.create(spec, f"A >= {UNREACHABLE} or B >= 16")
-    chased = probe(problem, "ppo", penalty, iterations=120, kappa_rate=3e-4, last_kappa_rate=1.0)
+    chased = probe(problem, "ppo", penalty, iterations=120, kappa_rate=3e-4)
     return jax.tree.map(lambda leaf: np.asarray(leaf[0]), chased.learn())
 
 

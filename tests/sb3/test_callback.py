@@ -42,7 +42,7 @@ def test_the_first_move_of_kappa_is_the_one_of_the_paper() -> None:
 
     Beta is a given 0.1; the atoms are left <= 2 and -right <= -7.
     """
-    _, keep = learned(64, kappa_rate=0.1, last_kappa_rate=1.0)
+    _, keep = learned(64, kappa_rate=0.1)
     first, second = keep.history[:2]
     rate = keep.env.charges.rate
     assert rate == pytest.approx(1.0)
@@ -57,7 +57,7 @@ def test_the_first_move_of_kappa_is_the_one_of_the_paper() -> None:
 def test_without_a_rate_one_move_is_at_most_nine_price_units() -> None:
     """A rule that asks for seven times what ten steps can give counts as broken by one whole."""
     env = scrl.sb3.Ruled(Sharing, "right >= 70", "amounts")
-    keep = scrl.sb3.KeepRules(env, every=32, episodes=1, inset=0.0, last_kappa_rate=1.0)
+    keep = scrl.sb3.KeepRules(env, every=32, episodes=1, inset=0.0)
     ppo(env).learn(32, callback=keep)
     first, second = keep.history[:2]
     share = (70.0 - first.density["right"]) / 70.0

@@ -20,7 +20,7 @@ def remembering(**options: Any) -> tuple[SAC, scrl.sb3.Ruled]:
     """A model that has only collected, with `right >= 5` and a plain multiplier."""
     env = scrl.sb3.Ruled(
         Sharing, "right >= 5", "amounts", penalty="lagrangian", worlds=2,
-        sees_prices=options.pop("sees_prices", False), wobble=options.pop("wobble", 0.0),
+        sees_prices=options.pop("sees_prices", False),
     )  # fmt: skip
     model = SAC(
         "MlpPolicy", env, seed=0, device="cpu", learning_starts=1_000, buffer_size=200, **options
@@ -80,19 +80,6 @@ def test_remembered_observations_show_todays_prices() -> None:
     expected = np.tile([0.0, 2.0 / env.charges.price_unit], (20, 1))
     np.testing.assert_allclose(batch.observations.numpy()[:, 1:], expected, rtol=1e-5)
     np.testing.assert_allclose(batch.next_observations.numpy()[:, 1:], expected, rtol=1e-5)
-
-
-def test_with_a_wobble_each_sample_has_its_own_price_and_is_paid_by_it() -> None:
-    model, env = remembering(sees_prices=True, wobble=0.5)
-    env.charges.kappa = np.array([2.0])
-    batch = memory_of(model).sample(50)
-    kappa = batch.observations.numpy()[:, 2] * env.charges.price_unit
-    assert len(np.unique(kappa)) > 25
-    assert (np.abs(np.log(kappa / 2.0)) <= 0.5 + 1e-5).all()
-    np.testing.assert_array_equal(batch.observations[:, 1:], batch.next_observations[:, 1:])
-    share = shares(model, batch)
-    expected = -(share**2) + kappa * share
-    np.testing.assert_allclose(batch.rewards.numpy()[:, 0], expected, atol=1e-4)
 
 
 def test_a_saved_buffer_comes_back_and_is_priced_again(tmp_path: Path) -> None:

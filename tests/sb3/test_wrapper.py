@@ -100,7 +100,7 @@ def test_a_model_is_judged_by_the_shares_that_the_rules_ask_for() -> None:
 
 
 def test_prices_are_seen_beside_the_observation_up_to_the_last_one() -> None:
-    env = scrl.sb3.Ruled(Sharing, "right >= 5", "amounts", sees_prices=True, wobble=0.0)
+    env = scrl.sb3.Ruled(Sharing, "right >= 5", "amounts", sees_prices=True)
     env.charges.kappa, env.charges.price_unit = np.array([3.0]), 2.0
     env.renew()
     assert env.observation_space.shape == (3,)

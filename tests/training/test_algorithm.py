@@ -176,7 +176,7 @@ class TestUnits:
     def test_the_units_are_those_of_a_drive_with_the_first_throttle(self) -> None:
         """Its cost per step is a large price; 9 such prices per all it gave out move kappa."""
         for change in (lambda of: of, *(units.change for units in UNITS.values())):
-            of = change(task(problem(SITUATIONAL), LINEAR, small("ppo")))
+            of = change(task(problem(SITUATIONAL), LINEAR, small("ppo", is_decomposed=True)))
             first, driven = begin_sweep(of, key=jax.random.key(0))
             throttle = Constant(jnp.asarray(of.plan.settings.first_mean))
             drive = measure(of, throttle, 1, key=jax.random.key(1))

@@ -115,7 +115,7 @@ def test_the_papers_preset_says_what_the_paper_does() -> None:
     config = configure("scrl", preset="paper")
     assert config.learner == "ddpg"
     assert config.penalty_settings.sharpness == 1.0
-    assert (config.loop.worlds, config.loop.settle, config.loop.wobble) == (1, 0, 0.0)
+    assert (config.loop.worlds, config.loop.settle, config.loop.inset) == (1, 0, 0.0)
     assert not config.loop.sees_prices
     assert config.learner_settings.discount == 0.99
 
@@ -164,7 +164,7 @@ def test_a_preset_speaks_to_every_learner(preset: str, learner: str) -> None:
         ({"learner": "DDPG"}, r"unknown learner 'DDPG': did you mean 'ddpg'\?"),
         ({"penalty": "lagrange"}, r"unknown penalty 'lagrange': did you mean 'lagrangian'\?"),
         ({"preset": "papers"}, r"unknown preset 'papers': did you mean 'paper'\?"),
-        ({"settings": {"wobbel": 0.1}}, r"unknown setting 'wobbel': did you mean 'wobble'\?"),
+        ({"settings": {"insett": 0.1}}, r"unknown setting 'insett': did you mean 'inset'\?"),
         ({"settings": {"learning-rate": 1}}, r"did you mean 'learning_rate'\?"),
         # Known to another learner only.
         ({"learner": "ppo", "settings": {"buffer_size": 10}}, "unknown setting 'buffer_size'"),
@@ -293,14 +293,14 @@ def test_json_holds_every_setting_and_the_three_names() -> None:
     [
         ("worlds=8", {"worlds": 8}),
         ("worlds = 8", {"worlds": 8}),
-        ("wobble=0.5", {"wobble": 0.5}),
+        ("inset=0.5", {"inset": 0.5}),
         ("learning_rate=1e-3", {"learning_rate": 1e-3}),
         ("inset=-2", {"inset": -2}),
         ("sees_prices=true", {"sees_prices": True}),
         ("sees_prices=false", {"sees_prices": False}),
         ("kappa_rate=none", {"kappa_rate": None}),
         ("kappa_rate=", {"kappa_rate": None}),
-        ("wobble=much", {"wobble": "much"}),
+        ("inset=much", {"inset": "much"}),
         ("a=b=c", {"a": "b=c"}),
     ],
 )
@@ -322,14 +322,14 @@ def test_a_text_that_is_no_setting_is_refused(text: str) -> None:
 
 
 def test_a_text_that_is_no_number_is_refused_where_one_is_needed() -> None:
-    with pytest.raises(MethodError, match="wobble = 'much' must be a finite number"):
-        configure(settings=parse_settings(["wobble=much"]))
+    with pytest.raises(MethodError, match="inset = 'much' must be a finite number"):
+        configure(settings=parse_settings(["inset=much"]))
 
 
 def test_values_to_sweep_are_read_like_settings() -> None:
     assert parse_sweep([]) == {}
-    assert parse_sweep(["width = 8, 16", "wobble=0,0.15", "discount=none,1", "is_netted=true"]) == {
-        "width": (8, 16), "wobble": (0, 0.15), "discount": (None, 1), "is_netted": (True,),
+    assert parse_sweep(["width = 8, 16", "inset=0,0.15", "discount=none,1", "is_netted=true"]) == {
+        "width": (8, 16), "inset": (0, 0.15), "discount": (None, 1), "is_netted": (True,),
     }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import scrl
 from scrl.problems import Problem
+from scrl.runs.files import rounded
 from scrl.runs.folder import RunFolder
 from scrl.training.progress import TrainingProgress
 from scrl.training.result import TrainingResult
@@ -52,7 +53,7 @@ def test_every_learner_and_penalty_trains_and_says_what_the_contract_asks_for(
         assert each["run"] == str(result.run)
     folder = RunFolder.open(result.run)
     assert folder.record.settings["penalty"] == LEARNERS[name]["penalty"]
-    assert folder.result() == document
+    assert folder.result() == rounded(document)
 
 
 def test_every_round_of_every_seed_is_logged_and_every_step_counted(

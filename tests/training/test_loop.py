@@ -10,7 +10,6 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import scrl
@@ -18,11 +17,9 @@ from scrl.errors import UnfinishedError
 from scrl.problems import Problem
 from scrl.runs.folder import RunError, RunFolder
 from scrl.training import loop
-from scrl.training.algorithm import LoopState
 from scrl.training.loop import InterruptedTrainingError
 from scrl.training.progress import TrainingProgress
 from scrl.training.result import TrainingResult
-from scrl.training.run import EarlierState, TrainingRun
 
 from .small import (
     ROUNDS,
@@ -79,29 +76,6 @@ def test_what_happened_after_the_last_checkpoint_happens_again(
 
 
 @pytest.mark.usefixtures("saves_every_round")
-def test_a_run_that_an_earlier_version_left_goes_on(
-    problem: Problem,
-    tmp_path: Path,
-    whole: Callable[[str], TrainingResult],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Its checkpoints hold kappa alone, without the terms of a PID controller."""
-
-    def as_before(self: TrainingRun, state: LoopState) -> tuple[EarlierState, np.ndarray]:
-        kept = {name: getattr(state, name) for name in EarlierState._fields}
-        return EarlierState(**kept), np.asarray(self.env_steps, np.int64)
-
-    run = tmp_path / "run"
-    with monkeypatch.context() as earlier:
-        earlier.setattr(TrainingRun, "_checkpoint", as_before)
-        with pytest.raises(Stopped):
-            train(problem, "ppo", run, watch=stop_after(3))
-    seen: list[int] = []
-    scrl.resume(run, watch=lambda now: seen.append(now.rounds))
-    assert seen[0] == 4
-    assert_same_bits(run, whole("ppo").run)
-
-
 def test_a_run_without_a_checkpoint_starts_again(
     problem: Problem, tmp_path: Path, whole: Callable[[str], TrainingResult]
 ) -> None:

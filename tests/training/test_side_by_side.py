@@ -154,7 +154,7 @@ def test_only_rules_and_numbers_may_differ(problem: Problem, problems: list[Prob
     assert shape(Problem.create(faster, RULES["one"])) == shape(problems[0])
     assert shape(problems[0], penalty="lagrangian") != shape(problems[0])
     # Fractional settings are numbers of the same program, whole ones and switches are not.
-    other = {"sharpness": 1.0, "inset": 0.0, "learning_rate": 1e-4, "wobble": 0.0}
+    other = {"sharpness": 1.0, "inset": 0.0, "learning_rate": 1e-4}
     assert shape_of(task_of(problems[0], configure("scrl", settings=other))) == shape(problems[0])
     for changed in ({"epochs": 1}, {"is_netted": False}, {"kappa_rate": 0.1}):
         config_of_other = configure("scrl", settings=changed)

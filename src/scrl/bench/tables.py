@@ -97,19 +97,15 @@ BUDGET = 3_700_000
 """Environment steps of each seed, for every method, unless a table is asked for with others."""
 ALL_OFF: Mapping[str, Any] = MappingProxyType(
     {
-        "sees_prices": False, "is_decomposed": False, "wobble": 0.0, "settle": 0, "inset": 0.0,
-        "last_kappa_rate": 1.0, "sharpness": 1.0, "is_netted": False,
+        "sees_prices": False, "settle": 0, "inset": 0.0, "sharpness": 1.0, "is_netted": False,
     }
 )  # fmt: skip
 ABLATION: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "scrl": {},
-        "prices not seen": {"sees_prices": False, "wobble": 0.0},
-        "no wobble": {"wobble": 0.0},
-        "one critic": {"is_decomposed": False},
+        "prices not seen": {"sees_prices": False},
         "no settling": {"settle": 0},
         "no inset": {"inset": 0.0},
-        "constant beta": {"last_kappa_rate": 1.0},
         "the paper's draw": {"sharpness": 1.0},
         "expected charge": {"penalty": "scrl-expected"},
         "no netting": {"is_netted": False},

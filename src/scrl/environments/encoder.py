@@ -101,10 +101,6 @@ class EnvironmentEncoder(PricedEncoder, eqx.Module):
     def critic_size(self) -> int:
         return self.actor_size
 
-    @property
-    def blocks(self) -> None:
-        """None: which features belong to which region is not known."""
-
     def actor(
         self, observation: Float[Array, " feature"], price: Float[Array, " region"]
     ) -> Float[Array, " input"]:

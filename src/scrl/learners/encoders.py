@@ -2,8 +2,8 @@
 
 A price is the expected gain of a step in a region under the present kappa (-E sigma). A policy that
 sees the prices adapts to a change of kappa without an update; one that does not must relearn. Since
-penalised rewards are linear in the labels, the critic can predict the return and what each region
-will still receive separately; these predictions stay valid when kappa changes.
+penalised rewards are linear in the labels, a critic can predict the return and what each region
+will still receive separately, for learners that need this and for a policy that learns any prices.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from scrl.learners.actions import Continuous
-from scrl.learners.networks import Blocks
 from scrl.rollout import Rollout
 from scrl.single_runs import RunAtoms
 from scrl.worlds.sweep.observation import (
@@ -52,8 +51,6 @@ class Encoder(Protocol):
     def critic_size(self) -> int: ...
     @property
     def channels(self) -> int: ...
-    @property
-    def blocks(self) -> Blocks | None: ...
     def actor(self, observation: Array, price: Array) -> Array: ...
     def critic(self, observation: Array, price: Array) -> Array: ...
     def value(self, channels: Array, price: Array) -> Array: ...
@@ -150,12 +147,6 @@ class SweepEncoder(PricedEncoder, eqx.Module):
         if not self.sees_prices:
             return self.features
         return OBSERVED_SCALARS + 4 * self.regions + 6 * self._atoms_of_runs
-
-    @property
-    def blocks(self) -> Blocks | None:
-        """Layout of the regional inputs of the critic; None without a channel per region."""
-        is_by_region = self.sees_prices and self.is_decomposed and self.of_runs is None
-        return Blocks(OBSERVED_SCALARS, 4) if is_by_region else None
 
     @property
     def _atoms_of_runs(self) -> int:

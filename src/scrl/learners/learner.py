@@ -25,8 +25,6 @@ class Pricing(eqx.Module):
     excess: Float[Array, " atom"]
     """a . density - b of the policy without noise, with the bounds drawn in."""
     penalty: Penalty
-    wobble: float | Float[Array, ""]
-    """Each world has its own kappa, up to a factor e^wobble from the present one."""
     rate: Float[Array, ""]
     """Units that a step of service gives out."""
     ends_with_horizon: bool = eqx.field(static=True, default=False)
@@ -38,11 +36,9 @@ class Pricing(eqx.Module):
         """After which steps there is nothing more to sum: V(s') counts as 0 there."""
         return rollout.is_terminated | (rollout.is_truncated & self.ends_with_horizon)
 
-    def kappas_around(self, count: int, *, key: PRNGKeyArray) -> Float[Array, "lane atom"]:
-        """Kappas that worlds are driven under, around the present one as the penalty says."""
-        return self.penalty.kappas_around(
-            self.kappa, count, wobble=self.wobble, unit=self.unit, key=key
-        )
+    def kappas_of_worlds(self, count: int, *, key: PRNGKeyArray) -> Float[Array, "lane atom"]:
+        """The kappa of each of some worlds, as the penalty says."""
+        return self.penalty.kappas_of_worlds(self.kappa, count, unit=self.unit, key=key)
 
     def uniform(
         self, shape: tuple[int, ...], *, key: PRNGKeyArray

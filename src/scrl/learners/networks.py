@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -54,50 +54,11 @@ class Mlp(eqx.Module):
         return last(inputs)
 
 
-class Blocks(NamedTuple):
-    """The layout of inputs with one entry per region: their offset and number of rows."""
-
-    before: int
-    rows: int
-
-
-class OwnLinear(eqx.Module):
-    """A linear map in which the output of a region depends only on its own regional inputs.
-
-    The first output (the return) depends on all of them. A dense map would cost the square of the
-    number of regions, and what one region receives says little about another.
-    """
-
-    first: Linear
-    others: Linear
-    own: Float[Array, "block region"]
-    before: int = eqx.field(static=True)
-
-    @classmethod
-    def of_zeros(cls, inputs: int, outputs: int, blocks: Blocks) -> OwnLinear:
-        regions = outputs - 1
-        others = inputs - blocks.rows * regions
-        return cls(
-            Linear(jnp.zeros((1, inputs))),
-            Linear(jnp.zeros((regions, others))),
-            jnp.zeros((blocks.rows, regions)),
-            blocks.before,
-        )
-
-    def __call__(self, inputs: Float[Array, " input"]) -> Float[Array, " output"]:
-        end = self.before + self.own.size
-        others = jnp.concatenate([inputs[: self.before], inputs[end:]])
-        # Row by row: XLA compiles a sum over the rows to code that is forty times as slow on a CPU.
-        blocks = jnp.split(inputs[self.before : end], len(self.own))
-        own = sum(row * block for row, block in zip(self.own, blocks, strict=True))
-        return jnp.concatenate([self.first(inputs), self.others(others) + own])
-
-
 class ValueNet(eqx.Module):
     """A network plus a linear map, which quickly learns what is nearly linear in the inputs."""
 
     bent: Mlp
-    straight: Linear | OwnLinear
+    straight: Linear
 
     def __init__(
         self,
@@ -105,16 +66,10 @@ class ValueNet(eqx.Module):
         hidden: tuple[int, ...],
         outputs: int,
         *,
-        blocks: Blocks | None = None,
         key: PRNGKeyArray,
     ) -> None:
-        """With `blocks`, the outputs are the return and one for each region."""
         self.bent = Mlp(inputs, hidden, outputs, last_scale=0.1, key=key)
-        self.straight = (
-            Linear(jnp.zeros((outputs, inputs)))
-            if blocks is None
-            else OwnLinear.of_zeros(inputs, outputs, blocks)
-        )
+        self.straight = Linear(jnp.zeros((outputs, inputs)))
 
     def __call__(self, inputs: Float[Array, " input"]) -> Float[Array, " output"]:
         return self.bent(inputs) + self.straight(inputs)

@@ -76,7 +76,7 @@ def draw(replay: Replay, batch: int, *, key: PRNGKeyArray) -> Memory:
 
 
 class PricedBatch(NamedTuple):
-    """Stored transitions with inputs and rewards under kappas around the present one."""
+    """Stored transitions with inputs and rewards under the present kappa."""
 
     actor_inputs: Float[Array, "*samples actor_input"]
     critic_inputs: Float[Array, "*samples critic_input"]
@@ -96,7 +96,7 @@ def priced_batch(
     """Draw transitions and compute their rewards under a kappa each, so that none is stale."""
     draw_key, kappa_key, charge_key = jax.random.split(key, 3)
     drawn = draw(replay, size, key=draw_key)
-    kappas = pricing.kappas_around(size, key=kappa_key)
+    kappas = pricing.kappas_of_worlds(size, key=kappa_key)
     prices = jax.vmap(pricing.price)(kappas)
 
     def one(step: Memory, kappa: Array, price: Array, uniform: Array) -> PricedBatch:
@@ -129,7 +129,6 @@ class ActionValue(eqx.Module):
             encoder.critic_size + encoder.actions.size,
             hidden,
             encoder.channels,
-            blocks=encoder.blocks,
             key=key,
         )
 

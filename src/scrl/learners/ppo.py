@@ -78,9 +78,7 @@ def learner(config: PpoConfig, encoder: Encoder) -> Learner:
 
 def value_net(config: OnPolicyConfig, encoder: Encoder, *, key: PRNGKeyArray) -> ValueNet:
     """An untrained critic with an output for each channel."""
-    return ValueNet(
-        encoder.critic_size, config.hidden, encoder.channels, blocks=encoder.blocks, key=key
-    )
+    return ValueNet(encoder.critic_size, config.hidden, encoder.channels, key=key)
 
 
 def sample_of(

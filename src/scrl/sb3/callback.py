@@ -118,8 +118,7 @@ class KeepRules(BaseCallback):
         if self.num_timesteps < self._next_move:
             return
         self._next_move = self.num_timesteps + self.config.every
-        done = self.num_timesteps / max(self.model._total_timesteps, 1)
-        self._measure_and_move(self.config.learning_share(min(done, 1.0)))
+        self._measure_and_move(1.0)
 
     def _on_step(self) -> bool:
         return True

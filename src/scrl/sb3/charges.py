@@ -22,7 +22,7 @@ from scrl.violation import clause_violation, signed_violation
 class Charges:
     """The rules, a kappa for each of their atoms, and what a step pays for them."""
 
-    def __init__(self, rules: RuleSet, penalty: str, wobble: float, seed: int, **drawing: Any):
+    def __init__(self, rules: RuleSet, penalty: str, seed: int, **drawing: Any):
         self.rules = rules
         self.table = AtomTable.of(rules)
         self.kappa = np.zeros(len(self.table.bounds))
@@ -30,7 +30,6 @@ class Charges:
         """A price of this size is a large one: the mean reward of a step, without its sign."""
         self.rate = 1.0
         """Units that a step of service gives out: labels count in these when they are charged."""
-        self.wobble = wobble
         self._random = np.random.default_rng(seed)
         self._atoms = Atoms.of(self.table)
         rule = configure(penalty=penalty, settings=drawing).penalty_rule
@@ -38,11 +37,9 @@ class Charges:
         self._charge = jax.jit(jax.vmap(rule.charge, in_axes=(None, 0, 0, 0)))
         self._price = jax.jit(jax.vmap(rule.price, in_axes=(None, 0)))
 
-    def kappas_around(self, count: int) -> Float[np.ndarray, "lane atom"]:
-        """Kappas near the present one; with no wobble, the present one for all."""
-        shape = (count, len(self.kappa))
-        factor = self._random.uniform(-self.wobble, self.wobble, shape) if self.wobble else 0.0
-        return np.broadcast_to(self.kappa * np.exp(factor), shape).astype(np.float32)
+    def kappas_of_worlds(self, count: int) -> Float[np.ndarray, "lane atom"]:
+        """The present kappa for each of some worlds."""
+        return np.broadcast_to(self.kappa.astype(np.float32), (count, len(self.kappa)))
 
     def of(
         self, labels: Float[np.ndarray, "step region"], kappas: Float[np.ndarray, "step atom"]

@@ -87,7 +87,7 @@ class _Repricing(ReplayBuffer):
 
     def _get_samples(self, batch_inds: np.ndarray, env: VecNormalize | None = None) -> Any:
         if self.rewards.charges is not None:
-            self.rewards.kappas = self.rewards.charges.kappas_around(len(batch_inds))
+            self.rewards.kappas = self.rewards.charges.kappas_of_worlds(len(batch_inds))
         return super()._get_samples(batch_inds, env)
 
     def _as_seen_today(self, obs: Any, env: VecNormalize | None = None) -> Any:

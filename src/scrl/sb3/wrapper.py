@@ -43,7 +43,6 @@ class Ruled(VecEnvWrapper):
         worlds: int = 1,
         measured_in: EnvSource | None = None,
         sees_prices: bool = False,
-        wobble: float = 0.15,
         seed: int = 0,
         **drawing: Any,
     ) -> None:
@@ -57,7 +56,6 @@ class Ruled(VecEnvWrapper):
             worlds: How many environments side by side.
             measured_in: Another environment like `env`, for one that cannot be copied.
             sees_prices: Whether what steps earn is part of the observation.
-            wobble: With prices in sight, each world has a kappa up to e^wobble from the present.
             seed: Of the draws.
             **drawing: `sharpness` and `is_netted`, see `scrl.training.config.PenaltyConfig`.
         """
@@ -81,7 +79,7 @@ class Ruled(VecEnvWrapper):
                 "wrappers that change observations belong into the environment, not around a VecEnv"
             )
         self.sees_prices = sees_prices
-        self.charges = Charges(rule_set, penalty, wobble if sees_prices else 0.0, seed, **drawing)
+        self.charges = Charges(rule_set, penalty, seed, **drawing)
         super().__init__(venv, self._widened(venv))
         self.renew()
 
@@ -91,7 +89,7 @@ class Ruled(VecEnvWrapper):
 
     def renew(self) -> None:
         """Give every world its kappa, after kappa has moved."""
-        self._kappas = self.charges.kappas_around(self.num_envs)
+        self._kappas = self.charges.kappas_of_worlds(self.num_envs)
         self._prices = self.charges.prices(self._kappas)
 
     def reset(self) -> Any:

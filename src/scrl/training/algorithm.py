@@ -3,7 +3,7 @@
 The functions here are pure. What differs between a compiled world and an external environment is a
 `Driver`: how whole episodes are measured and how steps are collected. The density that moves kappa
 is measured in whole episodes of the policy without exploration noise, because that policy is the
-one handed out. Learning takes place in other episodes, under kappas around the present one.
+one handed out. Learning takes place in other episodes.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class RoundKeys(NamedTuple):
     """All that a round leaves to chance."""
 
     measure: Key[Array, "*seeds"]
-    wobble: Key[Array, "*seeds"]
+    prices: Key[Array, "*seeds"]
     collect: Key[Array, "*seeds"]
     update: Key[Array, "*seeds"]
     next: Key[Array, "*seeds"]
@@ -216,8 +216,8 @@ def iterate(task: Task, driver: Driver, state: LoopState) -> tuple[LoopState, Me
 def improve(
     task: Task, driver: Driver, state: LoopState, metrics: Metrics, keys: RoundKeys
 ) -> tuple[LoopState, Metrics]:
-    """Collect one rollout under kappas around the present one, and learn from it."""
-    explorer, kappas = driver.for_seeds(_explorer, task, state, keys.wobble)
+    """Collect one rollout under the present kappa, and learn from it."""
+    explorer, kappas = driver.for_seeds(_explorer, task, state, keys.prices)
     worlds, rollout = driver.collect(explorer, state.worlds, keys.collect)
     state = state._replace(worlds=worlds)
     return driver.for_seeds(_improve, task, state, metrics, rollout, kappas, keys)
@@ -430,7 +430,7 @@ def _explorer(
 ) -> tuple[Explorer, Float[Array, "world atom"]]:
     """The policy with noise, and the kappas around the present one that worlds are driven under."""
     pricing = _pricing(task, state)
-    kappas = pricing.kappas_around(task.plan.loop.worlds, key=key)
+    kappas = pricing.kappas_of_worlds(task.plan.loop.worlds, key=key)
     return Explorer(state.learner, state.encoder, jax.vmap(pricing.price)(kappas)), kappas
 
 
@@ -478,7 +478,7 @@ def _remeasured(task: Task, state: LoopState, measured: Measured) -> LoopState:
 def _pricing(task: Task, state: LoopState) -> Pricing:
     return Pricing(
         task.charged(state.encoder), state.kappa, state.excess, task.penalty,
-        task.plan.loop.wobble, task.rate, ends_with_horizon(task),
+        task.rate, ends_with_horizon(task),
         state.encoder.price_unit / jnp.abs(state.encoder.label_unit),
     )  # fmt: skip
 
@@ -497,10 +497,8 @@ def _kappa_rate_share(
     move in the end: their beta shrinks less. At the start it would drive them too far.
     """
     loop = task.plan.loop
-    if is_learning:
-        share = loop.learning_share(state.iteration / loop.iterations)
-    else:
-        share = loop.settling_share((state.iteration - loop.iterations) / max(loop.settle, 1))
+    settled = (state.iteration - loop.iterations) / max(loop.settle, 1)
+    share = jnp.ones(()) if is_learning else loop.settling_share(settled)
     if state.encoder.of_runs is None:
         return share
     progress = jnp.minimum(state.iteration / loop.iterations, 1.0)

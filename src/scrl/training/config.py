@@ -34,9 +34,6 @@ class KappaConfig:
         None, "Beta: how far kappa moves per unit of violation (none: by the world's scale).",
         low=0.0, high=1e9,
     )  # fmt: skip
-    last_kappa_rate: float = setting(
-        0.3, "Beta at the end of learning, as a share of that at its start.", low=0.0, high=1.0
-    )
     proportional: float = setting(
         0.0, "Proportional term of kappa, as a multiple of beta (PID-Lagrangian).",
         low=0.0, high=1e6,
@@ -71,10 +68,6 @@ class KappaConfig:
     def __post_init__(self) -> None:
         check_settings(self, error=MethodError)
 
-    def learning_share(self, progress: Any) -> Any:
-        """Beta as a share of the initial one, when this share of the learning is done."""
-        return 1.0 - (1.0 - self.last_kappa_rate) * progress
-
     @staticmethod
     def settling_share(progress: Any) -> Any:
         """Beta as a share of the initial one, when this share of the settling is done."""
@@ -96,12 +89,8 @@ class LoopConfig(KappaConfig):
         True, "Whether the policy sees what steps earn under the present kappa."
     )
     is_decomposed: bool = setting(
-        True, "Whether the critic predicts the return and what each region receives separately."
+        False, "Whether the critic predicts the return and what each region receives separately."
     )
-    wobble: float = setting(
-        0.15, "Worlds are driven under kappas up to e^wobble times the present one.",
-        low=0.0, high=3.0,
-    )  # fmt: skip
     settle_episodes: int = setting(
         256, "Episodes behind each measurement while kappa settles.", low=1, high=100_000
     )
@@ -150,6 +139,8 @@ RENAMED: Mapping[str, str] = types.MappingProxyType(
     }
 )  # fmt: skip
 """Settings that had another name in older versions, whose run folders are still read."""
+REMOVED = frozenset({"wobble", "last_kappa_rate"})
+"""Settings of older versions without an effect in the ablation (docs/training.md)."""
 
 
 @partial(
@@ -189,13 +180,10 @@ PRESETS: Mapping[str, Mapping[str, Any]] = types.MappingProxyType(
             "sharpness": 1.0,
             "is_netted": False,
             "sees_prices": False,
-            "is_decomposed": False,
-            "wobble": 0.0,
             "inset": 0.0,
             "settle": 0,
             "worlds": 1,
             "updates": 256,
-            "last_kappa_rate": 1.0,
             "discount": 0.99,
             "is_squashed": True,
             "last_rate": 1.0,
@@ -275,7 +263,11 @@ class TrainingConfig:
         """The same again from what `to_json` wrote."""
         method, learner, penalty = (document.get(key) for key in ("method", "learner", "penalty"))
         reading = document.get("reading", document.get("told"))  # the name in older folders
-        settings = {RENAMED.get(k, k): value for k, value in document.get("settings", {}).items()}
+        settings = {
+            RENAMED.get(name, name): value
+            for name, value in document.get("settings", {}).items()
+            if name not in REMOVED
+        }
         if "sees_prices" in settings:  # in older folders one setting stood for both
             settings.setdefault("is_decomposed", settings["sees_prices"])
         return configure(
@@ -316,6 +308,8 @@ def configure(  # noqa: PLR0913 (one for each thing that a user may want to say)
     # A preset speaks to all learners: what this one does not know is left out.
     given = {key: value for key, value in given.items() if key in known} | dict(settings or {})
     for key in given:
+        if key in REMOVED:
+            raise MethodError(f"there is no setting '{key}' any more: it made no difference")
         if key in RENAMED:
             raise MethodError(f"the setting '{key}' is now called '{RENAMED[key]}'")
         if key not in known:

@@ -21,7 +21,7 @@ class Method(NamedTuple):
     """What differs from the learner's and the loop's defaults."""
 
 
-_NO_PRICES = {"sees_prices": False, "wobble": 0.0, "settle": 0}
+_NO_PRICES = {"sees_prices": False, "settle": 0}
 """There are no multipliers."""
 
 METHODS: dict[str, Method] = {
@@ -39,7 +39,7 @@ METHODS: dict[str, Method] = {
     ),
     "ddpg": Method(
         "ddpg", "none", "no rules at all", "nothing",
-        MappingProxyType({**_NO_PRICES, "is_decomposed": False}),
+        MappingProxyType(_NO_PRICES),
     ),
     "rcpo": Method(
         "ppo", "lagrangian", "one cost for all inequalities, and two for each equality", "cost",
@@ -47,7 +47,7 @@ METHODS: dict[str, Method] = {
     ),
     "cal": Method(
         "cal", "own", "the same costs, in cost critics and an augmented Lagrangian", "cost",
-        MappingProxyType({"is_decomposed": False, "settle": 0}),
+        MappingProxyType({"settle": 0}),
     ),
     "cpo": Method(
         "cpo", "none", "the same costs, kept in each step of a trust region", "cost",
@@ -65,7 +65,7 @@ LEARN = "any-rules"
 """The method of `scrl.learn`; it keeps no rules by itself, so it is not one of the others."""
 _LEARN = Method(
     "ppo", "any-prices", "one policy for any prices, and no rules", "nothing",
-    MappingProxyType({"settle": 0, "is_by_world": True}),
+    MappingProxyType({"settle": 0, "is_by_world": True, "is_decomposed": True}),
 )  # fmt: skip
 
 _DCRL = re.compile(r"dcrl-([1-9][0-9]{0,5})")

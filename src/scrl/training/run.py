@@ -8,8 +8,7 @@ same compiled call as before.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -20,7 +19,7 @@ from scrl.evaluation import Evaluation
 from scrl.learners import TrainedPolicy
 from scrl.problems import BaseProblem
 from scrl.reference.answer import gap_to
-from scrl.runs.folder import Checkpoint, RunError, RunFolder
+from scrl.runs.folder import RunFolder
 from scrl.runs.result import LastPolicy, SeedResult
 from scrl.training.algorithm import LoopState, Metrics
 from scrl.training.config import TrainingConfig
@@ -31,19 +30,6 @@ from scrl.training.result import TrainingResult, overpriced, seed_policy
 
 Report = Callable[[TrainedPolicy, int], Evaluation]
 """(policy, seed) -> what it does in episodes that had no part in choosing it."""
-
-
-class EarlierState(NamedTuple):
-    """The state of a seed in checkpoints of earlier versions, in which kappa had one term."""
-
-    learner: Any
-    encoder: Any
-    kappa: Any
-    worlds: Any
-    best: Any
-    iteration: Any
-    key: Any
-    settle_key: Any
 
 
 class TrainingRun:
@@ -106,7 +92,7 @@ class TrainingRun:
 
     def restore(self, fresh: LoopState) -> LoopState:
         """The state of the last checkpoint; the fresh one if there is none."""
-        found = self._load(fresh)
+        found = self.folder.load_checkpoint(self._checkpoint(fresh))
         if found is None:
             return fresh
         self.done, self.wall_s = found.iteration, found.wall_s
@@ -118,23 +104,6 @@ class TrainingRun:
             last = [row["steps"] for row in rows if row["iteration"] == self.done]
             self._episode_steps = float(sum(last))
         return state
-
-    def _load(self, fresh: LoopState) -> Checkpoint | None:
-        """The last checkpoint; also one that was written before kappa had several terms."""
-        try:
-            return self.folder.load_checkpoint(self._checkpoint(fresh))
-        except RunError as error:
-            state, env_steps = self._checkpoint(fresh)
-            earlier = EarlierState(**{name: getattr(state, name) for name in EarlierState._fields})
-            try:
-                found = self.folder.load_checkpoint((earlier, env_steps))
-            except RunError:
-                raise error from None
-        if found is None:
-            return None
-        (old, env_steps) = found.state
-        state = fresh._replace(**old._asdict(), integral=old.kappa)
-        return replace(found, state=(state, env_steps))
 
     def round_done(self, metrics: Metrics, *, wall_s: float) -> TrainingProgress:
         """Count, check and log one more round."""
