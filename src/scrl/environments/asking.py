@@ -54,8 +54,8 @@ LANES, AT_ONCE = 5, 8
 """Environments for each vector of prices, and vectors of prices at once."""
 SEARCHED_STEPS, FEWEST, MOST = 3_000, 5, 15
 """Steps behind one response, about, and its episodes, at least and at most."""
-MORE = 4
-"""How many times as many episodes confirm a policy."""
+MORE, CONFIRMED = 4, 8
+"""How many times as many episodes confirm a policy, and how many are tried at a time."""
 FIRST_SIZES = (0.2, 1.0, 5.0)
 """Prices of single regions that are tried first, in units; both signs."""
 FIRST_DRAWN = 8
@@ -380,18 +380,15 @@ class _Search:
         self.confirmed.add(number)
 
     def _is_kept(self) -> Bool[np.ndarray, " try"]:
-        """Which of them keep the rules, by some standard errors."""
+        """Which of them keep the rules by their margins."""
         table = self.table
-        over = [
-            each.mean @ table.coefficients.T - table.bounds + each.margin(table.coefficients)
-            for each in self.tried
-        ]
-        is_held = np.array(over) <= self.problem.tolerance
+        over = self._amounts() @ table.coefficients.T - table.bounds + self._margins()
+        is_held = over <= self.problem.tolerance
         return np.all(np.any(is_held[:, None] & table.members, axis=2), axis=1)
 
     def _confirmed(self, least: float) -> int | None:
         """The best policy with at least this return that keeps the rules in more episodes too."""
-        while True:
+        for _ in range(CONFIRMED):
             kept, returns = np.flatnonzero(self._is_kept()), self._returns()
             kept = kept[returns[kept] >= least]
             if not len(kept):
@@ -400,6 +397,7 @@ class _Search:
             if best in self.confirmed:
                 return best
             self._run_more(best)
+        return None
 
     def _branch(self) -> BranchChoice:
         """The best branch by mixtures of what was tried, by branch and bound over its atoms."""
@@ -441,8 +439,15 @@ class _Search:
 
     def _inset(self) -> Float[np.ndarray, " atom"]:
         """How far inside each bound mixtures aim: as far as a usual policy must lie."""
-        coefficients = self.table.coefficients
-        return np.median([each.margin(coefficients) for each in self.tried], axis=0)
+        return np.median(self._margins(), axis=0)
+
+    def _margins(self) -> Float[np.ndarray, "try atom"]:
+        """How far inside each bound they must lie, by as many episodes as confirm a policy."""
+        return np.array([
+            each.margin(self.table.coefficients)
+            / np.sqrt(1 if number in self.confirmed else MORE)
+            for number, each in enumerate(self.tried)
+        ])  # fmt: skip
 
     def _proposed(
         self, mixture: Mixture, atoms: Int[np.ndarray, " chosen"]
