@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from scrl.problems import save
     from scrl.report.figures import plot as plot
     from scrl.rules import d as d
+    from scrl.rules import dose as dose
     from scrl.rules import implies as implies
     from scrl.training.learn import learn as learn
 
@@ -47,6 +48,7 @@ _HOMES = {
     "environment": "scrl.environments",
     "evaluate": "scrl.evaluation",
     "evaluate_run": "scrl.api",
+    "dose": "scrl.rules",
     "implies": "scrl.rules",
     "learn": "scrl.training.learn",
     "planner": "scrl.planning",
@@ -76,6 +78,7 @@ __all__ = [
     "ScrlError",
     "__version__",
     "d",
+    "dose",
     "environment",
     "evaluate",
     "evaluate_run",

@@ -15,7 +15,7 @@ from scrl.problems import MapSource, Problem, ProblemOptions, load, save
 from scrl.problems.load import read_toml, with_long_horizon
 from scrl.problems.save import changed_fields
 from scrl.rules import PlacedRuleError, Rule, show
-from scrl.rules.show import TOTALS
+from scrl.rules.show import TOTALS, dose_name
 from scrl.studio.document import Document, EditHistory, RuleText, Settings, StudioError
 from scrl.studio.journal import Journal, JournalHead
 from scrl.studio.loosening import loosen
@@ -481,7 +481,8 @@ def _read(part: type[Any], settings: Settings, table: str) -> Any:
 
 def _fits(rule: RuleText, regions: Sequence[str]) -> bool:
     try:
-        Rule.read(rule.name, rule.text, regions, dict.fromkeys(TOTALS))
+        known = dict.fromkeys([*TOTALS, *map(dose_name, regions)])
+        Rule.read(rule.name, rule.text, regions, known)
     except ScrlError:
         return False
     return True
