@@ -211,7 +211,7 @@ def _print(problem: Problem) -> None:
     has_hectares = units.cell is not None
     regions = table("region", ">cells", *[">hectares"] * has_hectares, title="Regions")
     for name, cells, area in _sizes(spec):
-        regions.add_row(escape(name), str(cells), *[f"{area:,.4g}"] * has_hectares)
+        regions.add_row(escape(name), str(cells), *[f"{area:,.3f}"] * has_hectares)
     for total in _totals(problem):
         always = "" if total["always"] is None else f", always {total['always']:,.10g} here"
         of = "what is given to the region" if is_dose(total["name"]) else "of the whole drive"

@@ -60,6 +60,7 @@ def problem_text(name: str, map_name: str, spec: SweepSpec, options: MapOptions)
         _world_table(map_name, spec, options),
         _table("vehicle", Vehicle()),
         _table("wind", Wind()),
+        _KEEP_OUT,
         _rules_table(spec),
     ]
     return "\n\n".join(blocks) + "\n"
@@ -108,6 +109,11 @@ def _world_table(map_name: str, spec: SweepSpec, options: MapOptions) -> str:
     return "\n".join(lines)
 
 
+_KEEP_OUT = """\
+# Nothing may be given in these regions, nor so near to them (metres); it needs a flow from 0 on.
+# [keep_out]
+# distance = 12.0
+# around = ["river"]"""
 _MAP_COMMENTS = {"grid": "  # rows, columns"}
 _MAP_HINTS = (
     'coordinates = "geographic"  # or "plain": GeoJSON coordinates that are not degrees',
