@@ -174,12 +174,20 @@ def _at_full_speed(spec: SweepSpec) -> float:
 
 def _given_text(spec: SweepSpec) -> str:
     """What the vehicle gives out, and what that costs."""
-    vehicle, unit = spec.vehicle, escape(spec.units.unit)
+    vehicle, units, unit = spec.vehicle, spec.units, escape(spec.units.unit)
     text = f"{vehicle.rate:g} {unit} a step"
     if vehicle.flow is not None:
-        text = f"{vehicle.flow[0]:g} to {text}, chosen in each step"
+        text = f"{vehicle.flow[0]:g} to {text}"
+        if units.step is not None:
+            least, most = (each * 60.0 / units.step for each in vehicle.flow)
+            text += f" ({least:g} to {most:g} a minute)"
+        text += ", chosen in each step"
     if vehicle.dose is not None:
-        text += f", {vehicle.dose[0]:g} to {vehicle.dose[1]:g} a cell"
+        text += f", {vehicle.dose[0]:g} to {vehicle.dose[1]:g} a cell of the path"
+        if units.cell is not None:
+            area = spec.cell_area * spec.route.swath
+            least, most = (each / area for each in vehicle.dose)
+            text += f" ({least:g} to {most:g} a hectare)"
     return text + (f"; one costs {vehicle.product_cost:g}" if vehicle.product_cost else "")
 
 
