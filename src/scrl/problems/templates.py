@@ -92,7 +92,9 @@ class Machine:
         cell = self.boom / across
         width, height = where.cell_width * cell / east, where.cell_height * cell / north
         left, bottom, right, top = where.extent
-        rows, columns = math.ceil((top - bottom) / height), math.ceil((right - left) / width)
+        # Whole booms: a narrower last pass would give its cells more.
+        rows = across * math.ceil((top - bottom) / (across * height))
+        columns = math.ceil((right - left) / width)
         extent = (left, top - rows * height, left + columns * width, top)
         return dataclasses.replace(options, grid=(rows, columns), extent=extent)
 
