@@ -17,6 +17,7 @@ from scrl.problems import ProblemOptions
 from scrl.problems.save import value_text
 from scrl.settings import Setting, settings_of
 from scrl.training.config import LoopConfig, PenaltyConfig
+from scrl.worlds.sweep.keep_out import KeepOut
 from scrl.worlds.sweep.maps import MapOptions
 from scrl.worlds.sweep.spec import SweepRoute
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
@@ -62,6 +63,7 @@ def problem_sections() -> dict[str, list[Row]]:
         "`[world]`": [*FILE_ROWS, *map_rows(), *setting_rows(SweepRoute), *setting_rows(Units)],
         "`[vehicle]`": setting_rows(Vehicle),
         "`[wind]`": setting_rows(Wind),
+        "`[keep_out]`": setting_rows(KeepOut),
     }
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from scrl.problems import save
     from scrl.report.figures import plot as plot
     from scrl.rules import d as d
+    from scrl.rules import dose as dose
     from scrl.rules import implies as implies
 
 _HOMES = {
@@ -48,6 +49,7 @@ _HOMES = {
     "environment": "scrl.environments",
     "evaluate": "scrl.evaluation",
     "evaluate_run": "scrl.api",
+    "dose": "scrl.rules",
     "implies": "scrl.rules",
     "learn": "scrl.api",
     "learned": "scrl.api",
@@ -78,6 +80,7 @@ __all__ = [
     "ScrlError",
     "__version__",
     "d",
+    "dose",
     "environment",
     "evaluate",
     "evaluate_run",

@@ -87,7 +87,7 @@ def test_eval_ends_with_0_when_every_rule_holds(tmp_path: Path) -> None:
 
 def test_check_shows_what_was_understood(tmp_path: Path) -> None:
     document = json.loads(call("check", "agri-situational", "--json", cwd=tmp_path).stdout)
-    assert document["regions"][0] == {"name": "S1", "cells": 324}
+    assert document["regions"][0] == {"name": "S1", "cells": 324, "area": 324.0}
     assert document["rules"] == [{"name": "situational", "text": "if S2 > 300 then S3 >= 800"}]
     assert [atom["text"] for atom in document["atoms"]] == ["S2 <= 300", "S3 >= 800"]
     assert document["clauses"] == [{"rule": "situational", "atoms": [0, 1]}]

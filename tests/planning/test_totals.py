@@ -196,3 +196,31 @@ def test_commands_say_the_units(tmp_path: Path) -> None:
     found = json.loads(CliRunner().invoke(app, command).stdout)
     assert set(found["density"]) == {"S1", "S2", "S3", "time", "used"}
     assert found["units"]["time"] == "seconds"
+
+
+@pytest.mark.parametrize("swath", [1, 3])
+def test_a_dose_is_per_area_that_the_path_covers(swath: int) -> None:
+    # One dose of 2 units for each cell of the path, which is 5 m long and `swath` cells wide: with
+    # three cells the last band has two, which get what three get.
+    vehicle = Vehicle(max_speed=1.0, flow=(0.0, 9.0), dose=(2.0, 2.0), pump="proportional")
+    spec = replace(field(vehicle).world_spec, route=SweepRoute(swath=swath))
+    found = evaluate(Problem.create(spec), Schedule.of(actions(vehicle)))
+    assert spec.areas * 10_000 / 25 == pytest.approx([72.0, 72.0, 80.0])
+    dose = np.array(list(found.density.values())) / spec.areas
+    of_band = {1: 2.0, 3: 2.0 * 3 / 8}[swath]
+    assert dose * 25 / 10_000 == pytest.approx(of_band, rel=1e-5)
+    given = Problem.create(spec, [f"dose({name}) >= {1.001 * dose[0]}" for name in ("S1", "S3")])
+    assert not evaluate(given, Schedule.of(actions(vehicle))).is_satisfied
+    given = given.with_rules([f"dose({name}) >= {0.999 * dose[0]}" for name in ("S1", "S3")])
+    assert evaluate(given, Schedule.of(actions(vehicle))).is_satisfied
+
+
+def test_check_says_in_what_a_dose_is(tmp_path: Path) -> None:
+    asked = field(FREE).with_rules("dose(S1) >= 22")
+    said = json.loads(CliRunner().invoke(
+        app, ["check", str(save(asked, tmp_path / "field.toml")), "--json"]
+    ).stdout)  # fmt: skip
+    assert said["totals"] == [{"name": "dose(S1)", "unit": "units per hectare", "always": None}]
+    assert said["regions"][0] == {"name": "S1", "cells": 72, "area": pytest.approx(0.18)}
+    assert said["area_unit"] == "hectares"
+    assert said["rules"][0]["text"] == "S1 >= 3.96"

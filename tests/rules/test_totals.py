@@ -7,9 +7,13 @@ from fractions import Fraction
 import pytest
 
 from scrl.errors import RuleError
-from scrl.rules import RuleSet, d, show
+from scrl.rules import LinearExpression, RuleSet, d, dose, parse, show
 
-TOTALS = {"time": None, "distance": Fraction(800), "used": None}
+TOTALS = {
+    "time": None, "distance": LinearExpression((), 800), "used": None,
+    "dose(S1)": LinearExpression((("S1", Fraction(1, 4)),)),
+    "dose(S2)": LinearExpression((("S2", Fraction(1, 10)),)),
+}  # fmt: skip
 
 
 def read(*rules: str, regions: tuple[str, ...] = ("S1", "S2")) -> RuleSet:
@@ -60,3 +64,47 @@ def test_a_region_of_the_name_of_a_total_is_quoted():
         "  S1 >= 2 and time <= 3\n"
         "              ^^^^"
     )
+
+
+def test_a_dose_is_an_amount_per_area():
+    rules = read(
+        "dose(S1) >= 22", "dose(S1) == dose(S2) within 3", "if dose(S2) > 5 then used + 1 <= S1",
+        "10 <= 2*dose(S2) in 95 %",
+    )  # fmt: skip
+    # Areas of 4 and 10: each comparison is multiplied by the smallest area in it.
+    assert [show(rule.statement) for rule in rules.rules] == [
+        "S1 >= 88", "S1 == 0.4*S2 within 12", "if S2 > 50 then used + 1 <= S1",
+        "100 <= 2*S2 in 95 %",
+    ]  # fmt: skip
+    built = RuleSet.of(dose("S1") >= 22, ("S1", "S2"), totals=TOTALS)
+    assert built.clauses == read("dose(S1) >= 22").clauses
+    assert built.rules[0].text == "dose(S1) >= 22"
+
+
+def test_a_dose_reads_back():
+    for text in ("dose(S1) >= 22", 'dose("north field") >= 2*dose("dose")'):
+        assert show(parse(text)) == text
+    assert parse("dose(S1) >= 22") == (dose("S1") >= 22)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dose(S9) >= 3", "rule 'rule-1', line 1, column 6: unknown region 'S9'"),
+        ("dose() >= 3", "rule 'rule-1', line 1, column 6: unexpected ')': expected a region"),
+        ("dose >= 3", "rule 'rule-1', line 1, column 6: unexpected '>=': expected '('"),
+        ("dose(time) >= 3", "dose(...) takes a region, and 'time' is an amount of the drive"),
+        ("dose(S3) >= 3", "dose(S3): the region has no known area here, and a dose is an amount"),
+        ("dose(S1) >= S1/4 + 3", "both sides are the same but for a number, so nothing is left"),
+    ],
+)
+def test_errors_of_doses(text: str, message: str):
+    with pytest.raises(RuleError) as caught:
+        read(text, regions=("S1", "S2", "S3"))
+    assert message in str(caught.value)
+
+
+def test_a_region_called_dose_is_quoted():
+    assert show(read('"dose" >= 3', regions=("dose",)).rules[0].statement) == '"dose" >= 3'
+    with pytest.raises(RuleError, match='is quoted: write "dose"'):
+        read("dose >= 3", regions=("dose",))

@@ -71,6 +71,10 @@ def ask(
             "--mix", help="Allow several plans that keep the rules on average, not each alone."
         ),
     ] = False,
+    even: Annotated[
+        bool,
+        typer.Option("--even", help="One speed and one dose for each region (needs a flow)."),
+    ] = False,
     time_limit: Annotated[
         float, typer.Option(min=0.001, help="Seconds for each rule set at most.")
     ] = 60.0,
@@ -124,6 +128,7 @@ def ask(
                     found,
                     each,
                     mix=mix,
+                    even=even,
                     seed=seed,
                     time_limit_s=time_limit,
                     watch=watch,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
@@ -20,6 +21,7 @@ from scrl.terminal import table
 
 if TYPE_CHECKING:
     from scrl.problems import Problem
+    from scrl.rules import LinearExpression
     from scrl.worlds.sweep.regions import RegionMap
     from scrl.worlds.sweep.spec import SweepSpec
 
@@ -68,9 +70,10 @@ def _document(problem: Problem) -> dict[str, Any]:
     return {
         "problem": problem.name,
         "regions": [
-            {"name": name, "cells": int(cells)}
-            for name, cells in zip(spec.regions.names, spec.regions.sizes, strict=True)
+            {"name": name, "cells": int(cells), "area": float(area)}
+            for name, cells, area in _sizes(spec)
         ],
+        "area_unit": spec.area_unit,
         "totals": _totals(problem),
         "rules": [{"name": rule.name, "text": show(rule.statement)} for rule in rules],
         "confidence": problem.options.confidence,
@@ -92,8 +95,13 @@ def _document(problem: Problem) -> dict[str, Any]:
     }
 
 
+def _sizes(spec: SweepSpec) -> Iterator[tuple[str, int, float]]:
+    """Name, cells and covered area of each region."""
+    return zip(spec.regions.names, spec.regions.sizes, spec.areas, strict=True)
+
+
 def _totals(problem: Problem) -> list[dict[str, Any]]:
-    """The amounts of the whole drive that rules name, their units, and what never changes."""
+    """Totals and doses that rules name, their units, and what never changes."""
     from scrl.rules import parse
     from scrl.rules.syntax import formula_of, regions_of
 
@@ -101,11 +109,15 @@ def _totals(problem: Problem) -> list[dict[str, Any]]:
     texts = [rule.text for rule in problem.rules.rules]
     named = {name for text in texts for name in regions_of(formula_of(parse(text)))}
     return [
-        {"name": name, "unit": spec.unit_of_total(name),
-         "always": None if value is None else float(value)}
+        {"name": name, "unit": spec.unit_of_total(name), "always": _always(value)}
         for name, value in spec.known_totals.items()
         if name in named and name not in spec.regions.names
-    ]  # fmt: skip
+    ]
+
+
+def _always(value: LinearExpression | None) -> float | None:
+    """The number that an amount always is."""
+    return float(value.constant) if value is not None and value.is_constant else None
 
 
 def _turns(spec: SweepSpec) -> int:
@@ -162,12 +174,20 @@ def _at_full_speed(spec: SweepSpec) -> float:
 
 def _given_text(spec: SweepSpec) -> str:
     """What the vehicle gives out, and what that costs."""
-    vehicle, unit = spec.vehicle, escape(spec.units.unit)
+    vehicle, units, unit = spec.vehicle, spec.units, escape(spec.units.unit)
     text = f"{vehicle.rate:g} {unit} a step"
     if vehicle.flow is not None:
-        text = f"{vehicle.flow[0]:g} to {text}, chosen in each step"
+        text = f"{vehicle.flow[0]:g} to {text}"
+        if units.step is not None:
+            least, most = (each * 60.0 / units.step for each in vehicle.flow)
+            text += f" ({least:g} to {most:g} a minute)"
+        text += ", chosen in each step"
     if vehicle.dose is not None:
-        text += f", {vehicle.dose[0]:g} to {vehicle.dose[1]:g} a cell"
+        text += f", {vehicle.dose[0]:g} to {vehicle.dose[1]:g} a cell of the path"
+        if units.cell is not None:
+            area = spec.cell_area * spec.route.swath
+            least, most = (each / area for each in vehicle.dose)
+            text += f" ({least:g} to {most:g} a hectare)"
     return text + (f"; one costs {vehicle.product_cost:g}" if vehicle.product_cost else "")
 
 
@@ -179,6 +199,7 @@ def heading(problem: Problem) -> str:
 
 def _print(problem: Problem) -> None:
     from scrl.rules import show, show_share
+    from scrl.rules.show import is_dose
 
     spec, units = problem.world_spec, problem.world_spec.units
     out = console()
@@ -195,12 +216,14 @@ def _print(problem: Problem) -> None:
             f"{100.0 * outside:.1f} % of the path lies outside all regions; at full speed that is "
             f"about {outside * given:,.1f} of {given:,.1f} {escape(units.unit)} given out"
         )
-    regions = table("region", ">cells", title="Regions")
-    for name, cells in zip(spec.regions.names, spec.regions.sizes, strict=True):
-        regions.add_row(escape(name), str(cells))
+    has_hectares = units.cell is not None
+    regions = table("region", ">cells", *[">hectares"] * has_hectares, title="Regions")
+    for name, cells, area in _sizes(spec):
+        regions.add_row(escape(name), str(cells), *[f"{area:,.3f}"] * has_hectares)
     for total in _totals(problem):
         always = "" if total["always"] is None else f", always {total['always']:,.10g} here"
-        out.print(f"{total['name']}: of the whole drive, in {escape(total['unit'])}{always}")
+        of = "what is given to the region" if is_dose(total["name"]) else "of the whole drive"
+        out.print(escape(f"{total['name']}: {of}, in {total['unit']}{always}"))
     rules = table("rule", "as understood", title="Rules")
     for rule in problem.rules.rules:
         rules.add_row(escape(rule.name), escape(show(rule.statement)))

@@ -200,21 +200,27 @@ def print_evaluation(
 
 
 def _received(problem: BaseProblem, result: Evaluation) -> Table:
-    """The table of amounts, with the size of each region on a map."""
+    """The table of amounts, with the size of each region on a map, and its dose per hectare."""
     from scrl.problems import Problem
 
-    sizes = problem.world_spec.regions.sizes if isinstance(problem, Problem) else None
-    cells = () if sizes is None else (">cells",)
+    spec = problem.world_spec if isinstance(problem, Problem) else None
+    has_hectares = spec is not None and spec.units.cell is not None
+    cells = () if spec is None else (">cells",)
     unit = "received" if result.units else f"{result.unit} received"
     units = ("unit",) if result.units else ()
-    shown = table("region", *cells, f">{unit}", *units, ">+-", title="Received")
+    hectares, dose = ((">hectares",), (">per hectare",)) if has_hectares else ((), ())
+    shown = table("region", *cells, *hectares, f">{unit}", *units, *dose, ">+-", title="Received")
     for index, name in enumerate(problem.regions):
-        error = result.density_se[name]
+        error, received = result.density_se[name], result.density[name]
+        is_region = spec is not None and index < len(spec.regions.names)
+        area = spec.areas[index] if spec is not None and is_region and has_hectares else None
         shown.add_row(
             escape(name),
-            *(() if sizes is None else (str(sizes[index]) if index < len(sizes) else "",)),
-            f"{result.density[name]:,.2f}",
+            *(() if spec is None else (str(spec.regions.sizes[index]) if is_region else "",)),
+            *(("" if area is None else f"{area:,.3f}",) if has_hectares else ()),
+            f"{received:,.2f}",
             *((escape(result.units[name]),) if result.units else ()),
+            *((f"{received / area:,.2f}" if area else "",) if has_hectares else ()),
             f"{error:.2f}" if error else "",
         )
     return shown

@@ -14,7 +14,9 @@ from scrl.cli.output import CrsOption, JsonFlag, StrictFlag, command_line, conso
 from scrl.errors import ScrlError, set_by
 
 if TYPE_CHECKING:
+    from scrl.problems.templates import Machine
     from scrl.worlds.sweep.regions import RegionMap
+    from scrl.worlds.sweep.spec import SweepSpec
 
 NEARLY_SQUARE = 1.05
 _GRID = re.compile(r"\s*(\d{1,9})\s*[x×X*,;: ]\s*(\d{1,9})\s*")
@@ -39,12 +41,26 @@ def new(
         str | None,
         typer.Option(help="Shape that outlines the field; '*': nothing outside the regions."),
     ] = None,
+    boom: Annotated[
+        float | None, typer.Option(help="Width of what one pass covers, in metres.")
+    ] = None,
+    speed: Annotated[float | None, typer.Option(help="Top speed, in km/h.")] = None,
+    flow: Annotated[
+        tuple[float, float] | None,
+        typer.Option(help="Least and most that the pump gives, in units a minute: --flow 0 60."),
+    ] = None,
+    dose: Annotated[
+        tuple[float, float] | None,
+        typer.Option(help="Least and most for any place, in units per hectare: --dose 0 250."),
+    ] = None,
+    unit: Annotated[str, typer.Option(help="Name of one unit of what is given out.")] = "litres",
     crs: CrsOption = None,
     strict: StrictFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Write a commented problem file, with a map, to start from."""
     from scrl.problems import start_problem
+    from scrl.problems.templates import Machine
 
     given = {
         "grid": None if grid is None else _rows_and_columns(grid),
@@ -55,8 +71,13 @@ def new(
         "strict": strict or None,
     }
     chosen = {key: value for key, value in given.items() if value is not None}
+    machine = None
+    if boom is not None and speed is not None:
+        machine = Machine(boom, speed, flow, dose, unit)
+    elif (boom, speed, flow, dose) != (None,) * 4:
+        raise ScrlError("a machine has a boom and a speed: --boom METRES --speed KM/H")
     with set_by(lambda key, value: f"add --{key} {value}"):
-        problem = start_problem(folder, map_path, **chosen)
+        problem = start_problem(folder, map_path, machine, **chosen)
     path = folder / "problem.toml"
     names, warnings = problem.world_spec.regions.names, problem.world_spec.regions.warnings
     warn(warnings)
@@ -65,8 +86,9 @@ def new(
         return
     out = console()
     out.print(f"wrote [bold]{escape(str(path))}[/bold] with {len(names)} regions", soft_wrap=True)
-    for line in _cell_lines(problem.world_spec.regions):
-        out.print(line, soft_wrap=True)
+    conversion = [] if machine is None else _conversion(problem.world_spec, machine)
+    for line in [*_cell_lines(problem.world_spec.regions), *conversion]:
+        out.print(escape(line), soft_wrap=True)
     then = command_line("check", path)
     out.print(f"next: edit its rules, then  {then}", soft_wrap=True, markup=False)
 
@@ -95,6 +117,26 @@ def _rows_and_columns(text: str) -> tuple[int, int]:
             "--grid 67 92, --grid 67x92 or --grid 67,92"
         )
     return int(found[1]), int(found[2])
+
+
+def _conversion(spec: SweepSpec, machine: Machine) -> list[str]:
+    """What the machine is in cells and steps."""
+    vehicle, units = spec.vehicle, spec.units
+    lines = [
+        f"the boom covers {_cells(spec.route.swath)}; a step is {units.step:.3g} s",
+        f"{machine.speed:g} km/h are {vehicle.max_speed:.3g} cells a step",
+    ]
+    if machine.flow is not None:
+        most = machine.flow[1]
+        lines.append(f"{most:g} {units.unit} a minute are {vehicle.rate:.3g} a step")
+    if machine.dose is not None:
+        most, of_cell = machine.dose[1], vehicle.dose_limits[1]
+        lines.append(f"{most:g} {units.unit} per hectare are {of_cell:.3g} a cell of the path")
+    return lines
+
+
+def _cells(count: int) -> str:
+    return "1 cell" if count == 1 else f"{count} cells"
 
 
 def _cell_lines(regions: RegionMap) -> list[str]:

@@ -16,11 +16,13 @@ from scrl.planning import plan_files
 from scrl.planning.answer import Answer, Plan
 from scrl.planning.branch_search import SearchOptions, search_plans
 from scrl.planning.drives import PriceDriver
+from scrl.planning.even import even_plan
+from scrl.policies import Schedule
 from scrl.problems import Problem, find_world
 from scrl.problems.problem import RuleInput
 from scrl.reference import Reference
 from scrl.reference.answer import Question
-from scrl.reference.priced import price_rules
+from scrl.reference.priced import Priced, price_rules
 from scrl.reference.solve import bounded
 
 SUREST = 0.999
@@ -42,6 +44,7 @@ class Planner:
         rules: RuleInput | None = None,
         *,
         mix: bool = False,
+        even: bool = False,
         seed: int = 0,
         time_limit_s: float = TIME_LIMIT_S,
         watch: Callable[[str], None] | None = None,
@@ -50,6 +53,7 @@ class Planner:
 
         Without `rules`, those of the problem are used. With `mix` the answer may draw one of
         several plans for each episode, which keep the rules on average and not each by itself.
+        With `even` the plan has one speed and one dose for each region (`planning.even`).
         `watch` is called with a progress message.
         """
         say = watch or (lambda _: None)
@@ -64,9 +68,9 @@ class Planner:
             )
         if mix and share is not None:
             raise PolicyError(NO_MIXTURE)
+        if mix and even:
+            raise PolicyError("an even plan is one plan: leave out --mix or --even")
         is_same = problem.world_spec.totals == loaded.world_spec.totals
-        driver = self._driver(loaded if is_same else problem)
-        driver.watch = lambda share: say(f"driving plans: {share:.0%} of the path")
         say("computing the reference")
         priced = price_rules(problem)
         if priced.branch is None and priced.reference.conflict:
@@ -85,6 +89,10 @@ class Planner:
         # One value for each branch is enough: so the same question has the same answer.
         reference = bound_of(problem, priced.reference, BOUND_TIME_S, enough=np.inf)
         priced = replace(priced, reference=reference)
+        if even:
+            return self._even(problem, priced, started)
+        driver = self._driver(loaded if is_same else problem)
+        driver.watch = lambda share: say(f"driving plans: {share:.0%} of the path")
         # The search asks all rules together of as many single episodes as the strictest one does.
         confidence = None if share is None else min(float(share), SUREST)
         options = SearchOptions(
@@ -106,6 +114,18 @@ class Planner:
         return Answer(
             problem, evaluation, reference, plans, priced.taken, priced.disjuncts,
             loaded.world_spec.regions.warnings, time.monotonic() - started,
+        )  # fmt: skip
+
+    def _even(self, problem: Problem, priced: Priced, started: float) -> Answer:
+        """The best even plan, judged by the bound of all plans."""
+        found = even_plan(problem)
+        plan = Plan.of(
+            1.0, problem.world_spec.amounts, found.prices[None], Schedule.of(found.actions)
+        )
+        return Answer(
+            problem, found.evaluation, priced.reference, (plan,), found.priced.taken,
+            found.priced.disjuncts, tuple(problem.world_spec.regions.warnings),
+            time.monotonic() - started,
         )  # fmt: skip
 
     def keep(self, answer: Answer, path: Path | str, *, seed: int = 0) -> Path:

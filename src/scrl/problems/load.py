@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 
 from scrl.errors import ProblemError, ScrlError, check_texts, did_you_mean, set_by
 from scrl.problems.problem import MapSource, Problem, ProblemOptions
+from scrl.problems.quantities import Scale
+from scrl.worlds.sweep.keep_out import KeepOut
 from scrl.worlds.sweep.maps import MapOptions, is_map_name, load_map
-from scrl.worlds.sweep.regions import RegionMap
-from scrl.worlds.sweep.spec import SweepRoute, SweepSpec, cell_on_map
+from scrl.worlds.sweep.regions import RegionMap, located
+from scrl.worlds.sweep.spec import SweepRoute, SweepSpec, cell_on_map, cell_sides
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 BUILTIN_FOLDER = Path(__file__).parent / "builtin"
@@ -28,7 +30,7 @@ _NO_KEY = re.compile(
 )
 """Matches quoted texts and comments, which hold no keys."""
 _LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]+[ \t]*\.[ \t]*){{{MOST_KEY_PARTS},}}")
-TABLES = ("problem", "world", "vehicle", "wind", "rules")
+TABLES = ("problem", "world", "vehicle", "wind", "keep_out", "rules")
 WORLD_KEYS = ("kind", "map")
 
 T = TypeVar("T")
@@ -172,17 +174,46 @@ def _problem(tables: dict[str, Any], path: Path, *, strict: bool) -> Problem:
         source = dataclasses.replace(
             source, options=dataclasses.replace(source.options, strict=True)
         )
-    regions = load_map(source.path, source.options)
     route = _read(SweepRoute, tables, "world", _world_keys())
+    units = _read(Units, tables, "world", _world_keys())
+    if "keep_out" in tables:
+        source = dataclasses.replace(source, keep_out=_read(KeepOut, tables, "keep_out"))
+    regions = _load_map(source, route, units)
+    units = _with_map_scale(units, regions, route)
+    try:
+        vehicle = scale_of(regions, route, units).read(tables.get("vehicle", {}))
+    except ScrlError as error:
+        raise ProblemError(f"[vehicle] {error}") from None
     spec = SweepSpec(
         regions,
-        vehicle=_read(Vehicle, tables, "vehicle"),
+        vehicle=_read(Vehicle, {"vehicle": vehicle}, "vehicle"),
         wind=_read(Wind, tables, "wind"),
         route=route,
-        units=_with_map_scale(_read(Units, tables, "world", _world_keys()), regions, route),
+        units=units,
     )
     texts = _rule_texts(tables.get("rules", {}))
     return dataclasses.replace(Problem.create(spec, texts, options), source=source)
+
+
+def scale_of(regions: RegionMap, route: SweepRoute, units: Units) -> Scale:
+    """What cells and steps of a map are on the ground."""
+    sides = math.prod(cell_sides(regions, route))
+    return Scale(units, route.swath * sides * (units.cell or 1.0) ** 2)
+
+
+def _load_map(source: MapSource, route: SweepRoute, units: Units) -> RegionMap:
+    """The map, with the keep-out area as one more region where there is one."""
+    keep_out = source.keep_out
+
+    def add(region_map: RegionMap, shapes: RegionMap) -> RegionMap:
+        if keep_out is None:
+            return region_map
+        cell = _with_map_scale(units, region_map, route).cell or 1.0
+        height, width = (cell * side for side in cell_sides(region_map, route))
+        with located("[keep_out]"):
+            return keep_out.added_to(region_map, shapes, (height, width))
+
+    return load_map(source.path, source.options, add)
 
 
 def _world_keys() -> list[str]:

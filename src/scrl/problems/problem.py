@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrl.errors import ProblemError, RuleError
-from scrl.rules import AtomTable, Conventions, RuleSet, Statement, show_share
+from scrl.rules import AtomTable, Conventions, Rule, RuleSet, Statement, d, show_share
 from scrl.rules.linear import exact
 from scrl.settings import check_settings, setting
 from scrl.statistics import least_runs
+from scrl.worlds.sweep.keep_out import KeepOut
 from scrl.worlds.sweep.maps import MapOptions
 from scrl.worlds.sweep.spec import TIME, USED, SweepSpec, cell_on_map
-from scrl.worlds.sweep.vehicle import Units
+from scrl.worlds.sweep.vehicle import Units, Vehicle
 
 if TYPE_CHECKING:
     from scrl.worlds.sweep.world import SweepWorld
@@ -214,10 +215,24 @@ class MapSource:
 
     path: Path
     options: MapOptions
+    keep_out: KeepOut | None = None
 
 
 RuleInput = str | Statement | Mapping[str, str | Statement] | Sequence[str | Statement]
 """Rules as a caller gives them: one, several, or a named mapping; as text or as formulas."""
+
+
+KEEP_OUT = "keep_out"
+"""The rule that nothing is given in the keep-out area."""
+
+
+def _check_can_close(vehicle: Vehicle) -> None:
+    """Raise if the vehicle gives something out wherever it goes."""
+    if vehicle.least_flow > 0.0 or vehicle.least_dose > 0.0:
+        raise ProblemError(
+            "[keep_out] needs a pump that can close: flow = [0.0, most] in [vehicle], and a dose "
+            "from 0 on; this vehicle gives something out wherever it goes"
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -246,13 +261,27 @@ class Problem(BaseProblem):
     def create(
         cls, world_spec: SweepSpec, rules: RuleInput = (), options: ProblemOptions | None = None
     ) -> Problem:
-        """A problem from a world and rules given as text or formulas."""
+        """A problem from a world and rules given as text or formulas.
+
+        That nothing is given in the keep-out area of its map is one more rule.
+        """
         options = options or ProblemOptions(name="problem")
         names = world_spec.regions.names
         rule_set = RuleSet.of(
             rules, names, options.conventions, options.confidence, world_spec.known_totals
         )
+        if (kept := world_spec.regions.keep_out) is not None:
+            _check_can_close(world_spec.vehicle)
+            rule = Rule.read(KEEP_OUT, d[kept] <= 0)
+            others = [each for each in rule_set.rules if each != rule]
+            rule_set = replace(rule_set, rules=(*others, rule))
         return cls(world_spec.with_totals(rule_set.regions[len(names) :]), rule_set, options)
+
+    @property
+    def own_rules(self) -> tuple[Rule, ...]:
+        """The rules without that of the keep-out area, where the map's file brings it."""
+        is_made = self.source is not None and self.source.keep_out is not None
+        return tuple(rule for rule in self.rules.rules if not (is_made and rule.name == KEEP_OUT))
 
     def _extent(self) -> str:
         rows, columns = self.world_spec.regions.shape

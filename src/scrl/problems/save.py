@@ -15,6 +15,7 @@ import numpy as np
 from scrl.errors import ProblemError
 from scrl.files import replacing
 from scrl.problems.problem import Problem, ProblemOptions
+from scrl.worlds.sweep.keep_out import KeepOut
 from scrl.worlds.sweep.maps import MapOptions
 from scrl.worlds.sweep.spec import SweepRoute
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
@@ -70,13 +71,22 @@ def save(problem: Problem, path: Path | str) -> Path:
         },
         "vehicle": dict(changed_fields(spec.vehicle, Vehicle())),
         "wind": dict(changed_fields(spec.wind, Wind())),
-        "rules": {rule.name: rule.text for rule in problem.rules.rules},
+        "keep_out": _keep_out(problem),
+        "rules": {rule.name: rule.text for rule in problem.own_rules},
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     _write_map(problem, map_path)
     with replacing(path) as file:
         file.write(sections_text(sections).encode())
     return path
+
+
+def _keep_out(problem: Problem) -> dict[str, Any]:
+    """The keys of the keep-out area; that of a map built in Python is a region with a rule."""
+    kept = problem.source.keep_out if problem.source else None
+    if kept is None:
+        return {}
+    return {"distance": kept.distance, **dict(changed_fields(kept, KeepOut()))}
 
 
 def copy(source: Path, target: Path) -> None:

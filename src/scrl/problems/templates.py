@@ -3,26 +3,113 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from scrl.errors import ProblemError
 from scrl.files import replacing
-from scrl.problems.load import BUILTIN_FOLDER, load_file, with_long_horizon
+from scrl.problems.load import BUILTIN_FOLDER, load_file, scale_of, with_long_horizon
 from scrl.problems.problem import Problem, ProblemOptions
 from scrl.problems.save import changed_fields, copy, value_text
 from scrl.rules.show import show_region
 from scrl.settings import Setting, settings_of
+from scrl.worlds.sweep.georeference import Georeference
 from scrl.worlds.sweep.maps import MapOptions, load_map
-from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
+from scrl.worlds.sweep.spec import SweepRoute, SweepSpec, cell_on_map
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 SAMPLE_MAP = BUILTIN_FOLDER / "agri.geojson"
 SAMPLE_OPTIONS = MapOptions(coordinates="plain", extent=(0.0, 0.0, 50.0, 50.0))
 
 
-def start_problem(folder: Path, map_path: Path | None = None, **options: Any) -> Problem:
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """A machine in the units that people use, from which cells and steps follow."""
+
+    boom: float
+    """Width of what one pass covers, in metres."""
+    speed: float
+    """Top speed, in km/h."""
+    flow: tuple[float, float] | None = None
+    """Least and most that the pump gives, in units a minute."""
+    dose: tuple[float, float] | None = None
+    """Least and most for any place, in units per hectare."""
+    unit: str = "litres"
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.boom <= 1e4 and 0.0 < self.speed <= 1e4):
+            raise ProblemError("a boom (metres) and a speed (km/h) are above 0 and at most 10000")
+        if self.dose is not None and self.flow is None:
+            raise ProblemError("a dose needs a flow that can be chosen: give that, too")
+
+    def vehicle(self) -> dict[str, Any]:
+        """The keys of [vehicle]."""
+        found: dict[str, Any] = {"max_speed": f"{self.speed:g} km/h"}
+        if self.flow is not None:
+            found["flow"] = tuple(f"{each:g} {self.unit}/min" for each in self.flow)
+        if self.dose is not None:
+            found["pump"] = "proportional"
+            found["dose"] = tuple(f"{each:g} {self.unit}/ha" for each in self.dose)
+        return found
+
+    def world(self, source: Path, options: MapOptions) -> tuple[MapOptions, SweepSpec]:
+        """The map on cells that fit the boom, and how long cells and steps are.
+
+        On a map with polygons the boom covers three cells, or one where there would be too many;
+        other maps have cells already, each as wide as the boom. A step is as long as
+        the top speed takes for a cell.
+        """
+        regions, across = load_map(source, options), 1
+        where = regions.georeference
+        if where is not None and regions.outlines is not None and options.grid is None:
+            across = 3
+            fitted = self._fitted(where, options, across)
+            if math.prod(fitted.grid or (0, 0)) > MOST_CHOSEN:
+                across, fitted = 1, self._fitted(where, options, 1)
+            options, regions = fitted, load_map(source, fitted)
+            where = regions.georeference
+        is_measured = where is not None and where.cell_size_metres() is not None
+        cell = self.boom / across
+        units = Units(
+            cell=None if is_measured else cell,
+            step=float(f"{cell / (self.speed / 3.6):.6g}"),
+            unit=self.unit,
+        )
+        spec = SweepSpec(regions, route=SweepRoute(swath=across), units=units)
+        on_ground = dataclasses.replace(units, cell=cell_on_map(regions, spec.route) or cell)
+        scale = scale_of(regions, spec.route, on_ground)
+        vehicle = Vehicle(**scale.read({key: _listed(each)
+                                        for key, each in self.vehicle().items()}))  # fmt: skip
+        return options, dataclasses.replace(spec, vehicle=vehicle)
+
+    def _fitted(self, where: Georeference, options: MapOptions, across: int) -> MapOptions:
+        """A grid whose cells are a share of the boom wide; plain coordinates are metres."""
+        east, north = where.cell_size_metres() or (where.cell_width, where.cell_height)
+        cell = self.boom / across
+        width, height = where.cell_width * cell / east, where.cell_height * cell / north
+        left, bottom, right, top = where.extent
+        # Whole booms: a narrower last pass would give its cells more.
+        rows = across * math.ceil((top - bottom) / (across * height))
+        columns = math.ceil((right - left) / width)
+        extent = (left, top - rows * height, left + columns * width, top)
+        return dataclasses.replace(options, grid=(rows, columns), extent=extent)
+
+
+MOST_CHOSEN = 40_000
+"""Most cells of a grid that is chosen for a boom."""
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def start_problem(
+    folder: Path, map_path: Path | None = None, machine: Machine | None = None, **options: Any
+) -> Problem:
     """Copy the map into a new folder, write `problem.toml` beside it, and read it back.
 
     Without a map of the user's own, a copy of the Agri map is taken; options are `MapOptions`.
@@ -32,8 +119,12 @@ def start_problem(folder: Path, map_path: Path | None = None, **options: Any) ->
         raise ProblemError(f"{folder} exists already and is not an empty folder; name a new one")
     source = map_path or SAMPLE_MAP
     chosen = dataclasses.replace(MapOptions() if map_path else SAMPLE_OPTIONS, **options)
-    spec = with_long_horizon(SweepSpec(load_map(source, chosen)))
-    text = problem_text(folder.name, source.name, spec, chosen)
+    if machine is None:
+        spec = SweepSpec(load_map(source, chosen))
+    else:
+        chosen, spec = machine.world(source, chosen)
+    spec = with_long_horizon(spec)
+    text = problem_text(folder.name, source.name, spec, chosen, machine)
     path = folder / "problem.toml"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -50,17 +141,31 @@ def start_problem(folder: Path, map_path: Path | None = None, **options: Any) ->
     return dataclasses.replace(problem, world_spec=world_spec)
 
 
-def problem_text(name: str, map_name: str, spec: SweepSpec, options: MapOptions) -> str:
+def problem_text(
+    name: str,
+    map_name: str,
+    spec: SweepSpec,
+    options: MapOptions,
+    machine: Machine | None = None,
+) -> str:
     """The commented file: every setting with its meaning, its unit and its default."""
+    of_vehicle = {} if machine is None else machine.vehicle()
+    if machine is not None and machine.flow is not None:
+        # Otherwise product would be free: at full flow it costs as much as the time at top speed.
+        step = spec.vehicle.effort / (1.0 + spec.vehicle.max_speed)
+        of_vehicle["product_cost"] = float(f"{step / spec.vehicle.rate:.2g}")
     blocks = [
         "# A problem for scrl. Lines that are commented out show the defaults.\n"
         "# Check it with `scrl check problem.toml`, try it with "
         "`scrl eval problem.toml --policy full-speed`.",
         _table("problem", ProblemOptions(name=name), shown={"name"}),
         _world_table(map_name, spec, options),
-        _table("vehicle", Vehicle()),
+        "\n".join(["[vehicle]", *_lines(Vehicle(), given=of_vehicle)]),
         _table("wind", Wind()),
-        _rules_table(spec),
+        _KEEP_OUT,
+        _rules_table(spec)
+        if machine is None or machine.dose is None
+        else _dose_rules(spec, machine.dose),
     ]
     return "\n\n".join(blocks) + "\n"
 
@@ -69,13 +174,17 @@ def _table(name: str, values: Any, shown: frozenset[str] | set[str] = frozenset(
     return "\n".join([f"[{name}]", *_lines(values, shown)])
 
 
-def _lines(values: Any, shown: frozenset[str] | set[str] = frozenset()) -> list[str]:
-    """One commented line per setting; those in `shown` are not commented out."""
+def _lines(
+    values: Any,
+    shown: frozenset[str] | set[str] = frozenset(),
+    given: Mapping[str, Any] = MappingProxyType({}),
+) -> list[str]:
+    """One commented line per setting; those in `shown` and what is given instead are not."""
     lines = []
     for field, known in settings_of(values):
-        value = getattr(values, field.name)
+        value = given.get(field.name, getattr(values, field.name))
         text = _PLACEHOLDERS[field.name] if value is None else value_text(value)
-        head = "" if field.name in shown else "# "
+        head = "" if field.name in shown or field.name in given else "# "
         lines.append(f"{head}{field.name} = {text}  # {_comment(known)}")
     return lines
 
@@ -103,11 +212,16 @@ def _world_table(map_name: str, spec: SweepSpec, options: MapOptions) -> str:
             spec.route,
             shown={"service", *(key for key, _ in changed_fields(spec.route, SweepRoute()))},
         ),
-        *_lines(Units()),
+        *_lines(spec.units, shown={key for key, _ in changed_fields(spec.units, Units())}),
     ]
     return "\n".join(lines)
 
 
+_KEEP_OUT = """\
+# Nothing may be given in these regions, nor so near to them (metres); it needs a flow from 0 on.
+# [keep_out]
+# distance = 12.0
+# around = ["river"]"""
 _MAP_COMMENTS = {"grid": "  # rows, columns"}
 _MAP_HINTS = (
     'coordinates = "geographic"  # or "plain": GeoJSON coordinates that are not degrees',
@@ -117,6 +231,23 @@ _MAP_HINTS = (
     'forbidden = ["pond"]  # shapes that must not be entered',
     "strict = true  # refuse a GeoJSON map with faults; otherwise it is repaired, with warnings",
 )
+
+
+def _dose_rules(spec: SweepSpec, dose: tuple[float, float]) -> str:
+    """Example rules on doses, for the user to edit."""
+    names = [show_region(name) for name in spec.regions.names]
+    least = (dose[0] + dose[1]) / 2
+    lines = [
+        "[rules]",
+        f"# One rule a line: a name of your own, and what must hold. Doses are in "
+        f"{spec.units.unit} per hectare. The regions of this map:",
+        *(f"#   {name}" for name in names),
+        f"enough = {value_text(f'dose({names[0]}) >= {least:g}')}",
+    ]
+    if len(names) > 1:
+        text = f"if dose({names[0]}) > {least:g} then dose({names[1]}) >= {least:g}"
+        lines.append(f"situational = {value_text(text)}")
+    return "\n".join(lines)
 
 
 def _rules_table(spec: SweepSpec) -> str:

@@ -1,7 +1,7 @@
 """The rule language: text or Python operators -> formula -> normal forms -> arrays."""
 
 from scrl.rules.atoms import AtomTable
-from scrl.rules.build import Expression, average, d, implies, total
+from scrl.rules.build import Expression, average, d, dose, implies, total
 from scrl.rules.conventions import Conventions
 from scrl.rules.errors import PlacedRuleError
 from scrl.rules.linear import LinearExpression
@@ -73,6 +73,7 @@ __all__ = [
     "comparisons",
     "d",
     "disjuncts",
+    "dose",
     "formula_of",
     "holds",
     "holds_in_runs",

@@ -8,7 +8,7 @@ from typing import NoReturn, TypeAlias
 
 from scrl.errors import RuleError
 from scrl.rules.linear import LinearExpression, Number, combine, product, quotient, region
-from scrl.rules.show import show_linear
+from scrl.rules.show import dose_name, show_linear
 from scrl.rules.syntax import Compare, Formula, Implies, Relation
 
 
@@ -100,6 +100,11 @@ class Densities:
 
 d = Densities()
 """The densities of all regions: `d["S2"] <= 300`."""
+
+
+def dose(region_name: str) -> Expression:
+    """What a region receives per area: `dose("wheat") >= 22`."""
+    return Expression(region(dose_name(region_name)))
 
 
 def implies(premise: Formula, conclusion: Formula) -> Implies:

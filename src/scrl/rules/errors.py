@@ -76,6 +76,11 @@ def _window(first: int, last: int, start: int) -> tuple[int, int]:
     return left, min(last, left + WINDOW)
 
 
+def no_area(dose: str) -> str:
+    """Why a rule cannot name this dose."""
+    return f"{dose}: the region has no known area here, and a dose is an amount per area"
+
+
 def printable(text: str) -> str:
     """The text with one printable character for each character."""
     return "".join(char if char.isprintable() else " " for char in text)
@@ -116,6 +121,7 @@ _CHOICES = (
     ("AVERAGE", "'average'"),
     (_END, "the end of the rule"),
 )
+_CALLS = ("total", "average", "max", "min", "dose")
 _SHARES = ("IN", "ON", "SURELY")
 _SEPARATOR = re.compile(r"[_,]\d\d\d")
 _FACTOR = re.compile(r"(?:\d|(?:^|[-+(,]|\b(?:and|or|not|if|then))\s*[\d.]+\s+)\Z")
@@ -218,6 +224,10 @@ def unquoted(mistake: Misplaced, text: str, regions: Collection[str]) -> Misplac
         if found is not None and found.start() <= start:
             message = f"a name with spaces or signs is quoted: write {show_name(name)}"
             return Misplaced(message, Span(*found.span()))
+    before = _LAST_WORD.search(text[:start])
+    if before is not None and before[1] in names and before[1] in _CALLS:
+        message = f"a region with the name of a function is quoted: write {show_name(before[1])}"
+        return Misplaced(message, Span(*before.span(1)))
     words = _WORDS.match(text, start)
     if words is None:
         return None
@@ -230,6 +240,8 @@ def unquoted(mistake: Misplaced, text: str, regions: Collection[str]) -> Misplac
 
 def _expected(accepted: Collection[str]) -> str:
     """The accepted tokens as readable text."""
+    if "NAME" in accepted and "NUMBER" not in accepted:
+        return "a region"
     if "NAME" in accepted:
         words = [f"'{word}'" for word in ("not", "if") if word.upper() in accepted]
         return _listed(["a region", "a number", *words, "'('"])

@@ -12,12 +12,12 @@ from scrl.errors import RuleError, check_text, did_you_mean
 from scrl.rules import normal
 from scrl.rules.build import Expression
 from scrl.rules.conventions import DEFAULT, Conventions
-from scrl.rules.errors import where
-from scrl.rules.linear import Number, checked_name, exact, show_number
+from scrl.rules.errors import no_area, where
+from scrl.rules.linear import LinearExpression, Number, checked_name, exact, show_number
 from scrl.rules.meaning import holds, holds_in_runs
 from scrl.rules.normal import AllOf, Atom, Positive, negation_normal
 from scrl.rules.parse import parse, split_rules
-from scrl.rules.show import show, show_share
+from scrl.rules.show import is_dose, show, show_share
 from scrl.rules.syntax import (
     Compare,
     Formula,
@@ -32,8 +32,9 @@ from scrl.rules.syntax import (
 
 Source: TypeAlias = str | Statement | Mapping[str, str | Statement] | Sequence[str | Statement]
 """Rules as a caller may give them: one or several, as text or formula, named or not."""
-Totals: TypeAlias = Mapping[str, Fraction | None]
-"""Amounts of a whole episode that rules may name; a number where it is always the same."""
+Totals: TypeAlias = Mapping[str, LinearExpression | None]
+"""What rules may name beside regions: amounts of a whole episode, and what is a number (which is
+always the same) or a share of a region's amount (its dose)."""
 NO_TOTALS: Totals = {}
 SMALL_SHARE = Fraction(1, 100)
 """A rule that asks for no more single runs than this is probably a slip: in 0.95 %."""
@@ -57,15 +58,16 @@ class Rule:
     ) -> Rule:
         """A rule from its text or formula; a formula's text is the canonical one.
 
-        A total that is a number stands for that number, unless a region has its name.
+        A total that is known stands for what it is, unless a region has its name.
         """
         _check_rule_name(name)
         if isinstance(source, Statement):
             text, statement = show(source), source
         else:
             text, statement = source, parse(source, regions=regions, totals=totals, rule=name)
-        values = {each: value for each, value in totals.items()
-                  if value is not None and each not in (regions or ())}  # fmt: skip
+        named = [each for each in regions_of(formula_of(statement))
+                 if each in totals and each not in (regions or ())]  # fmt: skip
+        values = {each: value for each in named if (value := totals[each]) is not None}
         try:
             return cls(name, text, with_values(statement, values))
         except RuleError as error:
@@ -286,6 +288,8 @@ def _check_unique(noun: str, names: Sequence[str]) -> None:
 
 def _check_regions(rule: Rule, regions: Sequence[str]) -> None:
     for name in regions_of(rule.formula):
+        if name not in regions and is_dose(name):
+            raise RuleError(f"rule '{rule.name}': {no_area(name)}")
         if name not in regions:
             hint = did_you_mean(name, regions)
             raise RuleError(f"rule '{rule.name}': unknown region '{name}'{hint}")

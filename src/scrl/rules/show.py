@@ -35,11 +35,13 @@ KEYWORDS = (
     "average",
     "max",
     "min",
+    "dose",
 )
 """Reserved words; a region with such a name is written in double quotes."""
 
 _BARE_NAME = re.compile(r"[^\W\d]\w*")
 _ESCAPED = re.compile(r"\\(.)")
+_DOSE = re.compile(r'dose\(([^\W\d]\w*|"(?:[^"\\\n]|\\["\\])*")\)')
 
 
 TOTALS = ("time", "distance", "used")
@@ -48,12 +50,23 @@ TOTALS = ("time", "distance", "used")
 
 def show_region(name: str) -> str:
     """A region's name as rules on its map write it."""
-    return f'"{name}"' if name in TOTALS else show_name(name)
+    return f'"{name}"' if name in TOTALS or is_dose(name) else show_name(name)
+
+
+def dose_name(region: str) -> str:
+    """The name of the amount that a region receives per area."""
+    return f"dose({show_name(region)})"
+
+
+def is_dose(name: str) -> bool:
+    """Whether an amount is that of a region per area."""
+    found = _DOSE.fullmatch(name)
+    return found is not None and dose_name(read_name(found[1])) == name
 
 
 def show_name(name: str) -> str:
     """The name as the language writes it: bare where possible, else in double quotes."""
-    if _BARE_NAME.fullmatch(name) and name not in KEYWORDS:
+    if (_BARE_NAME.fullmatch(name) and name not in KEYWORDS) or is_dose(name):
         return name
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
@@ -62,6 +75,11 @@ def show_name(name: str) -> str:
 def read_quoted(quoted: str) -> str:
     """The name inside double quotes, with \\" and \\\\ resolved."""
     return _ESCAPED.sub(r"\1", quoted[1:-1])
+
+
+def read_name(shown: str) -> str:
+    """The name that the language writes in this way."""
+    return read_quoted(shown) if shown.startswith('"') else shown
 
 
 def show(rule: Statement) -> str:

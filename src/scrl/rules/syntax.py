@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import ClassVar, Literal, NoReturn, TypeAlias, assert_never, cast, get_args
 
 from scrl.errors import RuleError
-from scrl.rules.linear import LinearExpression, Number, bounded, exact
+from scrl.rules.linear import LinearExpression, Number, bounded, combine, exact
 
 Relation: TypeAlias = Literal["<=", ">=", "<", ">", "=="]
 
@@ -235,8 +235,12 @@ def regions_of(formula: Formula) -> tuple[str, ...]:
     return tuple(found)
 
 
-def with_values(statement: Statement, values: Mapping[str, Fraction]) -> Statement:
-    """The same with numbers in place of some amounts; raises where nothing else is compared."""
+def with_values(statement: Statement, values: Mapping[str, LinearExpression]) -> Statement:
+    """The same with what some amounts are in their place: a number, or a share of another amount.
+
+    Raises where nothing is left to compare. A comparison of doses is multiplied by the smallest of
+    their areas, so that its two sides are amounts.
+    """
     if values.keys().isdisjoint(regions_of(formula_of(statement))):
         return statement
     match statement:
@@ -258,18 +262,26 @@ def with_values(statement: Statement, values: Mapping[str, Fraction]) -> Stateme
             assert_never(statement)
 
 
-def _compare_with(compare: Compare, values: Mapping[str, Fraction]) -> Compare:
-    def with_numbers(linear: LinearExpression) -> LinearExpression:
-        kept = [(name, factor) for name, factor in linear.terms if name not in values]
-        known = (factor * values[name] for name, factor in linear.terms if name in values)
-        return LinearExpression(kept, sum(known, linear.constant))
+def _compare_with(compare: Compare, values: Mapping[str, LinearExpression]) -> Compare:
+    named = {name: values[name] for name in regions_of(compare) if name in values}
+    scale = min((1 / each for value in named.values() for _, each in value.terms),
+                default=Fraction(1))  # fmt: skip
 
-    left, right = with_numbers(compare.left), with_numbers(compare.right)
+    def replaced(linear: LinearExpression) -> LinearExpression:
+        own = [(name, factor) for name, factor in linear.terms if name not in named]
+        known = [(scale * factor, named[name]) for name, factor in linear.terms if name in named]
+        return combine([(scale, LinearExpression(own, linear.constant)), *known])
+
+    left, right = replaced(compare.left), replaced(compare.right)
     if dict(left.terms) == dict(right.terms):
-        named = [name for name in values if name in regions_of(compare)]
-        told = " and ".join(f"{name} is always {float(values[name]):g} here" for name in named)
+        told = " and ".join(
+            f"{name} is always {float(value.constant):g} here" for name, value in named.items()
+            if value.is_constant
+        )  # fmt: skip
+        told = told or "both sides are the same but for a number"
         raise RuleError(f"{told}, so nothing is left to choose: leave this comparison out")
-    return Compare(left, compare.relation, right, compare.band, compare.span)
+    band = None if compare.band is None else scale * compare.band
+    return Compare(left, compare.relation, right, band, compare.span)
 
 
 def _formula(node: object) -> Formula:

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from lark import Token, Transformer
 
 from scrl.errors import RuleError, did_you_mean
-from scrl.rules.errors import Misplaced, printable
+from scrl.rules.errors import Misplaced, no_area, printable
 from scrl.rules.linear import LinearExpression, bounded, combine, read_number, reciprocal, region
-from scrl.rules.show import KEYWORDS, read_quoted, show_name
+from scrl.rules.show import KEYWORDS, dose_name, read_quoted, show_name
 from scrl.rules.syntax import (
     And,
     Compare,
@@ -154,12 +154,7 @@ class FormulaTransformer(Transformer[Token, Piece]):
 
     @_placed_token
     def NAME(self, name: str) -> LinearExpression:  # noqa: N802
-        known = known_names.get()
-        if known is not None and name in known.totals and name in known.regions:
-            raise RuleError(
-                f"'{name}' is a region of this map and an amount of the whole drive: write "
-                f'"{name}", in quotes, for the region; for the other, rename the region'
-            )
+        _check_not_region(name, "an amount of the whole drive")
         return _known(str(name))
 
     @_placed_token
@@ -177,6 +172,18 @@ class FormulaTransformer(Transformer[Token, Piece]):
             return Extremum(name, tuple(parts))
         weight = Fraction(1, len(parts) if name == "average" else 1)
         return combine((weight, part) for part in parts)
+
+    @_placed
+    def dose(self, children: list[Child]) -> LinearExpression:
+        ((name, _),) = _linear(children[2]).terms
+        amount = dose_name(name)
+        _check_not_region(amount, "an amount per area")
+        known = known_names.get()
+        if known is not None and name not in known.regions:
+            raise RuleError(f"dose(...) takes a region, and '{name}' is an amount of the drive")
+        if known is not None and amount not in known.totals:
+            raise RuleError(no_area(amount))
+        return region(amount)
 
     @_placed
     def sign(self, children: list[Child]) -> LinearExpression:
@@ -243,6 +250,16 @@ class FormulaTransformer(Transformer[Token, Piece]):
     @_placed
     def on_average(self, children: list[Child]) -> Requirement:
         return _formula(children[0]).on_average()
+
+
+def _check_not_region(name: str, other: str) -> None:
+    """Raise where a region has the name of another amount that rules may name."""
+    known = known_names.get()
+    if known is not None and name in known.totals and name in known.regions:
+        raise RuleError(
+            f"'{name}' is a region of this map and {other}: write "
+            f'"{name}", in quotes, for the region; for the other, rename the region'
+        )
 
 
 def _known(name: str) -> LinearExpression:

@@ -13,9 +13,10 @@ from scrl.errors import InternalError, ScrlError, check_text
 from scrl.files import replacing
 from scrl.problems import MapSource, Problem, ProblemOptions, load, save
 from scrl.problems.load import read_toml, with_long_horizon
+from scrl.problems.quantities import KINDS
 from scrl.problems.save import changed_fields
 from scrl.rules import PlacedRuleError, Rule, show
-from scrl.rules.show import TOTALS
+from scrl.rules.show import TOTALS, dose_name
 from scrl.studio.document import Document, EditHistory, RuleText, Settings, StudioError
 from scrl.studio.journal import Journal, JournalHead
 from scrl.studio.loosening import loosen
@@ -78,7 +79,7 @@ class Session:
         self._worlds = {}
         rules, settings = Document.of(problem).rules, _settings_of(problem)
         if self.place.file is not None:
-            settings = _settings_in(read_toml(self.place.file))
+            settings = _settings_in(read_toml(self.place.file), problem.world_spec.vehicle)
             settings["world"]["service"] = problem.world_spec.route.service
             rules = read_rules(self.place.file.read_text(encoding="utf-8"))
         self.saved = Document(rules, settings)
@@ -462,12 +463,17 @@ def _settings_of(problem: Problem) -> dict[str, dict[str, Any]]:
     }
 
 
-def _settings_in(tables: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The settings that a problem file gives, without those of its map."""
+def _settings_in(tables: dict[str, Any], vehicle: Vehicle) -> dict[str, dict[str, Any]]:
+    """The settings that a problem file gives, without those of its map.
+
+    Quantities with units are those of the vehicle, in cells and steps.
+    """
     found = {}
     for table in TABLES:
         values = tables.get(table, {})
         found[table] = {key: values[key] for key in _keys(table) if key in values}
+    quantities = {key: _plain(getattr(vehicle, key)) for key in found["vehicle"] if key in KINDS}
+    found["vehicle"].update(quantities)
     return found
 
 
@@ -481,7 +487,8 @@ def _read(part: type[Any], settings: Settings, table: str) -> Any:
 
 def _fits(rule: RuleText, regions: Sequence[str]) -> bool:
     try:
-        Rule.read(rule.name, rule.text, regions, dict.fromkeys(TOTALS))
+        known = dict.fromkeys([*TOTALS, *map(dose_name, regions)])
+        Rule.read(rule.name, rule.text, regions, known)
     except ScrlError:
         return False
     return True

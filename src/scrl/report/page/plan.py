@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from jaxtyping import Float
+
 from scrl.errors import ScrlError
 from scrl.problems import Problem
 from scrl.report.page.maps import DrawnMap, draw_map, heat_pictures
@@ -12,6 +15,7 @@ from scrl.report.page.ways import DrawnRoute, draw_route
 from scrl.report.reading import RunView
 from scrl.report.words import amount
 from scrl.route import Route, given_over_cells
+from scrl.worlds.sweep.spec import SweepSpec
 
 MOST_ROWS = 60
 """Largest number of regions in the table."""
@@ -22,9 +26,9 @@ class PlanRow:
     """One region: its size, what it received, and how fast the vehicle was in it."""
 
     name: str
-    cells: str
+    area: str
     received: str
-    per_cell: str
+    per_area: str
     speed: str
 
 
@@ -53,6 +57,8 @@ class Plans:
     most: str
     """The amount at the strongest colour."""
     missing: tuple[str, ...]
+    area_unit: str
+    """In what the areas of regions are: cells or hectares."""
 
 
 def plans_of(problem: Problem, views: Sequence[RunView]) -> Plans:
@@ -71,14 +77,14 @@ def plans_of(problem: Problem, views: Sequence[RunView]) -> Plans:
     spec = problem.world_spec
     drawn, top_speed = draw_map(spec.regions), spec.units.speed(spec.vehicle.max_speed)
     if not routes:
-        return Plans(drawn, top_speed, (), "", tuple(missing))
+        return Plans(drawn, top_speed, (), "", tuple(missing), spec.area_unit)
     amounts = [given_over_cells(route) for _, route in routes]
     pictures, most = heat_pictures(amounts)
     shown = tuple(
         _plan(views[index].label, index, route, picture)
         for (index, route), picture in zip(routes, pictures, strict=True)
     )
-    return Plans(drawn, top_speed, shown, amount(most), tuple(missing))
+    return Plans(drawn, top_speed, shown, amount(most), tuple(missing), spec.area_unit)
 
 
 def _plan(label: str, run: int, route: Route, picture: str) -> PlanSection:
@@ -112,8 +118,9 @@ def _rows(route: Route) -> tuple[PlanRow, ...]:
     regions = route.problem.world_spec.regions
     received = route.received
     rows = []
+    spec = route.problem.world_spec
     for index, (name, size) in enumerate(
-        zip(regions.names[:MOST_ROWS], regions.sizes[:MOST_ROWS], strict=True)
+        zip(regions.names[:MOST_ROWS], _areas(spec)[:MOST_ROWS].tolist(), strict=True)
     ):
         total = float(received[:, index].sum())
         inside = received[:, index] > 0
@@ -121,18 +128,27 @@ def _rows(route: Route) -> tuple[PlanRow, ...]:
         rows.append(
             PlanRow(
                 name,
-                f"{size:,}",
+                _area(spec, size),
                 amount(total),
-                f"{total / size:.3g}",
-                "" if speed is None else route.problem.world_spec.units.speed(speed),
+                f"{total / size:.3g}" if size else "",
+                "" if speed is None else spec.units.speed(speed),
             )
         )
     given, outside = float(route.amount.sum()), float(route.outside.sum())
-    cells = int((regions.enterable & ~regions.masks.any(axis=0)).sum())
+    cells = spec.cell_area * int((regions.enterable & ~regions.masks.any(axis=0)).sum())
     rest = f"{outside / cells:.3g}" if cells else ""
-    rows.append(PlanRow("outside all regions", f"{cells:,}", amount(outside), rest, ""))
-    total = int(regions.enterable.sum())
+    rows.append(PlanRow("outside all regions", _area(spec, cells), amount(outside), rest, ""))
+    total = spec.cell_area * int(regions.enterable.sum())
     rows.append(
-        PlanRow("given out in all", f"{total:,}", amount(given), f"{given / total:.3g}", "")
+        PlanRow("given out in all", _area(spec, total), amount(given), f"{given / total:.3g}", "")
     )
     return tuple(rows)
+
+
+def _areas(spec: SweepSpec) -> Float[np.ndarray, " region"]:
+    """The areas of regions: those covered in hectares where they are known, else cells."""
+    return spec.regions.sizes.astype(float) if spec.units.cell is None else spec.areas
+
+
+def _area(spec: SweepSpec, area: float) -> str:
+    return f"{area:,.0f}" if spec.units.cell is None else f"{area:,.3f}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -115,8 +115,15 @@ EVERYTHING = ("*",)
 """As `field`: the union of all shapes, which remain regions."""
 
 
-def load_map(path: Path, options: MapOptions = DEFAULT_OPTIONS) -> RegionMap:
-    """The map in a file, checked; every error names the file and the place in it."""
+def load_map(
+    path: Path,
+    options: MapOptions = DEFAULT_OPTIONS,
+    add: Callable[[RegionMap, RegionMap], RegionMap] | None = None,
+) -> RegionMap:
+    """The map in a file, checked; every error names the file and the place in it.
+
+    `add` adds regions to the map, given the map and all shapes of the file.
+    """
     path = Path(path)
     with located(str(path)):
         _check_file(path)
@@ -128,6 +135,8 @@ def load_map(path: Path, options: MapOptions = DEFAULT_OPTIONS) -> RegionMap:
             cut = _cut(region_map, _as_tuple(options.field), _as_tuple(options.forbidden))
         except MapError as error:
             raise MapError("\n  ".join([str(error), *region_map.warnings])) from error
+        if add is not None:
+            cut = add(cut, region_map)
         texts = [*cut.warnings, *(cut.georeference.warnings() if cut.georeference else ())]
         return replace(cut, warnings=tuple(f"{path.name}: {each}" for each in texts))
 

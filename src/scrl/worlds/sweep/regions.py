@@ -39,6 +39,8 @@ class RegionMap:
     outlines: Edges | None = None
     """The edges of the regions' polygons, in cells from the lower left corner of the grid; none on
     a map without polygons."""
+    keep_out: str | None = None
+    """The region in which nothing may be given, if there is one."""
 
     def __post_init__(self) -> None:
         check_size(len(self.names), self.field.shape)
@@ -51,6 +53,7 @@ class RegionMap:
         if not isinstance(other, RegionMap):
             return NotImplemented
         same_place = self.names == other.names and self.georeference == other.georeference
+        same_place &= self.keep_out == other.keep_out
         if self.outlines is None or other.outlines is None:
             same_place &= self.outlines is other.outlines
         else:

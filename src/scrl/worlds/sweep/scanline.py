@@ -78,6 +78,32 @@ class Edges:
             owner,
         )
 
+    def followed_by(self, other: Edges, number: int) -> Edges:
+        """With the edges of one more region of this number."""
+        return Edges(
+            np.concatenate([self.start, other.start]),
+            np.concatenate([self.end, other.end]),
+            np.concatenate([self.turn, other.turn]),
+            np.concatenate([self.owner, np.full(len(other.turn), number)]),
+        )
+
+    def polygons(self) -> list[tuple[np.ndarray, list[np.ndarray]]]:
+        """The outer ring and the holes of each polygon, as places."""
+        found: list[tuple[np.ndarray, list[np.ndarray]]] = []
+        begin = 0
+        for edge in range(len(self.turn)):
+            if not np.array_equal(self.end[edge], self.start[begin]):
+                continue
+            ring = self.start[begin : edge + 1]
+            x, y = ring.T
+            is_left = np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1)) > 0
+            if is_left == (self.turn[begin] > 0):
+                found.append((ring, []))
+            else:
+                found[-1][1].append(ring)
+            begin = edge + 1
+        return found
+
     def united(self) -> Edges:
         """The edges as those of a single region."""
         return Edges(self.start, self.end, self.turn, np.zeros_like(self.owner))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -12,7 +13,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from scrl.errors import ProblemError
-from scrl.rules.show import TOTALS
+from scrl.rules.linear import LinearExpression
+from scrl.rules.show import TOTALS, dose_name, is_dose
 from scrl.settings import check_settings, setting
 from scrl.worlds.sweep.dynamics import Place, Served, share_of_step
 from scrl.worlds.sweep.inside import PARTS, Corrections, corrections
@@ -88,12 +90,32 @@ class SweepSpec:
         """The names of all that is counted: the regions, then the totals."""
         return (*self.regions.names, *self.totals)
 
+    @cached_property
+    def known_totals(self) -> KnownTotals:
+        """What rules may name beside the regions."""
+        return KnownTotals(self)
+
     @property
-    def known_totals(self) -> dict[str, Fraction | None]:
-        """What rules may name beside the regions; a number where it is the same in every drive."""
-        is_fixed = self.vehicle.start_noise == 0.0
-        length = Fraction(repr(len(self.path.cells) * (self.units.cell or 1.0)))
-        return {**dict.fromkeys(COUNTED), **({DISTANCE: length} if is_fixed else {})}
+    def cell_area(self) -> float:
+        """Area of a cell of the map: in hectares where the length of a cell is known, else 1."""
+        if self.units.cell is None:
+            return 1.0
+        return math.prod(cell_sides(self.regions, self.route)) * self.units.cell**2 / HECTARE
+
+    @property
+    def area_unit(self) -> str:
+        """In what areas are counted."""
+        return "cells" if self.units.cell is None else "hectares"
+
+    @cached_property
+    def areas(self) -> Float[np.ndarray, " region"]:
+        """The area of each region that the path covers."""
+        table, number = self.service, self.path.number
+        swath = np.bincount(number[number >= 0], minlength=len(self.path.cells)) / table.parts
+        cells = np.bincount(
+            table.on_path, np.repeat(swath, table.parts), minlength=len(table.kinds)
+        )
+        return self.cell_area * (cells @ table.kinds[:, : len(self.regions.names)].astype(float))
 
     def unit_of_total(self, name: str) -> str:
         """The unit of a total, as text."""
@@ -102,6 +124,8 @@ class SweepSpec:
                 return "steps" if self.units.step is None else "seconds"
             case "distance":
                 return "cells" if self.units.cell is None else "metres"
+            case _ if is_dose(name):
+                return f"{self.units.unit} per {self.area_unit.removesuffix('s')}"
             case _:
                 return self.units.unit
 
@@ -167,6 +191,44 @@ class SweepSpec:
     def is_random(self) -> bool:
         """Whether two episodes of the same policy can differ."""
         return not self.wind.is_calm or self.vehicle.start_noise > 0
+
+
+HECTARE = 10_000.0
+"""Square metres of a hectare."""
+AREA_DIGITS = 6
+"""Significant digits of the areas in rules."""
+
+
+@dataclass(frozen=True)
+class KnownTotals(Mapping[str, LinearExpression | None]):
+    """What rules may name beside regions: totals, the distance as a number, and doses.
+
+    dose(R) is the amount of R divided by its area. Areas are computed when a rule names one.
+    """
+
+    spec: SweepSpec
+
+    @cached_property
+    def _doses(self) -> dict[str, int]:
+        return {dose_name(name): index for index, name in enumerate(self.spec.regions.names)}
+
+    def __getitem__(self, name: str) -> LinearExpression | None:
+        spec = self.spec
+        if name in COUNTED:
+            return None
+        if name == DISTANCE and spec.vehicle.start_noise == 0.0:
+            return LinearExpression((), len(spec.path.cells) * (spec.units.cell or 1.0))
+        index = self._doses[name]
+        if not spec.areas[index]:
+            raise KeyError(name)
+        area = Fraction(f"{spec.areas[index]:.{AREA_DIGITS - 1}e}")
+        return LinearExpression(((spec.regions.names[index], 1 / area),))
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in (*COUNTED, DISTANCE, *self._doses) if name in self)
+
+    def __len__(self) -> int:
+        return len(tuple(self))
 
 
 def cell_on_map(regions: RegionMap, route: SweepRoute) -> float | None:

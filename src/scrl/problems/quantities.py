@@ -1,0 +1,67 @@
+"""Quantities with units in problem files: "12 km/h", "60 l/min", "200 l/ha"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scrl.errors import ProblemError
+from scrl.worlds.sweep.spec import HECTARE
+from scrl.worlds.sweep.vehicle import Units
+
+_QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*?)\s*")
+_SPEEDS = {"km/h": 1 / 3.6, "m/s": 1.0}
+"""In metres per second."""
+_SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+_SQUARE_METRES = {"ha": HECTARE, "m2": 1.0}
+KINDS = {"max_speed": "speed", "rate": "flow", "flow": "flow", "dose": "dose"}
+"""The keys of [vehicle] whose values may have a unit."""
+_EXAMPLES = {"speed": "12 km/h or 3 m/s", "flow": "60 l/min", "dose": "200 l/ha"}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What cells and steps are on the ground."""
+
+    units: Units
+    path_cell_m2: float
+    """Square metres that a cell of the path covers with its swath."""
+
+    def read(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of [vehicle] in cells and steps."""
+        return {key: self._plain(key, value) for key, value in values.items()}
+
+    def _plain(self, key: str, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._plain(key, each) for each in value]
+        if key not in KINDS or not isinstance(value, str):
+            return value
+        found, kind = _QUANTITY.fullmatch(value), KINDS[key]
+        size = None if found is None else self._size(kind, found[2], f"{key} = {value!r}")
+        if found is None or size is None:
+            raise ProblemError(f"{key} = {value!r:.60} is no {kind}: write {_EXAMPLES[kind]}")
+        return float(found[1]) * size
+
+    def _size(self, kind: str, unit: str, what: str) -> float | None:
+        """One such unit in cells, steps and units of product; None where it is unknown."""
+        step, cell = self.units.step, self.units.cell
+        if kind == "speed" and unit in _SPEEDS:
+            return _SPEEDS[unit] * _known(step, "step", what) / _known(cell, "cell", what)
+        product, _, per = unit.partition("/")
+        if not product.strip() or kind == "speed":
+            return None
+        if kind == "flow" and per in _SECONDS:
+            return _known(step, "step", what) / _SECONDS[per]
+        if kind == "dose" and per in _SQUARE_METRES:
+            _known(cell, "cell", what)
+            return self.path_cell_m2 / _SQUARE_METRES[per]
+        return None
+
+
+def _known(length: float | None, key: str, what: str) -> float:
+    if length is None:
+        unit = {"step": "seconds", "cell": "metres"}[key]
+        raise ProblemError(f"{what} needs the length of a {key}: {key} = ... ({unit}) in [world]")
+    return length
