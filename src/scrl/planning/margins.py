@@ -21,9 +21,12 @@ EPISODES = 500
 """Behind each choice of margins; the plan is judged by others."""
 DEVIATIONS = 2.0
 """Standard errors that a measured mean or share must be on the safe side."""
-FIRST_INSET, CORRECTIONS = 0.25, 4
-"""Steps of service that a plan for means first aims inside its bounds, and how often they are
-moved."""
+FIRST_INSET, CORRECTIONS = 0.25, 8
+"""Steps of service that a plan for means first aims inside its bounds, and how many plans are
+driven at most."""
+OVERSHOOT = 1.5
+"""What the means miss moves a bound by so many times as much, and more each time in a row: a plan
+cannot always follow."""
 LEVELS = ((0.25, 0.0), (0.5, 2.0), (1.0, 3.0), (1.0, 4.0), (1.5, 6.0), (2.5, 8.0), (4.0, 10.0))
 """Margins for single runs, narrow to wide: steps of service inside the bounds, and the reserve."""
 NARROWER = (0.15, 0.05, -0.1, -0.25, -0.4)
@@ -86,9 +89,12 @@ class MarginSearch:
         return self.problem.world_spec.vehicle.effort
 
     def _for_means(self) -> Iterator[Reacting]:
-        """Bounds are moved by what the means miss or have in excess."""
+        """Bounds are moved by what the means miss, and once by what they have in excess.
+
+        While anything is missed no bound is moved back: where whole steps are counted, means jump.
+        """
         step = self._step
-        inset = FIRST_INSET * step
+        inset, pace, was_moved_back = FIRST_INSET * step, OVERSHOOT, False
         for _ in range(CORRECTIONS):
             aims, policy = self._plan(inset, 0.0)
             returns, amounts = self._driven(policy)
@@ -100,11 +106,14 @@ class MarginSearch:
                 missing = clause_violation(table.listed, sides).sum() - self.problem.tolerance
             yield Reacting(aims, policy, returns, float(missing), missed > 0.0)
             price = self._effort * np.asarray(policy.multipliers, float)[0, : len(step)]
-            binds = (price > 0.0) | (missed > 0.0)
             in_excess = price @ np.maximum(-missed / np.where(step > 0.0, step, 1.0), 0.0)
-            if missing <= 0.0 and in_excess <= WORTH * abs(returns):
+            if missing > 0.0:
+                inset, pace = inset + pace * np.maximum(missed, 0.0), OVERSHOOT * pace
+            elif was_moved_back or in_excess <= WORTH * abs(returns):
                 return
-            inset = inset + np.where(binds, missed, 0.0)
+            else:
+                inset = inset + np.where(price > 0.0, missed, 0.0)
+                pace, was_moved_back = OVERSHOOT, True
 
     def _for_runs(self, share: float) -> Iterator[Reacting]:
         """Wider and wider margins; those that differ by a reserve only where it is of use."""
