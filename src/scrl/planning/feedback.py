@@ -35,6 +35,7 @@ from jaxtyping import Array, Bool, Float, Int
 from scrl.worlds.sweep import dynamics
 from scrl.worlds.sweep.lookup import on_device, rows_from
 from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.vehicle import Noise
 from scrl.worlds.sweep.world import SweepState, SweepWorld, VehicleNumbers
 
 FIRST_ROUNDS = 200
@@ -89,6 +90,12 @@ class Aims:
         """Which atoms are the two sides of a band of the same branch."""
         together = (self.is_in[:, :, None] & self.is_in[:, None]).any(axis=0)
         return together & (self.coefficients[:, None] == -self.coefficients[None]).all(axis=2)
+
+    @property
+    def half_widths(self) -> Float[np.ndarray, " atom"]:
+        """How far inside its bound the middle of an atom's band lies; infinite without a band."""
+        width = np.where(self.is_opposite, self.bounds[:, None] + self.bounds[None], np.inf)
+        return np.maximum(width.min(axis=1, initial=np.inf), 0.0) / 2.0
 
     @property
     def sides(self) -> Float[np.ndarray, " atom"]:
@@ -148,8 +155,7 @@ class FeedbackPolicy(eqx.Module):
         window = math.ceil(FURTHEST * vehicle.max_speed) + 2
         effect, is_late, group_of_cell = _groups(spec, coefficients)
         left, stride = _left(group_of_cell, effect.shape[1])
-        # Gusts persist, so the variance of their sum grows by so much in each step.
-        memory = (1.0 + wind.persistence) / (1.0 - wind.persistence)
+        spread = math.hypot(*(_spread(each) for each in (wind, vehicle.supply)))
         slowest = 1.0 / (vehicle.max_speed * vehicle.crawl)
         atoms = -len(unit) % FILLED_TO
         branches = next(each for each in BRANCHES if each >= len(aims.is_in)) - len(aims.is_in)
@@ -166,7 +172,7 @@ class FeedbackPolicy(eqx.Module):
                     np.pad(is_in, ((0, branches), (0, 0)), mode="edge"),
                     np.zeros((len(is_in) + branches, len(unit) + atoms)),
                     np.pad(
-                        aims.reserve * wind.strength * math.sqrt(memory) * is_late,
+                        aims.reserve * spread * is_late,
                         ((0, atoms), (0, 0)),
                     ),
                     slowest,
@@ -205,7 +211,7 @@ class FeedbackPolicy(eqx.Module):
     def first(self, world: SweepWorld) -> Int[Array, ""]:
         """The branch that is cheapest before the first step."""
         nothing = jnp.zeros_like(self.aims)
-        return self._cheapest(world.numbers, self.left[0], nothing, self.multipliers)
+        return self._cheapest(world, self.left[0], nothing, self.multipliers)
 
     def at(
         self,
@@ -220,7 +226,7 @@ class FeedbackPolicy(eqx.Module):
         multipliers = self._rounds(world.numbers, left, given, memory)
         taken = multipliers[0]
         if len(multipliers) > 1:
-            best = self._cheapest(world.numbers, left, given, multipliers)
+            best = self._cheapest(world, left, given, multipliers)
             taken = ((jnp.arange(len(multipliers)) == best)[:, None] * multipliers).sum(axis=0)
         crawl = world.numbers.crawl
         throttles = crawl + (1.0 - crawl) * jnp.asarray(TRIED)
@@ -244,17 +250,22 @@ class FeedbackPolicy(eqx.Module):
 
     def _cheapest(
         self,
-        numbers: VehicleNumbers,
+        world: SweepWorld,
         left: Float[Array, " group"],
         given: Float[Array, " atom"],
         multipliers: Float[Array, "branch atom"],
     ) -> Int[Array, ""]:
         """The branch whose rest of the path costs least."""
+        numbers = world.numbers
         price = jax.vmap(self._prices)(multipliers)
         times = self._times(numbers, price)
         cost = (left * (times**2 / (1.0 + times) - price * times)).sum(axis=1)
         furthest = jnp.where(self.effect > 0.0, 1.0 / numbers.max_speed, self.longest)
         missed = given + (self.effect * left * furthest).sum(axis=1) - self.aims
+        if not world.is_poured:
+            # The last step in a stretch may end past it.
+            against = (jnp.maximum(self.effect, 0.0) * left).sum(axis=1)
+            missed = missed - jnp.minimum(against, 1.0)
         missed = (self.is_in * jnp.maximum(missed, 0.0)).sum(axis=1)
         dual = cost + (multipliers * (given - self.aims)).sum(axis=1)
         return jnp.argmin(dual + OUT_OF_REACH * missed)
@@ -346,6 +357,11 @@ class FeedbackPolicy(eqx.Module):
         earned = along(price) / distance if world.is_poured else price[cell]
         score = earned - 1.0 / (1.0 + distance) - along(gain)
         return (jnp.asarray(GUST_WEIGHT)[:, None] * score).sum(axis=0)
+
+
+def _spread(noise: Noise) -> float:
+    """The standard deviation of a sum of disturbances, for the root of the number of steps."""
+    return noise.strength * math.sqrt((1.0 + noise.persistence) / (1.0 - noise.persistence))
 
 
 def _newton(excess: Float[Array, ""], slope: Float[Array, ""]) -> Float[Array, ""]:
