@@ -182,7 +182,11 @@ class _Drawn:
         furthest = np.where(effect > 0.0, self.fastest, float(policy.longest))
         over = self._do("Sub", self.given, np.asarray(policy.aims))
         reached = self._do("MatMul", self.left, (effect * furthest).T)
-        missed = self._do("Max", self._do("Add", over, reached), 0.0)
+        missed = self._do("Add", over, reached)
+        if not self.world.is_poured:
+            against = self._do("MatMul", self.left, np.maximum(effect, 0.0).T)
+            missed = self._do("Sub", missed, self._do("Min", against, 1.0))
+        missed = self._do("Max", missed, 0.0)
         costs = []
         for multipliers, is_in in zip(branches, np.asarray(policy.is_in), strict=True):
             price = self._prices(multipliers)

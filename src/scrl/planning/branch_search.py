@@ -23,7 +23,7 @@ from scrl.planning.margins import MarginSearch
 from scrl.planning.pool import SearchSettings
 from scrl.planning.search import Found, PlanSearch
 from scrl.problems import Problem
-from scrl.reference.priced import Priced, PricedBranch, price_without
+from scrl.reference.priced import Priced, PricedBranch, price_nearly, price_without
 
 FIRST_ROUNDS, FINER = 16, 4 / 3
 """Where no plan on a lattice keeps the rules after so many rounds, one with so many times its
@@ -110,7 +110,10 @@ def search_plans(
     at_most = min(estimates, default=-np.inf)
     tried: list[Searched] = []
     branches = _Branches(problem)
-    now: Priced | None = priced
+    first = branches.first(priced)
+    if first is not priced:
+        at_most = _fluid_return(first)
+    now: Priced | None = first
     while now is not None and now.branch is not None and len(tried) < MOST_BRANCHES:
         others = branches.around(now)
         best, mixture, broken = judge.search(now.branch, others)
@@ -136,6 +139,20 @@ class _Branches:
         self.avoided: frozenset[int] = frozenset()
         self.known: dict[tuple[int, ...], Priced] = {}
         self.searched: set[tuple[int, ...]] = set()
+
+    def first(self, best: Priced) -> Priced:
+        """The best branch, or one that whole steps may keep though the fluid misses it by less."""
+        spec = self.problem.world_spec
+        if spec.is_poured or not spec.is_random or best.branch is None:
+            return best
+        if best.branch.loosened is not None:
+            return best
+        nearly = price_nearly(self.problem, best, spec.vehicle.rate)
+        worth = _fluid_return(best) + FAR * abs(_fluid_return(best))
+        if nearly is None or _atoms_of(nearly) == _atoms_of(best) or _fluid_return(nearly) < worth:
+            return best
+        self.known[_atoms_of(best)] = best
+        return nearly
 
     def around(self, now: Priced) -> list[PricedBranch]:
         """The branches that a plan for single runs may switch to."""

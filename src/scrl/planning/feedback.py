@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -34,6 +35,7 @@ from jaxtyping import Array, Bool, Float, Int
 from scrl.worlds.sweep import dynamics
 from scrl.worlds.sweep.lookup import on_device, rows_from
 from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.vehicle import Noise
 from scrl.worlds.sweep.world import SweepState, SweepWorld, VehicleNumbers
 
 FIRST_ROUNDS = 200
@@ -71,7 +73,8 @@ class Aims:
     coefficients: Float[np.ndarray, "atom region"]
     bounds: Float[np.ndarray, " atom"]
     inset: Float[np.ndarray, " atom"]
-    """How far inside its bound each atom aims, in units; at most at the middle of a band."""
+    """How far inside its bound each atom aims, in units; where the two sides of a band would cross,
+    both aim at the middle between them."""
     reserve: float = 0.0
     """In standard deviations of the time that a stretch takes at full speed."""
     branches: Bool[np.ndarray, "branch atom"] | None = None
@@ -89,11 +92,29 @@ class Aims:
         return together & (self.coefficients[:, None] == -self.coefficients[None]).all(axis=2)
 
     @property
+    def half_widths(self) -> Float[np.ndarray, " atom"]:
+        """How far inside its bound the middle of an atom's band lies; infinite without a band."""
+        width = np.where(self.is_opposite, self.bounds[:, None] + self.bounds[None], np.inf)
+        return np.maximum(width.min(axis=1, initial=np.inf), 0.0) / 2.0
+
+    @property
     def sides(self) -> Float[np.ndarray, " atom"]:
         """What each atom's side is to be at most."""
-        width = np.where(self.is_opposite, self.bounds[:, None] + self.bounds[None], np.inf)
-        half = np.maximum(width.min(axis=1, initial=np.inf), 0.0) / 2.0
-        return self.bounds - np.minimum(self.inset, half)
+        sides = self.bounds - self.inset
+        width = np.where(self.is_opposite, sides[:, None] + sides[None], np.inf)
+        return sides - np.minimum(width.min(axis=1, initial=np.inf), 0.0) / 2.0
+
+
+class _Atom(NamedTuple):
+    """What a round needs of an atom, or of each one."""
+
+    is_it: Float[Array, "*each atom"]
+    effect: Float[Array, "*each group"]
+    excess: Float[Array, "*each"]
+    """What was given so far, above the aim."""
+    least: Float[Array, "*each group"]
+    opposite: Float[Array, "*each atom"]
+    is_in: Float[Array, "*each"]
 
 
 class FeedbackPolicy(eqx.Module):
@@ -134,8 +155,7 @@ class FeedbackPolicy(eqx.Module):
         window = math.ceil(FURTHEST * vehicle.max_speed) + 2
         effect, is_late, group_of_cell = _groups(spec, coefficients)
         left, stride = _left(group_of_cell, effect.shape[1])
-        # Gusts persist, so the variance of their sum grows by so much in each step.
-        memory = (1.0 + wind.persistence) / (1.0 - wind.persistence)
+        spread = math.hypot(*(_spread(each) for each in (wind, vehicle.supply)))
         slowest = 1.0 / (vehicle.max_speed * vehicle.crawl)
         atoms = -len(unit) % FILLED_TO
         branches = next(each for each in BRANCHES if each >= len(aims.is_in)) - len(aims.is_in)
@@ -152,7 +172,7 @@ class FeedbackPolicy(eqx.Module):
                     np.pad(is_in, ((0, branches), (0, 0)), mode="edge"),
                     np.zeros((len(is_in) + branches, len(unit) + atoms)),
                     np.pad(
-                        aims.reserve * wind.strength * math.sqrt(memory) * is_late,
+                        aims.reserve * spread * is_late,
                         ((0, atoms), (0, 0)),
                     ),
                     slowest,
@@ -191,7 +211,7 @@ class FeedbackPolicy(eqx.Module):
     def first(self, world: SweepWorld) -> Int[Array, ""]:
         """The branch that is cheapest before the first step."""
         nothing = jnp.zeros_like(self.aims)
-        return self._cheapest(world.numbers, self.left[0], nothing, self.multipliers)
+        return self._cheapest(world, self.left[0], nothing, self.multipliers)
 
     def at(
         self,
@@ -203,15 +223,11 @@ class FeedbackPolicy(eqx.Module):
         """The throttle in this state, after so many steps of service in each region."""
         left = self._left(world, state)
         given = (self.effect_of_region * service).sum(axis=1)
-        # One after the other: side by side within episodes side by side takes four times as long.
-        branches = [
-            self._round(world.numbers, left, given, *of_branch)
-            for of_branch in zip(memory, self.is_in, strict=True)
-        ]
-        multipliers, taken = jnp.stack(branches), branches[0]
-        if len(branches) > 1:
-            best = self._cheapest(world.numbers, left, given, multipliers)
-            taken = ((jnp.arange(len(branches)) == best)[:, None] * multipliers).sum(axis=0)
+        multipliers = self._rounds(world.numbers, left, given, memory)
+        taken = multipliers[0]
+        if len(multipliers) > 1:
+            best = self._cheapest(world, left, given, multipliers)
+            taken = ((jnp.arange(len(multipliers)) == best)[:, None] * multipliers).sum(axis=0)
         crawl = world.numbers.crawl
         throttles = crawl + (1.0 - crawl) * jnp.asarray(TRIED)
         best = jnp.argmax(self._scores(world, state, self._prices(taken), throttles))
@@ -234,20 +250,37 @@ class FeedbackPolicy(eqx.Module):
 
     def _cheapest(
         self,
-        numbers: VehicleNumbers,
+        world: SweepWorld,
         left: Float[Array, " group"],
         given: Float[Array, " atom"],
         multipliers: Float[Array, "branch atom"],
     ) -> Int[Array, ""]:
         """The branch whose rest of the path costs least."""
+        numbers = world.numbers
         price = jax.vmap(self._prices)(multipliers)
         times = self._times(numbers, price)
         cost = (left * (times**2 / (1.0 + times) - price * times)).sum(axis=1)
         furthest = jnp.where(self.effect > 0.0, 1.0 / numbers.max_speed, self.longest)
         missed = given + (self.effect * left * furthest).sum(axis=1) - self.aims
+        if not world.is_poured:
+            # The last step in a stretch may end past it.
+            against = (jnp.maximum(self.effect, 0.0) * left).sum(axis=1)
+            missed = missed - jnp.minimum(against, 1.0)
         missed = (self.is_in * jnp.maximum(missed, 0.0)).sum(axis=1)
         dual = cost + (multipliers * (given - self.aims)).sum(axis=1)
         return jnp.argmin(dual + OUT_OF_REACH * missed)
+
+    def _rounds(
+        self,
+        numbers: VehicleNumbers,
+        left: Float[Array, " group"],
+        given: Float[Array, " atom"],
+        multipliers: Float[Array, "branch atom"],
+    ) -> Float[Array, "branch atom"]:
+        """One round for the multipliers of each branch."""
+        # One after the other: side by side within episodes side by side takes longer.
+        branches = zip(multipliers, self.is_in, strict=True)
+        return jnp.stack([self._round(numbers, left, given, *each) for each in branches])
 
     def _round(
         self,
@@ -262,21 +295,30 @@ class FeedbackPolicy(eqx.Module):
         least = left * fastest + self.reserve * jnp.sqrt(left * fastest)
         # The price up to which full speed is best.
         full = 1.0 - (1.0 + fastest) ** -2
-        for atom, effect in enumerate(self.effect):
-            old, price = multipliers[atom], self._prices(multipliers)
-            times, is_against = self._times(numbers, price), effect > 0.0
-            excess = given[atom] + (effect * left * times).sum() - self.aims[atom]
-            lacking = (is_against * effect * jnp.maximum(least[atom] - left * times, 0.0)).sum()
+
+        def one(
+            now: tuple[Float[Array, " atom"], Float[Array, " group"]], atom: _Atom
+        ) -> tuple[tuple[Float[Array, " atom"], Float[Array, " group"]], None]:
+            multipliers, price = now
+            effect, old = atom.effect, (atom.is_it * multipliers).sum()
+            times = self._times(numbers, price)
+            excess = atom.excess + (effect * left * times).sum()
+            lacking = (jnp.maximum(effect, 0.0) * jnp.maximum(atom.least - left * times, 0.0)).sum()
             # At full speed a group counts too: where a step is counted at its end, it may still
             # end elsewhere.
             slope = (effect**2 * left * (1.0 + times) ** 3).sum() / 2.0
             # For a reserve alone hardly anything is slowed down.
-            most = (self.opposite[atom] * multipliers).sum() + full + FOR_RESERVE
+            most = (atom.opposite * multipliers).sum() + full + FOR_RESERVE
             for_reserve = jnp.minimum(_newton(excess + lacking, slope), most - old)
             step = jnp.maximum(_newton(excess, slope), for_reserve)
-            new = is_in[atom] * jnp.clip(old + step, 0.0, LARGEST)
-            multipliers = multipliers.at[atom].set(new)
-        return multipliers
+            move = atom.is_in * jnp.clip(old + step, 0.0, LARGEST) - old
+            return (multipliers + atom.is_it * move, price - move * effect), None
+
+        is_it = jnp.eye(len(self.effect))
+        atoms = _Atom(is_it, self.effect, given - self.aims, least, self.opposite, is_in)
+        # A loop: written out atom by atom this takes twice as long, to compile too.
+        found, _ = jax.lax.scan(one, (multipliers, self._prices(multipliers)), atoms)
+        return found[0]
 
     def _times(
         self, numbers: VehicleNumbers, price: Float[Array, "*branch group"]
@@ -303,18 +345,23 @@ class FeedbackPolicy(eqx.Module):
         price, gain = price[group] * is_there, gain[group] * is_there
         speed = dynamics.next_speed(numbers, state.speed, throttles, jnp)
         gusts = numbers.persistence * state.gust + numbers.freshness * jnp.asarray(GUSTS)
-        distance = dynamics.ground_speed(speed[:, None], gusts, jnp)
+        distance = dynamics.ground_speed(speed, gusts[:, None], jnp)
         landing = state.offset + distance
         cell = jnp.minimum(landing.astype(int), self.window - 1)
 
-        def along(values: Float[Array, " cell"]) -> Float[Array, "tried gust"]:
+        def along(values: Float[Array, " cell"]) -> Float[Array, "gust tried"]:
             """The sum along the way of what a cell has."""
             before = jnp.cumsum(values) - values
             return before[cell] + (landing - cell) * values[cell] - state.offset * values[0]
 
         earned = along(price) / distance if world.is_poured else price[cell]
         score = earned - 1.0 / (1.0 + distance) - along(gain)
-        return (score * jnp.asarray(GUST_WEIGHT)).sum(axis=-1)
+        return (jnp.asarray(GUST_WEIGHT)[:, None] * score).sum(axis=0)
+
+
+def _spread(noise: Noise) -> float:
+    """The standard deviation of a sum of disturbances, for the root of the number of steps."""
+    return noise.strength * math.sqrt((1.0 + noise.persistence) / (1.0 - noise.persistence))
 
 
 def _newton(excess: Float[Array, ""], slope: Float[Array, ""]) -> Float[Array, ""]:
@@ -376,11 +423,8 @@ def _of_whole_path(
     """The multipliers before the first step, and the fluid's times at them."""
     nothing, left = jnp.zeros_like(policy.aims), policy.left[0]
 
-    def of_branch(is_in: Float[Array, " atom"]) -> Float[Array, " atom"]:
-        def one(_: int, multipliers: Float[Array, " atom"]) -> Float[Array, " atom"]:
-            return policy._round(world.numbers, left, nothing, multipliers, is_in)
+    def one(_: int, multipliers: Float[Array, "branch atom"]) -> Float[Array, "branch atom"]:
+        return policy._rounds(world.numbers, left, nothing, multipliers)
 
-        return jax.lax.fori_loop(0, FIRST_ROUNDS, one, nothing)
-
-    found = jax.vmap(of_branch)(policy.is_in)
+    found = jax.lax.fori_loop(0, FIRST_ROUNDS, one, policy.multipliers)
     return found, policy._times(world.numbers, jax.vmap(policy._prices)(found))

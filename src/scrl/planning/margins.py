@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from scrl.density import standard_error
 from scrl.planning.feedback import Aims, FeedbackPolicy
@@ -17,18 +17,30 @@ from scrl.rollout import run_episodes
 from scrl.violation import clause_violation, cons_vio, largest_step
 from scrl.worlds.sweep.spec import SweepSpec
 
-EPISODES = 500
-"""Behind each choice of margins; the plan is judged by others."""
+EPISODES, MOST_EPISODES, CELLS = 500, 4_000, 2_500
+"""Behind each choice of margins, more on paths of fewer cells; the plan is judged by others."""
 DEVIATIONS = 2.0
 """Standard errors that a measured mean or share must be on the safe side."""
-FIRST_INSET, CORRECTIONS = 0.25, 4
-"""Steps of service that a plan for means first aims inside its bounds, and how often they are
-moved."""
-LEVELS = ((0.25, 0.0), (0.5, 2.0), (1.0, 3.0), (1.0, 4.0), (1.5, 6.0), (2.5, 8.0), (4.0, 10.0))
-"""Margins for single runs, narrow to wide: steps of service inside the bounds, and the reserve."""
-NARROWER = (0.15, 0.05, -0.1, -0.25, -0.4)
-"""Insets below the first, tried where a quarter of a step is worth it: where whole steps are
-counted, the last one goes beyond the bound anyway."""
+FIRST_INSET, CORRECTIONS = 0.25, 8
+"""Steps of service that a plan for means first aims inside its bounds, and how many plans are
+driven at most."""
+OVERSHOOT = 1.5
+"""What the means miss moves a bound by so many times as much, and more each time in a row: a plan
+cannot always follow."""
+ROUNDS = 8
+"""Plans for single runs that are driven at most."""
+RESERVES = (0.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
+"""Reserves that are tried one after the other, where they are of use."""
+FURTHER, BACK = 2.0, 1.0
+"""The most steps of service by which an inset for single runs grows and shrinks at once."""
+MOST_WORSE = 2
+"""Plans in a row that keep the rules in no more runs than one before, after which no other is
+tried."""
+MANY, LEAST = 0.01, 0.1
+"""Where so many more of the runs than must keep the rules, insets shrink by at least so many steps
+of service: runs do not quite move with their aims."""
+LEVELS = 40
+"""Shares of the runs between the one that is asked and 1 that an atom may be kept in."""
 WORTH = 0.003
 """The share of the return for which it is worth moving a margin again."""
 
@@ -78,17 +90,24 @@ class MarginSearch:
     @property
     def _step(self) -> Float[np.ndarray, " atom"]:
         """What a step of service can do to each atom's side."""
-        spec = self.problem.world_spec
-        return largest_step(self.branch.coefficients * spec.in_step, spec.vehicle.rate)
+        return self._steps_of(self.branch.atoms)
+
+    @property
+    def _episodes(self) -> int:
+        times = CELLS // len(self.problem.world_spec.path.cells)
+        return min(EPISODES * max(times, 1), MOST_EPISODES)
 
     @property
     def _effort(self) -> float:
         return self.problem.world_spec.vehicle.effort
 
     def _for_means(self) -> Iterator[Reacting]:
-        """Bounds are moved by what the means miss or have in excess."""
+        """Bounds are moved by what the means miss, and once by what they have in excess.
+
+        While anything is missed no bound is moved back: where whole steps are counted, means jump.
+        """
         step = self._step
-        inset = FIRST_INSET * step
+        inset, pace, was_moved_back = FIRST_INSET * step, OVERSHOOT, False
         for _ in range(CORRECTIONS):
             aims, policy = self._plan(inset, 0.0)
             returns, amounts = self._driven(policy)
@@ -100,47 +119,98 @@ class MarginSearch:
                 missing = clause_violation(table.listed, sides).sum() - self.problem.tolerance
             yield Reacting(aims, policy, returns, float(missing), missed > 0.0)
             price = self._effort * np.asarray(policy.multipliers, float)[0, : len(step)]
-            binds = (price > 0.0) | (missed > 0.0)
             in_excess = price @ np.maximum(-missed / np.where(step > 0.0, step, 1.0), 0.0)
-            if missing <= 0.0 and in_excess <= WORTH * abs(returns):
+            if missing > 0.0:
+                inset, pace = inset + pace * np.maximum(missed, 0.0), OVERSHOOT * pace
+            elif was_moved_back or in_excess <= WORTH * abs(returns):
                 return
-            inset = inset + np.where(binds, missed, 0.0)
+            else:
+                inset = inset + np.where(price > 0.0, missed, 0.0)
+                pace, was_moved_back = OVERSHOOT, True
 
     def _for_runs(self, share: float) -> Iterator[Reacting]:
-        """Wider and wider margins; those that differ by a reserve only where it is of use."""
-        tried = set()
-        for inset, reserve in LEVELS:
-            aims, policy = self._switching(inset, reserve)
-            margins = inset, reserve if np.asarray(policy.reserve).any() else 0.0
-            if margins in tried:
+        """Insets are moved by quantiles of what single runs miss or have in excess.
+
+        Where a reserve is of use it grows as well, while too few runs keep the rules.
+        """
+        atoms, step = self._switched, self._steps_of(self._switched)
+        inset, reserve, least_missing, worse = FIRST_INSET * step, 0, np.inf, 0
+        kept_by, is_between = None, False
+        for _ in range(ROUNDS):
+            aims, policy = self._switching(inset, RESERVES[reserve])
+            found, amounts = self._in_runs(share, aims, policy)
+            yield found
+            price = self._effort * np.asarray(policy.multipliers, float)[found.first, : len(atoms)]
+            worth = price / np.where(step > 0.0, step, 1.0)
+            if kept_by is not None and found.missing > 0.0:
+                inset, is_between = (inset + kept_by) / 2.0, True
+                if worth @ (kept_by - inset) <= WORTH * abs(found.return_):
+                    return
                 continue
-            found = self._in_runs(share, aims, policy)
-            yield found
-            if found.missing <= 0.0:
-                if not tried:
-                    yield from self._narrower(share, found)
+            if is_between:
                 return
-            tried.add(margins)
-
-    def _narrower(self, share: float, found: Reacting) -> Iterator[Reacting]:
-        """Plans with insets below the first, while they keep the rules and are worth it."""
-        for inset in NARROWER:
-            price = self._effort * float(np.asarray(found.policy.multipliers[found.first]).sum())
-            if found.missing > 0.0 or price / 4.0 < WORTH * abs(found.return_):
+            move = self._by_quantiles(self._asked(share), amounts)[atoms]
+            if found.missing > 0.0:
+                worse = 0 if found.missing < least_missing else worse + 1
+                if worse == MOST_WORSE:
+                    return
+                least_missing = min(least_missing, found.missing)
+                inset = np.minimum(inset + np.clip(move, 0.0, FURTHER * step), aims.half_widths)
+                is_of_use = self._switching(inset, 1.0)[1].reserve.any()
+                reserve = min(reserve + int(is_of_use), len(RESERVES) - 1)
+                continue
+            least = LEAST * step if found.missing < -MANY else 0.0
+            move = np.where(price > 0.0, np.clip(-move, least, BACK * step), 0.0)
+            if worth @ move <= WORTH * abs(found.return_):
                 return
-            found = self._in_runs(share, *self._switching(inset, 0.0))
-            yield found
+            inset, kept_by = inset - move, inset
 
-    def _in_runs(self, share: float, aims: Aims, policy: FeedbackPolicy) -> Reacting:
+    def _by_quantiles(
+        self, share: float, amounts: Float[np.ndarray, "episode region"]
+    ) -> Float[np.ndarray, " atom"]:
+        """How far each atom must move so that this share of the runs keeps every rule.
+
+        All atoms move by the same quantile of their sides, as if a run moved with its aims. Of the
+        atoms of a clause one counts in each run, the one that it keeps best.
+        """
+        table = self.problem.atoms
+        sides = amounts @ table.coefficients.T - table.bounds
+        if not self.problem.world_spec.is_poured:
+            # Whole steps are counted: any part of one may have been too much.
+            part = np.random.default_rng(0).uniform(size=sides.shape)
+            within = sides - part * self._steps_of(np.arange(len(table.bounds)))
+            sides = np.where(sides > 0.0, np.maximum(within, 1e-9), within)
+        of_clause = np.where(table.listed >= 0, sides[:, table.listed], np.inf)
+        best = np.take_along_axis(table.listed[None], of_clause.argmin(axis=2)[..., None], axis=2)[
+            ..., 0
+        ]
+        counts = np.zeros(sides.shape, bool)
+        np.put_along_axis(counts, best, True, axis=1)
+        of_run = np.sort(np.where(counts, sides, -np.inf), axis=0)
+        move = of_run[-1]
+        for level in np.linspace(1.0, share, LEVELS):
+            less = of_run[min(int(np.ceil(level * len(sides))), len(sides)) - 1]
+            kept = (np.where(counts, sides - less, -np.inf) <= self.problem.tolerance).all(axis=1)
+            if kept.mean() < share:
+                break
+            move = less
+        return move
+
+    def _asked(self, share: float) -> float:
+        """The share of the runs that must keep the rules, on the safe side."""
+        return share + DEVIATIONS * np.sqrt(share * (1.0 - share) / self._episodes)
+
+    def _in_runs(
+        self, share: float, aims: Aims, policy: FeedbackPolicy
+    ) -> tuple[Reacting, Float[np.ndarray, "episode region"]]:
         """What a plan does in single runs."""
         returns, amounts = self._driven(policy)
         kept = np.asarray(cons_vio(self.problem.atoms, amounts)) <= self.problem.tolerance
-        error = np.sqrt(share * (1.0 - share) / EPISODES)
-        missing = share + DEVIATIONS * error - kept.mean()
+        missing = self._asked(share) - kept.mean()
         sides = amounts[~kept] @ self.branch.coefficients.T
-        is_broken = (sides > self._bounds).sum(axis=0) > (1.0 - share) / 2.0 * EPISODES
+        is_broken = (sides > self._bounds).sum(axis=0) > (1.0 - share) / 2.0 * len(amounts)
         first = int(policy.first(self.problem.world))
-        return Reacting(aims, policy, returns, float(missing), is_broken, first)
+        return Reacting(aims, policy, returns, float(missing), is_broken, first), amounts
 
     def _plan(
         self, inset: Float[np.ndarray, " atom"], reserve: float
@@ -148,22 +218,33 @@ class MarginSearch:
         """The plan for the branch alone."""
         return self._of(Aims(self.branch.coefficients, self._bounds, inset, reserve))
 
-    def _switching(self, inset: float, reserve: float) -> tuple[Aims, FeedbackPolicy]:
-        """The plan for the branch and the others; the inset is in steps of service."""
-        branches = [self.branch.atoms, *(each.atoms for each in self.others)]
-        atoms = np.unique(np.concatenate(branches))
-        table, is_in = self.problem.atoms, np.array([np.isin(atoms, each) for each in branches])
-        coefficients = table.coefficients[atoms]
+    @property
+    def _switched(self) -> Int[np.ndarray, " atom"]:
+        """The atoms of the branch and of the others."""
+        return np.unique(np.concatenate([each.atoms for each in (self.branch, *self.others)]))
+
+    def _steps_of(self, atoms: Int[np.ndarray, " atom"]) -> Float[np.ndarray, " atom"]:
+        """What a step of service can do to each of these atoms' sides."""
         spec = self.problem.world_spec
-        insets = inset * largest_step(coefficients * spec.in_step, spec.vehicle.rate)
-        return self._of(Aims(coefficients, table.bounds[atoms], insets, reserve, is_in))
+        coefficients = self.problem.atoms.coefficients[atoms]
+        return largest_step(coefficients * spec.in_step, spec.vehicle.rate)
+
+    def _switching(
+        self, inset: Float[np.ndarray, " atom"], reserve: float
+    ) -> tuple[Aims, FeedbackPolicy]:
+        """The plan for the branch and the others."""
+        atoms, table = self._switched, self.problem.atoms
+        branches = (self.branch, *self.others)
+        is_in = np.array([np.isin(atoms, each.atoms) for each in branches])
+        coefficients, bounds = table.coefficients[atoms], table.bounds[atoms]
+        return self._of(Aims(coefficients, bounds, inset, reserve, is_in))
 
     def _of(self, aims: Aims) -> tuple[Aims, FeedbackPolicy]:
         return aims, FeedbackPolicy.of(self.problem.world_spec, self.problem.world, aims)
 
     def _driven(self, policy: FeedbackPolicy) -> tuple[float, Float[np.ndarray, "episode region"]]:
         """The mean return, and the amounts of single runs."""
-        keys = jax.random.split(jax.random.key(self.seed), EPISODES)
+        keys = jax.random.split(jax.random.key(self.seed), self._episodes)
         world, discount = self.problem.world, self.problem.discount
         ran = run_episodes(world, policy, keys=keys, discount=discount)
         rate = self.problem.world_spec.vehicle.rate

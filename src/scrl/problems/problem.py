@@ -254,8 +254,10 @@ class Problem(BaseProblem):
                 f"{said and float(said)}"
             )
         spec = self.world_spec
-        gusts = "" if spec.wind.is_calm else "gusts of wind have no largest strength"
-        check_shares(self.rules, is_random=spec.is_random, unbounded=gusts)
+        unbounded = "" if spec.wind.is_calm else "gusts of wind have no largest strength"
+        if not spec.vehicle.supply.is_calm:
+            unbounded = "the rate may stay low for any number of steps"
+        check_shares(self.rules, is_random=spec.is_random, unbounded=unbounded)
 
     @classmethod
     def create(

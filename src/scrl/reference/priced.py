@@ -135,6 +135,18 @@ def price_without(problem: Problem, priced: Priced, atoms: Collection[int]) -> P
     return _priced(question, priced.reference, best, priced.disjuncts)
 
 
+def price_nearly(problem: Problem, priced: Priced, slack: float) -> Priced | None:
+    """The best branch that the fluid would keep if every bound were this much looser.
+
+    Where whole steps are counted, drives may keep what the fluid misses by less than a step.
+    """
+    if problem.discount != 1.0:
+        return None
+    question = Question.of(problem)
+    best = best_fluid(question.fluid, replace(question, slack=slack).atoms).best
+    return None if best is None else _priced(question, priced.reference, best, priced.disjuncts)
+
+
 def _priced(
     question: Question, reference: Reference, best: BestTimes, ways: tuple[Disjunct, ...]
 ) -> Priced:

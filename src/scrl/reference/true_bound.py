@@ -114,6 +114,8 @@ def reason_against(problem: Problem) -> str | None:
     spec = problem.world_spec
     if not spec.wind.is_calm:
         return "the bound holds in calm air, and there is wind"
+    if not spec.vehicle.supply.is_calm:
+        return "the bound holds for a steady rate, and the rate varies"
     if spec.vehicle.start_noise > 0:
         return "the bound holds for a fixed start, and the start is random"
     if problem.discount != 1.0:

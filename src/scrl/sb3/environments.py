@@ -127,7 +127,9 @@ class MeasuringEnvironments:
         self.rate = world.world.vehicle.rate if is_ours else None
         """Units that a step of service gives out, where the world tells."""
         self.is_random = not is_ours or world.world.is_random
-        self.is_bounded = is_ours and world.world.wind.is_calm
+        self.is_bounded = (
+            is_ours and world.world.wind.is_calm and world.world.vehicle.supply.is_calm
+        )
         """Whether chance is known to have bounds."""
         self.must_end = is_ours
         """Whether an episode that a time limit cuts off has not shown what it would give out."""

@@ -7,15 +7,20 @@ import subprocess
 import sys
 
 import gymnasium
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
 import scrl
+from scrl.policies import Constant
 from scrl.problems import builtin_names
+from scrl.rollout import run_episodes
 from scrl.worlds.sweep.gym import SweepEnv
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle, Wind
+from scrl.worlds.sweep.world import SweepWorld
 
 
 @pytest.mark.parametrize("name", builtin_names())
@@ -37,6 +42,31 @@ def test_the_order_of_imports_does_not_matter(imports: str) -> None:
 def test_an_env_with_wind_and_start_noise_passes_the_checker(strip: SweepSpec) -> None:
     random = dataclasses.replace(strip, wind=Wind(strength=0.3), vehicle=Vehicle(start_noise=2.0))
     check_env(SweepEnv(random), skip_render_check=True)
+
+
+def test_a_rate_that_varies_gives_the_same_on_average(strip: SweepSpec) -> None:
+    """Deviations of 50 %, which persist; the time does not vary, and the compiled world agrees."""
+    vehicle = Vehicle(rate_noise=0.5, rate_persistence=0.5)
+    uneven = dataclasses.replace(strip, vehicle=vehicle, totals=("time",))
+    check_env(SweepEnv(uneven), skip_render_check=True)
+    labels = []
+    env = SweepEnv(uneven)
+    for episode in range(400):
+        env.reset(seed=episode)
+        found, is_over = np.zeros(len(uneven.amounts)), False
+        while not is_over:
+            _, _, is_over, _, info = env.step(np.array([1.0]))
+            found += info["labels"]
+        labels.append(found)
+    keys = jax.random.split(jax.random.key(0), 400)
+    policy = Constant(jnp.ones(()))
+    ran = run_episodes(SweepWorld.from_spec(uneven), policy, keys=keys)
+    steady = dataclasses.replace(uneven, vehicle=Vehicle())
+    calm = run_episodes(SweepWorld.from_spec(steady), policy, keys=keys[:1])
+    for seen in (np.array(labels), np.asarray(ran.service)):
+        assert seen.mean(axis=0) == pytest.approx(np.asarray(calm.service[0]), rel=0.1)
+        assert np.ptp(seen[:, -1]) == 0.0
+        assert (seen[:, :-1].std(axis=0) > 0.1).all()
 
 
 def test_full_throttle_takes_835_steps() -> None:

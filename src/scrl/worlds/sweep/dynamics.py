@@ -31,8 +31,8 @@ class VehicleLike(Protocol):
     def most_dose(self) -> Any: ...
 
 
-class WindLike(Protocol):
-    """The numbers of a `Wind`, as floats or as traced scalars."""
+class NoiseLike(Protocol):
+    """The numbers of a `Noise`, as floats or as traced scalars."""
 
     @property
     def persistence(self) -> Any: ...
@@ -88,9 +88,14 @@ def next_speed(vehicle: VehicleLike, speed: Any, action: Any, xp: Any) -> Any:
     return vehicle.inertia * speed + (1.0 - vehicle.inertia) * vehicle.max_speed * throttle
 
 
-def next_gust(wind: WindLike, gust: Any, noise: Any) -> Any:
-    """g' = persistence g + freshness noise."""
-    return wind.persistence * gust + wind.freshness * noise
+def disturbed(noise: NoiseLike, before: Any, drawn: Any) -> Any:
+    """x' = persistence x + freshness drawn: of gusts, and of the rate."""
+    return noise.persistence * before + noise.freshness * drawn
+
+
+def supplied(supply: Any, xp: Any) -> Any:
+    """The share of the rate that a step gives out: from 0 to 2, and 1 in expectation."""
+    return 1.0 + xp.minimum(xp.maximum(supply, -1.0), 1.0)
 
 
 def ground_speed(speed: Any, gust: Any, xp: Any) -> Any:

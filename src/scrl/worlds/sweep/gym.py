@@ -21,7 +21,7 @@ from scrl.worlds.sweep.observation import (
     place_of_cells,
 )
 from scrl.worlds.sweep.regions import region_colours
-from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.spec import TIME, SweepSpec
 
 
 class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
@@ -74,7 +74,7 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     def _start(self, position: float) -> None:
         self._cell, self._offset = dynamics.advance(0.0, position, Scalars)
-        self._speed = self._gust = 0.0
+        self._speed = self._gust = self._supply = 0.0
         self._steps = 0
 
     def reset(
@@ -92,7 +92,11 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self._speed = dynamics.next_speed(world.vehicle, self._speed, float(action[0]), Scalars)
         if not world.wind.is_calm:
             noise = self.np_random.standard_normal()
-            self._gust = dynamics.next_gust(world.wind, self._gust, noise)
+            self._gust = dynamics.disturbed(world.wind, self._gust, noise)
+        supply = world.vehicle.supply
+        if not supply.is_calm:
+            noise = self.np_random.standard_normal()
+            self._supply = dynamics.disturbed(supply, self._supply, noise)
         distance = dynamics.ground_speed(self._speed, self._gust, Scalars)
         before = self._on_parts()
         whole, self._offset = dynamics.advance(self._offset, distance, Scalars)
@@ -104,14 +108,15 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         flow = 1.0
         if world.vehicle.has_flow:
             flow = dynamics.flow_of(world.vehicle, distance, float(action[1]), Scalars)
+        flow *= dynamics.supplied(self._supply, Scalars)
         labels = dynamics.share_of_step(
             self._served, before, self._on_parts(), self._parts * distance,
             is_poured=world.is_poured, look=list.__getitem__,
         )  # fmt: skip
         reward -= world.vehicle.product * flow * self._given(distance, left)
         given = flow * labels
-        if world.timed is not None:
-            given[world.timed] = labels[world.timed]
+        if TIME in world.totals:
+            given[world.amounts.index(TIME)] = labels[world.amounts.index(TIME)]
         info = {"labels": np.array(given, np.float32)}
         return self._observe(), reward, is_terminated, is_truncated, info
 

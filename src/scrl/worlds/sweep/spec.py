@@ -190,7 +190,8 @@ class SweepSpec:
     @property
     def is_random(self) -> bool:
         """Whether two episodes of the same policy can differ."""
-        return not self.wind.is_calm or self.vehicle.start_noise > 0
+        vehicle = self.vehicle
+        return not (self.wind.is_calm and vehicle.supply.is_calm and vehicle.start_noise == 0)
 
 
 HECTARE = 10_000.0

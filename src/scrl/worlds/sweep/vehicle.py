@@ -124,6 +124,20 @@ class Vehicle:
         low=0.0,
         high=1e6,
     )
+    rate_noise: float = setting(
+        0.0,
+        "Standard deviation of what a step gives out, as a share of it: a nozzle that clogs, or "
+        "people who do not come.",
+        low=0.0,
+        high=1.0,
+    )
+    rate_persistence: float = setting(
+        0.0,
+        "How much of a deviation of the rate is still there one step later.",
+        low=0.0,
+        high=1.0,
+        is_high_open=True,
+    )
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -171,6 +185,11 @@ class Vehicle:
             )
 
     @property
+    def supply(self) -> Noise:
+        """How the rate varies."""
+        return Noise(self.rate_noise, self.rate_persistence)
+
+    @property
     def has_flow(self) -> bool:
         """Whether the flow is chosen in each step."""
         return self.flow is not None
@@ -216,7 +235,24 @@ def _pair(name: str, value: Any) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Wind:
+class Noise:
+    """A disturbance x' = persistence x + sqrt(1 - persistence^2) strength noise."""
+
+    strength: float
+    persistence: float
+
+    @property
+    def freshness(self) -> float:
+        """sqrt(1 - persistence^2) strength: keeps the variance at strength^2."""
+        return math.sqrt(1.0 - self.persistence**2) * self.strength
+
+    @property
+    def is_calm(self) -> bool:
+        return self.strength == 0.0
+
+
+@dataclass(frozen=True)
+class Wind(Noise):
     """Gusts: g' = persistence g + sqrt(1 - persistence^2) strength noise; speed times (1 + g)."""
 
     strength: float = setting(
@@ -235,12 +271,3 @@ class Wind:
 
     def __post_init__(self) -> None:
         check_settings(self)
-
-    @property
-    def freshness(self) -> float:
-        """sqrt(1 - persistence^2) strength: keeps the variance at strength^2."""
-        return math.sqrt(1.0 - self.persistence**2) * self.strength
-
-    @property
-    def is_calm(self) -> bool:
-        return self.strength == 0.0

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from scrl.worlds.contract import StepResult
@@ -20,17 +21,28 @@ from scrl.worlds.sweep import dynamics
 from scrl.worlds.sweep.dynamics import Place, Served
 from scrl.worlds.sweep.lookup import on_device
 from scrl.worlds.sweep.observation import cells_ahead, milestones, observation_size, place_of_cells
-from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.spec import TIME, SweepSpec
 
 
 class SweepState(NamedTuple):
-    """Cell and offset of the vehicle, its speed, the gust, and the number of steps."""
+    """Cell and offset of the vehicle, its speed, the gust, the number of steps, and by which share
+    the rate of the last step was off, where it varies."""
 
     cell: Int[Array, "*batch"]
     offset: Float[Array, "*batch"]
     speed: Float[Array, "*batch"]
     gust: Float[Array, "*batch"]
     step: Int[Array, "*batch"]
+    supply: Float[Array, "*batch"] | None = None
+
+
+class SupplyNumbers(eqx.Module):
+    """How the rate varies, as traced scalars."""
+
+    persistence: Float[Array, ""]
+    freshness: Float[Array, ""]
+    counts: Float[Array, " region"]
+    """1 for amounts that the rate changes, 0 for the time."""
 
 
 class VehicleNumbers(eqx.Module):
@@ -74,6 +86,8 @@ class SweepWorld(eqx.Module):
     """The amount that a flow does not change, if there is one."""
     in_step: Float[Array, " region"] | None = None
     """The largest label of each amount, where totals are counted; without them it is 1."""
+    supply: SupplyNumbers | None = None
+    """How the rate varies; None where it does not."""
 
     @classmethod
     def from_spec(cls, spec: SweepSpec) -> SweepWorld:
@@ -103,6 +117,7 @@ class SweepWorld(eqx.Module):
             has_cost=vehicle.product_cost > 0.0,
             timed=spec.timed,
             in_step=on_device(spec.in_step, float) if spec.totals else None,
+            supply=_supply(spec),
         )
 
     @property
@@ -143,7 +158,8 @@ class SweepWorld(eqx.Module):
         drawn = jax.random.uniform(key) * self.numbers.start_noise
         cell, offset = dynamics.advance(jnp.zeros(()), drawn, jnp)
         zero = jnp.zeros_like(offset)
-        return SweepState(cell.astype(int), offset, zero, zero, jnp.zeros((), int))
+        supply = None if self.supply is None else zero
+        return SweepState(cell.astype(int), offset, zero, zero, jnp.zeros((), int), supply)
 
     def transition(
         self,
@@ -155,16 +171,19 @@ class SweepWorld(eqx.Module):
         """One step of throttle, gust and movement along the path. Calm worlds need no key."""
         throttle = action[0] if self.has_flow else action
         speed = dynamics.next_speed(self.numbers, state.speed, throttle, jnp)
-        gust = state.gust
-        if self.is_windy:
-            if key is None:
-                raise ValueError("a windy world needs a key in every step")
+        gust, supply = state.gust, state.supply
+        if key is None and (self.is_windy or self.supply is not None):
+            raise ValueError("a world with wind or a rate that varies needs a key in every step")
+        if self.is_windy and key is not None:
             noise = jax.random.normal(key, dtype=gust.dtype)
-            gust = dynamics.next_gust(self.numbers, gust, noise)
+            gust = dynamics.disturbed(self.numbers, gust, noise)
+        if self.supply is not None and supply is not None and key is not None:
+            noise = jax.random.normal(jax.random.fold_in(key, 1), dtype=supply.dtype)
+            supply = dynamics.disturbed(self.supply, supply, noise)
         distance = dynamics.ground_speed(speed, gust, jnp)
         whole, offset = dynamics.advance(state.offset, distance, jnp)
         cell = jnp.minimum(state.cell + whole.astype(int), self.length)
-        return SweepState(cell, offset, speed, gust, state.step + 1)
+        return SweepState(cell, offset, speed, gust, state.step + 1, supply)
 
     def step(
         self,
@@ -206,16 +225,22 @@ class SweepWorld(eqx.Module):
 
     def labels(self, state: SweepState, after: SweepState) -> Float[Array, " region"]:
         """L(s, s'): the share of the step's amount that each region receives."""
-        return self._share(self.served[0], state, after)
+        share = self._share(self.served[0], state, after)
+        if self.supply is None or after.supply is None:
+            return share
+        counts = self.supply.counts
+        return share * (1.0 - counts + counts * dynamics.supplied(after.supply, jnp))
 
     def given(self, state: SweepState, after: SweepState) -> Float[Array, " 2"]:
         """The shares of the step's amount that the path and, of it, no region receives."""
         outside = self._share(self.served[1], state, after)[0]
-        if not self.is_poured:
-            return jnp.stack([(after.cell < self.length).astype(float), outside])
-        distance = dynamics.ground_speed(after.speed, after.gust, jnp)
-        left = (self.length - state.cell) - state.offset
-        return jnp.stack([jnp.minimum(left / distance, 1.0), outside])
+        if self.is_poured:
+            distance = dynamics.ground_speed(after.speed, after.gust, jnp)
+            left = (self.length - state.cell) - state.offset
+            given = jnp.stack([jnp.minimum(left / distance, 1.0), outside])
+        else:
+            given = jnp.stack([(after.cell < self.length).astype(float), outside])
+        return given if after.supply is None else given * dynamics.supplied(after.supply, jnp)
 
     def at_flow(
         self, action: Float[Array, " *action"], after: SweepState, service: Float[Array, " column"]
@@ -267,6 +292,15 @@ _VEHICLE_FIELDS = (
     "max_speed", "inertia", "crawl", "rate", "effort", "least_flow", "least_dose", "most_dose",
     "product", "start_noise",
 )  # fmt: skip
+
+
+def _supply(spec: SweepSpec) -> SupplyNumbers | None:
+    supply = spec.vehicle.supply
+    if supply.is_calm:
+        return None
+    counts = np.array([name != TIME for name in spec.amounts], float)
+    numbers = supply.persistence, supply.freshness, counts
+    return SupplyNumbers(*(on_device(each, float) for each in numbers))
 
 
 def _served_on_device(served: Served) -> Served:
