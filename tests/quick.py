@@ -16,8 +16,9 @@ def compile_quickly(cache: Path) -> None:
         JAX_COMPILATION_CACHE_DIR=str(cache),
         JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
         JAX_NUM_CPU_DEVICES="1",  # as here: code for more devices is other code
-        # Code that runs a quarter slower, and is there in half the time.
-        XLA_FLAGS="--xla_cpu_use_fusion_emitters=false",
+        # Code that runs a quarter slower, and is there in half the time. In one part: splitting it
+        # among threads takes a fifth more CPU time, and the cores are busy with other tests.
+        XLA_FLAGS="--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
     )
     set_quick(True)
     jax.config.update("jax_compilation_cache_dir", str(cache))

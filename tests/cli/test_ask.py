@@ -92,7 +92,7 @@ def strip(folder: Path, more: str = "") -> str:
 
 def test_what_no_single_plan_keeps_is_unknown_and_ends_with_1(tmp_path: Path) -> None:
     """9 landings give 20.25 and 10 give 22.5: only a mixture gives 21."""
-    asked = ("ask", strip(tmp_path), "--time-limit", "2", "--json")
+    asked = ("ask", strip(tmp_path), "--time-limit", "0.5", "--json")
     alone, mixed = call(*asked, cwd=tmp_path), call(*asked, "--mix", cwd=tmp_path)
     assert (alone.returncode, mixed.returncode) == (1, 0)
     [unknown], [satisfied] = json.loads(alone.stdout), json.loads(mixed.stdout)
@@ -100,7 +100,7 @@ def test_what_no_single_plan_keeps_is_unknown_and_ends_with_1(tmp_path: Path) ->
     assert unknown["gap"] is unknown["gap_to_best"] is None
     assert (satisfied["status"], len(satisfied["plans"])) == ("satisfied", 2)
     assert satisfied["gap"] >= 0
-    told = call("ask", "strip.toml", "--time-limit", "2", cwd=tmp_path)
+    told = call("ask", "strip.toml", "--time-limit", "0.5", cwd=tmp_path)
     assert told.returncode == 1
     assert "no plan found, none excluded" in told.stdout
 
@@ -111,7 +111,7 @@ def test_solve_ends_with_1_when_it_knows_no_plan(tmp_path: Path) -> None:
     assert (windy.returncode, found["status"]) == (1, "unknown")
     assert found["bound"] is found["return"] is None
     assert "wind" in found["bound_reason"]
-    calm = call("solve", strip(tmp_path), "--time-limit", "3", cwd=tmp_path)
+    calm = call("solve", strip(tmp_path), "--time-limit", "0.5", cwd=tmp_path)
     assert calm.returncode == 1
     assert "unknown: no plan found, none excluded" in calm.stdout
     assert "proven bound: no policy that keeps the rules returns more than" in calm.stdout

@@ -15,9 +15,9 @@ import pytest
 from typer.testing import CliRunner
 
 from scrl.cli.app import app
-from scrl.cli.demo import ask_untrained
+from scrl.cli.demo import DEMO_PROBLEM, ask_untrained
 from scrl.errors import ScrlError
-from scrl.problems import load
+from scrl.problems import builtin_names, load
 
 from .shell import SCRL, call, run
 
@@ -131,8 +131,13 @@ def test_new_says_how_large_cells_are_and_which_grid_makes_them_square(tmp_path:
 def test_demo_tells_its_story_and_leaves_a_run_with_a_picture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert DEMO_PROBLEM in builtin_names()
+    np.save(tmp_path / "map.npy", np.repeat([[1] * 4 + [2] * 4], 4, axis=0))
+    (tmp_path / "field.toml").write_text(
+        '[world]\nmap = "map.npy"\n[rules]\nadequacy = "S1 >= 18"\n'
+    )
     monkeypatch.setattr("scrl.cli.demo.SOLVE_TIME_S", 1.0)
-    done = call("demo", "--steps", "2000", "--out", "shown", cwd=tmp_path)
+    done = call("demo", "field.toml", "--steps", "2000", "--out", "shown", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     parts = ("adequacy", "Bound and best plan", "What was learned", "Without training")
     for told in (*parts, "run folder: shown"):
@@ -140,7 +145,7 @@ def test_demo_tells_its_story_and_leaves_a_run_with_a_picture(
     assert (tmp_path / "shown/overview.png").stat().st_size > 10_000
     assert (tmp_path / "shown/result.json").exists()
     page = (tmp_path / "shown/report.html").read_text(encoding="utf-8")
-    assert "<h1>agri-joint</h1>" in page
+    assert "<h1>field</h1>" in page
     assert "Route by speed" in page
 
 

@@ -31,7 +31,7 @@ from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
 
-small = dict(iterations=2, settle=1, worlds=2, rollout_steps=16, minibatches=2, width=8, depth=1)
+small = dict(iterations=2, settle=1, worlds=2, rollout_steps=16, epochs=1, minibatches=2, depth=0)
 config = configure(settings=small)
 spec = SweepSpec(from_labels(np.array([[1] * 10 + [2] * 10]), ["A", "B"]), Vehicle(rate=1.0))
 problems = [Problem.create(spec, (rule,)) for rule in ("A >= 12", "B >= 9")]

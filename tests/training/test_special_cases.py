@@ -16,7 +16,7 @@ from scrl.worlds.sweep.spec import SweepSpec
 
 from .small import LOOP
 
-SMALL = LOOP | {"epochs": 1, "minibatches": 2}
+SMALL = LOOP | {"epochs": 1, "minibatches": 2, "depth": 0}
 LEARNING = {"settle": 0}
 """Settling, in which only kappa moves, is compared where there is one atom."""
 
