@@ -35,7 +35,7 @@ NOISE = NormalActionNoise(np.zeros(1), np.full(1, 0.2))
 CASES = [
     Case(PPO, {"n_steps": 64, "batch_size": 64, "n_epochs": 5, "learning_rate": 3e-3}, 6_000),
     Case(A2C, {"n_steps": 10, "learning_rate": 5e-3}, 6_000),
-    Case(SAC, {**REPLAY, "ent_coef": 0.001}, 5_000),
+    Case(SAC, {**REPLAY, "ent_coef": 0.01}, 4_000),
     Case(DDPG, {**REPLAY, "action_noise": NOISE}, 5_000),
     Case(TD3, {**REPLAY, "action_noise": NOISE}, 5_000),
     Case(DQN, {**REPLAY, "target_update_interval": 4, "exploration_fraction": 0.5}, 5_000, 11),
