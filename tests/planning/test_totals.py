@@ -53,6 +53,7 @@ def actions(vehicle: Vehicle, seed: int = 0, steps: int = 2000) -> np.ndarray:
     return np.random.default_rng(seed).uniform(0.05, 1.0, shape)
 
 
+@pytest.mark.optimised
 @VEHICLES
 def test_time_and_used_are_what_the_drive_takes(vehicle: Vehicle) -> None:
     problem, policy = field(vehicle).with_rules(BOTH), Schedule.of(actions(vehicle))
