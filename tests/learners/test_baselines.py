@@ -16,42 +16,32 @@ from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 
 SMALL = {"worlds": 8, "rollout_steps": 64, "width": 16, "settle": 20}
-REPLAYED = {"buffer_size": 8192, "batch_size": 64, "updates": 128, "tau": 0.03}
+REPLAYED = {"buffer_size": 4096, "batch_size": 64, "updates": 64, "tau": 0.03}
 BASELINES: dict[str, dict[str, Any]] = {
     "dcrl-1": {"iterations": 60},
-    "rcpo": {"iterations": 80},
+    "rcpo": {"iterations": 160},
     "cpo": {"iterations": 80, "settle": 0, "trust_region": 0.03},
     "pcpo": {"iterations": 80, "settle": 0, "trust_region": 0.03},
     # Its kappa swings: it takes longer to settle.
-    "sac-lagrangian": {"iterations": 100, **REPLAYED, "settle": 100},
-    "cal": {"iterations": 200, **REPLAYED, "settle": 0},
+    "sac-lagrangian": {"iterations": 60, **REPLAYED, "settle": 60},
+    "cal": {"iterations": 100, **REPLAYED, "settle": 0},
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        "dcrl-1",
-        "rcpo",
-        "cpo",
-        "pcpo",
-        pytest.param("sac-lagrangian", marks=pytest.mark.optimised),
-        pytest.param("cal", marks=pytest.mark.optimised),
-    ],
-)
+@pytest.mark.parametrize("method", BASELINES)
 def test_a_baseline_keeps_one_plain_rule_at_little_cost(tmp_path: Path, method: str) -> None:
-    """30 cells of A, then 30 of B, and B asks for twice of what full speed gives at landings.
+    """12 cells of A, then 12 of B, and B asks for twice of what full speed gives at landings.
 
-    No policy returns more than -1.116, and a drive returns -1.120; 8 % less are allowed, so no
-    other method is more than 8 % better. Untrained the drive returns -1.30 and breaks the rule.
+    No policy returns more than -0.488, and a drive returns -0.492; 8 % less are allowed, so no
+    other method is more than 8 % better. Untrained the drive returns -0.58 and breaks the rule.
     """
-    regions = from_labels(np.array([[1] * 30 + [2] * 30]), ["A", "B"])
-    spec = SweepSpec(regions, route=SweepRoute(horizon_steps=300, service="landing"))
-    problem = Problem.create(spec, "B >= 45", ProblemOptions(name="corridor"))
+    regions = from_labels(np.array([[1] * 12 + [2] * 12]), ["A", "B"])
+    spec = SweepSpec(regions, route=SweepRoute(horizon_steps=120, service="landing"))
+    problem = Problem.create(spec, "B >= 18", ProblemOptions(name="corridor"))
     result = scrl.train(
         problem, method=method, seeds=2, settings=SMALL | BASELINES[method], out=tmp_path / "run"
     )
-    assert result.bound == pytest.approx(-1.116, abs=0.005)
+    assert result.bound == pytest.approx(-0.488, abs=0.002)
     assert result.satisfied == 2
     assert result.gap_worst is not None
     assert 0.0 <= result.gap_worst < 0.08
