@@ -59,6 +59,8 @@ class Plans:
     missing: tuple[str, ...]
     area_unit: str
     """In what the areas of regions are: cells or hectares."""
+    has_flow: bool
+    """Whether the pump is set apart from the speed."""
 
 
 def plans_of(problem: Problem, views: Sequence[RunView]) -> Plans:
@@ -76,15 +78,18 @@ def plans_of(problem: Problem, views: Sequence[RunView]) -> Plans:
             missing.append(f"{view.label}: no plan to draw. {error}")
     spec = problem.world_spec
     drawn, top_speed = draw_map(spec.regions), spec.units.speed(spec.vehicle.max_speed)
+    has_flow = spec.vehicle.has_flow
     if not routes:
-        return Plans(drawn, top_speed, (), "", tuple(missing), spec.area_unit)
+        return Plans(drawn, top_speed, (), "", tuple(missing), spec.area_unit, has_flow)
     amounts = [given_over_cells(route) for _, route in routes]
     pictures, most = heat_pictures(amounts)
     shown = tuple(
         _plan(views[index].label, index, route, picture)
         for (index, route), picture in zip(routes, pictures, strict=True)
     )
-    return Plans(drawn, top_speed, shown, amount(most), tuple(missing), spec.area_unit)
+    return Plans(
+        drawn, top_speed, shown, amount(most), tuple(missing), spec.area_unit, has_flow
+    )  # fmt: skip
 
 
 def _plan(label: str, run: int, route: Route, picture: str) -> PlanSection:
