@@ -1,10 +1,10 @@
 """Searches the settings of each method on maps and rules that no table uses.
 
 `python -m benchmarks.tuning [METHOD...] [--trials 16] [--seeds 2] [--steps 3700000] [--seed 1]
-[--solve 60] [--out FILE]` draws settings for each method from the same ranges, trains each of them on the tuning
-problems, and prints how far from the best plan known they end, best first. The method's own
-settings take part. Only settings that are traced are searched, so that trials of one shape run
-side by side in one compiled program. Every method gets the same effort.
+[--solve 60] [--out FILE]` draws settings for each method from the same ranges, trains each of them
+on the tuning problems, and prints how far from the best plan known they end, best first. The
+method's own settings take part. Only settings that are traced are searched, so that trials of one
+shape run side by side in one compiled program. Every method gets the same effort.
 """
 
 from __future__ import annotations
