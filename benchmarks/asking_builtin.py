@@ -28,7 +28,7 @@ def trained() -> dict[str, float]:
     gaps: dict[str, list[float]] = {}
     with (TRAINED / "seeds.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            if row["method"] == "scrl" and not row["variant"]:
+            if row["method"] == "scrl" and not row["terms"]:
                 gaps.setdefault(row["problem"], []).append(float(row["gap"]))
     return {name: statistics.mean(each) for name, each in gaps.items()}
 

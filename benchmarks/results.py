@@ -3,8 +3,9 @@
 `python -m benchmarks.results [FOLDER]` reads the run folders of the commands in `COMMANDS` (in
 runs/bench, unless another folder is named). What each seed did goes into docs/results/seeds.csv;
 commit, command, machine and settings into docs/results/runs.csv; the tables into docs/results.md
-and docs/tables.md, between their marks, and as CSV and LaTeX beside them.
-`python -m benchmarks.results FOLDER ablation` writes the ablation alone.
+and docs/tables.md, between their marks, and as CSV and LaTeX beside them. Runs that are not
+finished are named where their rows would be. `python -m benchmarks.results FOLDER ablation` writes
+the ablation alone.
 """
 
 from __future__ import annotations
@@ -16,19 +17,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.best_plans import best_returns
 from benchmarks.marks import write
 from scrl.bench import TABLES, Cell, Row, Terms, cells_of, run_bench
 from scrl.bench.rows import as_csv, latex, markdown
 from scrl.bench.tables import EQUAL, PAPER_SCALE, PUBLISHED
+from scrl.reference.answer import gap_to
 from scrl.runs.folder import RunFolder
 from scrl.training.result import TrainingResult, read_result
 
 DOCS = Path(__file__).parents[1] / "docs"
-WINDY = ("agri-situational", "agri-priority", "agri-joint")
+PAPER = Terms(preset="paper", steps=204_800)
+TERMS = {"default": EQUAL, "paper": PAPER}
 COMMANDS: dict[str, str] = {
     "default": "all",
-    "paper": "all --preset paper",
-    "wind": f"all --methods scrl --tasks {','.join(WINDY)} --wind 0.1",
+    "paper": f"all --preset paper --steps {PAPER.steps}",
     "ablation": "ablation",
 }
 """What `scrl bench` is called with for the runs that make up all tables."""
@@ -42,48 +45,44 @@ Found = dict[Cell, tuple[RunFolder, TrainingResult]]
 def main() -> None:
     """Read the runs, write data and pages."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/bench")
-    write(DOCS / "training.md", {"ablation": ablation(folder)})
     if "ablation" in sys.argv[2:]:
+        write(DOCS / "training.md", {"ablation": ablation(folder)})
         return
     found = read(folder)
     _write_csv(DOCS / "results" / "seeds.csv", _seeds(found))
     _write_csv(DOCS / "results" / "runs.csv", _runs(found))
     write(DOCS / "results.md", {
-        **{name: summary(found, name) for name in ("default", "wind", "paper")},
-        "beside": beside(found),
+        **{name: summary(found, name) for name in TERMS}, "beside": beside(found),
     })  # fmt: skip
-    tables = {name: _table(name, folder) for name in PAPERS}
-    in_the_papers_settings = {
-        f"{name}-paper": _table(name, folder, Terms(preset="paper")) for name in PAPERS
+    tables = {
+        name if terms == EQUAL else f"{name}-paper": _table(name, folder, terms)
+        for terms in TERMS.values()
+        for name in PAPERS
     }
-    write(DOCS / "tables.md", {
-        **tables, **in_the_papers_settings, "more": _more(folder), "sources": sources(found),
-    })  # fmt: skip
+    write(DOCS / "tables.md", {**tables, "more": _more(folder), "sources": sources(found)})
 
 
 def read(folder: Path) -> Found:
-    """Every run of our tables; one that is missing or not finished is an error."""
+    """Every finished run of our tables."""
     found: Found = {}
-    for name, command in COMMANDS.items():
-        for cell in _runs_of(name):
-            run = RunFolder.open(folder / cell.folder)
-            result = read_result(run, run.problem())
-            if result is None:
-                raise SystemExit(f"{run.path}: not finished; run `scrl bench {command}`")
-            found[cell] = (run, result)
+    for terms in TERMS.values():
+        for cell in cells_of(TABLES["all"], terms=terms):
+            for each in cell.runs():
+                if (result := _result(folder, each)) is not None:
+                    found[each] = result
     return found
 
 
-def _runs_of(name: str, methods: Sequence[str] | None = None) -> list[Cell]:
-    """The runs of one of the commands."""
-    if name == "wind":
-        cells = cells_of(TABLES["all"], methods=["scrl"], problems=WINDY, terms=Terms(wind=0.1))
-    elif name == "ablation":
-        cells = cells_of(TABLES["ablation"], methods=methods)
-    else:
-        preset = "paper" if name == "paper" else None
-        cells = cells_of(TABLES["all"], methods=methods, terms=Terms(preset=preset))
-    return [run for cell in cells for run in cell.runs()]
+def _result(folder: Path, cell: Cell) -> tuple[RunFolder, TrainingResult] | None:
+    if not (folder / cell.folder / "result.json").exists():
+        return None
+    run = RunFolder.open(folder / cell.folder)
+    result = read_result(run, run.problem())
+    return None if result is None else (run, result)
+
+
+def _finished(folder: Path, cells: Sequence[Cell]) -> list[Cell]:
+    return [cell for cell in cells if all(_result(folder, each) for each in cell.runs())]
 
 
 def _seeds(found: Found) -> list[dict[str, Any]]:
@@ -135,32 +134,40 @@ def _write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 def summary(found: Found, name: str) -> str:
     """SCRL on the problems of a table: how many seeds keep the rules, and how near the best."""
-    head = "| problem | satisfied | mean gap | worst gap | return | bound | Cons.Vio |"
-    head += " steps | single episodes |"
-    rows = [head, "|---" * 9 + "|"]
-    own = {cell: found[cell] for cell in _runs_of(name, ["scrl"])}
-    rows += [_summary_row(cell, result) for cell, (_, result) in own.items()]
+    rows = [
+        "| problem | satisfied | return | best plan known | gap to it | bound | gap to it |"
+        " Cons.Vio | steps | last policy: satisfied |", "|---" * 10 + "|",
+    ]  # fmt: skip
+    best, terms = best_returns(), TERMS[name]
+    own = {cell: pair for cell, pair in found.items() if cell.method == "scrl"}
+    own = {cell: pair for cell, pair in own.items() if cell.terms == terms}
+    rows += [_summary_row(cell, result, best[cell.problem]) for cell, (_, result) in own.items()]
     return (
         "\n".join(rows)
         + f"\n\nTen seeds each (0 to 9), `scrl bench {COMMANDS[name]}`; {sources(own)}"
     )
 
 
-def _summary_row(cell: Cell, result: TrainingResult) -> str:
+def _summary_row(cell: Cell, result: TrainingResult, best: float) -> str:
     judged = [each.evaluation for each in result.seeds]
-    count = len(judged)
 
     def mean(name: str) -> float:
-        return sum(getattr(each, name) for each in judged) / count
+        return sum(getattr(each, name) for each in judged) / len(judged)
 
-    alone = sum(each.episodes_satisfied for each in judged) / sum(each.episodes for each in judged)
-    gaps = ["-" if gap is None else f"{gap:.1%}" for gap in (result.gap_mean, result.gap_worst)]
-    best = "-" if result.bound is None else f"{result.bound:.2f}"
+    kept = [each.return_ for each in judged if each.is_satisfied]
+    to_best = gap_to(best, sum(kept) / len(kept), is_bound=False) if kept else None
+    last = sum(each.last is not None and each.last.is_satisfied for each in result.seeds)
     cells = [
-        cell.problem, f"{result.satisfied} of {count}", *gaps, f"{mean('return_'):.2f}", best,
-        f"{mean('cons_vio'):.2f}", f"{mean('steps'):,.0f}", f"{alone:.0%}",
+        cell.problem, f"{result.satisfied} of {len(judged)}", f"{mean('return_'):.2f}",
+        f"{best:.2f}", _percent(to_best),
+        "-" if result.bound is None else f"{result.bound:.2f}", _percent(result.gap_mean),
+        f"{mean('cons_vio'):.2f}", f"{mean('steps'):,.0f}", f"{last} of {len(judged)}",
     ]  # fmt: skip
     return "| " + " | ".join(cells) + " |"
+
+
+def _percent(gap: float | None) -> str:
+    return "-" if gap is None else f"{gap:.1%}"
 
 
 def beside(found: Found) -> str:
@@ -169,10 +176,7 @@ def beside(found: Found) -> str:
             " default: vio / return (satisfied) |", "|---|---|---|---|"]  # fmt: skip
     for name in TABLES["all"].problems:
         printed = PUBLISHED[name, "scrl"]
-        ours = [
-            _scaled(found[Cell(name, "scrl", Terms(preset=preset))][1])
-            for preset in ("paper", None)
-        ]
+        ours = [_scaled(found[Cell(name, "scrl", terms)][1]) for terms in (PAPER, EQUAL)]
         cells = [name, f"{printed.violation:g} / {printed.return_:g}", *ours]
         rows.append("| " + " | ".join(cells) + " |")
     return "\n".join(rows)
@@ -185,22 +189,28 @@ def _scaled(result: TrainingResult) -> str:
     return f"{violation:.2f} / {return_:.2f} ({result.satisfied} of {len(judged)})"
 
 
-def _table(name: str, folder: Path, terms: Terms = EQUAL) -> str:
+def _table(name: str, folder: Path, terms: Terms) -> str:
     """A table of the paper, and its files beside the page."""
     table = TABLES[name]
-    rows = run_bench(table, cells_of(table, terms=terms), folder).rows
+    asked = cells_of(table, terms=terms)
+    cells = _finished(folder, asked)
+    missing: dict[str, list[str]] = {}
+    for cell in asked:
+        if cell not in cells:
+            missing.setdefault(cell.method, []).append(cell.problem)
+    rows = run_bench(table, cells, folder).rows
     results, name = DOCS / "results", f"{terms.prefix}{name}"
     (results / f"{name}.csv").write_text(as_csv(rows), encoding="utf-8")
     (results / f"{name}.tex").write_text(latex(table, rows), encoding="utf-8")
-    return markdown(table, rows).strip()
+    left = [f"{method} on {', '.join(where)}" for method, where in missing.items()]
+    note = f"\n\nNot run yet: {'; '.join(left)}." if missing else ""
+    return markdown(table, rows).strip() + note
 
 
 def ablation(folder: Path) -> str:
     """A row for each variant of SCRL, a column for each problem; "-" where no run is finished."""
     table = TABLES["ablation"]
-    cells = [
-        cell for cell in cells_of(table) if (folder / cell.folder / "result.json").exists()
-    ]  # fmt: skip
+    cells = _finished(folder, cells_of(table))
     rows = {(row.cell.problem, row.cell.name): row for row in run_bench(table, cells, folder).rows}
     (DOCS / "results" / "ablation.csv").write_text(as_csv(list(rows.values())), encoding="utf-8")
     lines = ["| | " + " | ".join(table.problems) + " |", "|---" * (1 + len(table.problems)) + "|"]
@@ -222,7 +232,7 @@ def _ablation_cell(row: Row | None) -> str:
 
 def _more(folder: Path) -> str:
     table = TABLES["all"]
-    rows: Sequence[Row] = run_bench(table, cells_of(table), folder).rows
+    rows: Sequence[Row] = run_bench(table, _finished(folder, cells_of(table)), folder).rows
     (DOCS / "results" / "all.csv").write_text(as_csv(rows), encoding="utf-8")
     return markdown(table, [row for row in rows if row.cell.method in MORE]).strip()
 

@@ -4,7 +4,8 @@
 [--solve 60] [--out FILE]` draws settings for each method from the same ranges, trains each of them
 on the tuning problems, and prints how far from the best plan known they end, best first. The
 method's own settings take part. Only settings that are traced are searched, so that trials of one
-shape run side by side in one compiled program. Every method gets the same effort.
+shape run side by side in one compiled program. Every method gets the same effort. Programs compile
+side by side where JAX_COMPILATION_CACHE_DIR is set.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from itertools import combinations
@@ -91,13 +92,26 @@ def main() -> None:
         best = {
             name: processes.submit(_best_plan, each, given.solve) for name, each in problems.items()
         }
-        found = train_all(trials, range(given.seeds), given.steps)
-        returns = {name: plan.result() for name, plan in best.items()}
-    for trial, policies in zip(trials, found, strict=True):
+        found: list[tuple[Trial, Best]] = []
+        rows: list[dict[str, Any]] = []
+        for more in train_all(trials, range(given.seeds), given.steps):
+            found += more
+            rows = outcome(found, {name: plan.result() for name, plan in best.items()})
+            write_rows(given.out, rows)
+    for row in rows:
+        print(f"{row['method']} {row['gap']:.2%} {row['settings'] or 'as it is'}", flush=True)
+
+
+def outcome(
+    found: Sequence[tuple[Trial, Best]], plans: Mapping[str, float]
+) -> list[dict[str, Any]]:
+    """The mean and the worst gap of each choice of settings to the best drive known, best first."""
+    returns = dict(plans)
+    for trial, policies in found:
         name = trial.problem.name
         returns[name] = max([returns[name], *policies.return_[policies.violation <= KEPT]])
     gaps: dict[tuple[str, str], list[float]] = {}
-    for trial, policies in zip(trials, found, strict=True):
+    for trial, policies in found:
         key = trial.method, json.dumps(trial.settings)
         gaps.setdefault(key, []).append(_gap(policies, returns[trial.problem.name]))
     rows = [
@@ -105,10 +119,7 @@ def main() -> None:
          "settings": json.loads(settings)}
         for (method, settings), each in gaps.items()
     ]  # fmt: skip
-    rows.sort(key=lambda row: (row["method"], row["gap"]))
-    write_rows(given.out, rows)
-    for row in rows:
-        print(f"{row['method']} {row['gap']:.2%} {row['settings'] or 'as it is'}", flush=True)
+    return sorted(rows, key=lambda row: (row["method"], row["gap"]))
 
 
 class Trial(NamedTuple):
@@ -125,13 +136,14 @@ class Trial(NamedTuple):
         )
 
 
-def train_all(trials: Sequence[Trial], seeds: range, steps: int) -> list[Best]:
-    """The best policies of every trial, for all seeds; trials of one shape run side by side."""
+def train_all(
+    trials: Sequence[Trial], seeds: range, steps: int
+) -> Iterator[list[tuple[Trial, Best]]]:
+    """Trials and their best policies for all seeds; those of one shape run side by side."""
     tasks = [trial.task(steps) for trial in trials]
     groups: dict[Any, list[int]] = {}
     for number, task in enumerate(tasks):
         groups.setdefault(shape_of(task), []).append(number)
-    found: dict[int, Best] = {}
     with ThreadPoolExecutor(COMPILING) as threads:
         made = [DeviceRounds([tasks[n] for n in numbers], seeds) for numbers in groups.values()]
         ahead = [threads.submit(rounds.compile_ahead) for rounds in made]
@@ -140,8 +152,8 @@ def train_all(trials: Sequence[Trial], seeds: range, steps: int) -> list[Best]:
             names = sorted({trials[number].method for number in numbers})
             print(f"{len(numbers)} trials of {', '.join(names)} ...", file=sys.stderr, flush=True)
             loop = tasks[numbers[0]].plan.loop
-            found.update(zip(numbers, _trained(rounds, loop), strict=True))
-    return [found[number] for number in range(len(trials))]
+            done = _trained(rounds, loop)
+            yield [(trials[number], best) for number, best in zip(numbers, done, strict=True)]
 
 
 def drawn_settings(method: str, count: int, seed: int) -> list[dict[str, float]]:
