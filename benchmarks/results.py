@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -113,7 +114,7 @@ def _runs(found: Found) -> list[dict[str, Any]]:
             "problem": cell.problem,
             "method": cell.label,
             "commit": run.record.commit,
-            "command": run.record.command,
+            "command": re.sub(r" --out \S+", "", run.record.command),
             "device": run.record.device,
             "jax": run.record.jax,
             "env_steps": result.env_steps,
@@ -202,7 +203,10 @@ def _table(name: str, folder: Path, terms: Terms) -> str:
     results, name = DOCS / "results", f"{terms.prefix}{name}"
     (results / f"{name}.csv").write_text(as_csv(rows), encoding="utf-8")
     (results / f"{name}.tex").write_text(latex(table, rows), encoding="utf-8")
-    left = [f"{method} on {', '.join(where)}" for method, where in missing.items()]
+    left = [
+        method if len(where) == len(table.problems) else f"{method} on {', '.join(where)}"
+        for method, where in missing.items()
+    ]
     note = f"\n\nNot run yet: {'; '.join(left)}." if missing else ""
     return markdown(table, rows).strip() + note
 
