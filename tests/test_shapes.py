@@ -47,9 +47,10 @@ def test_each_kind_of_call_is_checked_whatever_was_checked_before() -> None:
 
 
 def test_kinds_differ_where_annotations_could_tell() -> None:
+    one = jnp.ones(2)
     kinds = [
-        jnp.ones(2), jnp.ones(3), jnp.ones(2, int), np.ones(2), 1.0, (jnp.ones(2),), (1.0,), None,
-        Episode(*[jnp.ones(2)] * 5), Episode(*[jnp.ones(2)] * 4, None), jax.random.key(0),
+        one, jnp.ones(3), jnp.ones(2, int), np.ones(2), 1.0, (one,), (1.0,), None,
+        Episode(one, one, one, one, one), Episode(one, one, one, one, None), jax.random.key(0),
     ]  # fmt: skip
     found = [kind_of(each) for each in kinds]
     jax.eval_shape(lambda traced: found.append(kind_of(traced)), jnp.ones(2))
