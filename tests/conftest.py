@@ -49,14 +49,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest work comes first, so that no worker is left with it at the end.
 
-    In a folder, tests of optimised code come last: they and the others share nothing compiled.
+    Tests of optimised code and the others share nothing compiled, and what the ones have compiled
+    is forgotten for the others. So files with such tests come before all others, and these tests
+    come before the others of their file.
     """
-    folders = list(dict.fromkeys(folder_of(item.nodeid) for item in items))
+    files = list(dict.fromkeys(item.path for item in items))
+    optimised = {item for item in items if item.get_closest_marker("optimised") is not None}
+    first = {item.path for item in optimised}
 
-    def place(item: pytest.Item) -> tuple[bool, int, bool]:
-        folder = folder_of(item.nodeid)
-        is_optimised = item.get_closest_marker("optimised") is not None
-        return folder not in SHARING, folders.index(folder), is_optimised
+    def place(item: pytest.Item) -> tuple[bool, bool, int, bool]:
+        is_shared = folder_of(item.nodeid) in SHARING
+        return item.path not in first, not is_shared, files.index(item.path), item not in optimised
 
     items.sort(key=place)
 

@@ -2,18 +2,21 @@
 
 jaxtyping's import hook puts `checked` around the functions, dataclasses and Equinox modules of all
 modules that import jaxtyping. Axis names are bound per call: two arguments that both say `region`
-must agree.
+must agree. What a check says depends on types, shapes and dtypes alone, so a call whose arguments
+and result have those of an earlier call is not checked again: that would take a sixth of the tests.
 """
 
 from __future__ import annotations
 
 import functools
+from collections import defaultdict
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from types import UnionType
+from types import FunctionType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
+import jaxtyping
 import numpy as np
 from beartype import BeartypeConf, beartype
 from beartype.door import is_bearable
@@ -37,6 +40,69 @@ def check_shapes() -> None:
     paths = [path for path in root.rglob("*.py") if "from jaxtyping import" in path.read_text()]
     modules = {".".join(path.relative_to(root.parent).with_suffix("").parts) for path in paths}
     install_import_hook(sorted(modules - LEFT_OUT), f"{__name__}.checked")
+    jaxtyping.jaxtyped = _jaxtyped_once  # what the hook puts around functions and classes
+
+
+def _jaxtyped_once(**options: Any) -> Callable[[Any], Any]:
+    """`jaxtyped`, with each kind of call of a function checked the first time."""
+
+    def around(function: Any) -> Any:
+        decorate = jaxtyped(**options)
+        return once(function, decorate) if type(function) is FunctionType else decorate(function)
+
+    return around
+
+
+def once(function: FunctionType, decorate: Callable[[Any], Any]) -> Callable[..., Any]:
+    """The function, checked when its arguments or its result are of kinds not seen together."""
+    of_code = _SEEN[function.__code__]  # an inner function is defined anew in every call
+    checking = functools.cache(lambda: decorate(function))
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if jaxtyping.config.jaxtyping_disable:
+            return function(*args, **kwargs)
+        given = kind_of((*args, *kwargs, *kwargs.values()))
+        if given in of_code:
+            out = function(*args, **kwargs)
+            if kind_of(out) in of_code[given]:
+                return out
+            decorate(_giving(out, function))(*args, **kwargs)
+        else:
+            out = checking()(*args, **kwargs)
+        of_code.setdefault(given, set()).add(kind_of(out))
+        return out
+
+    return call
+
+
+_SEEN: defaultdict[Any, dict[Any, set[Any]]] = defaultdict(dict)
+"""For the code of each function the kinds of its arguments, and of its results with them."""
+
+
+def kind_of(value: Any) -> Any:
+    """All that annotations of arrays can tell of a value: its type, shape and dtype."""
+    kind = type(value)
+    if issubclass(kind, tuple):
+        return (kind, *map(kind_of, value))
+    return (kind, value.shape, value.dtype) if _has_shape(kind) else kind
+
+
+@functools.cache
+def _has_shape(kind: type) -> bool:
+    return hasattr(kind, "shape") and hasattr(kind, "dtype")
+
+
+def _giving(out: Any, function: FunctionType) -> Callable[..., Any]:
+    """A function with this signature that gives what the function has given."""
+
+    def give(*_: Any, **__: Any) -> Any:
+        return out
+
+    made = FunctionType(
+        give.__code__, function.__globals__, function.__name__, None, give.__closure__
+    )
+    return functools.update_wrapper(made, function)
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:

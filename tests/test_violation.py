@@ -31,7 +31,7 @@ from scrl.violation import (
 
 from .rules.strategies import REGIONS, conventions, plain, small_shares, statements
 
-many = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+many = settings(suppress_health_check=[HealthCheck.too_slow])
 
 RULES = RuleSet.from_texts(
     {"situational": "if A > 3 then B >= 8", "cap": "A + B <= 10"}, ("A", "B")

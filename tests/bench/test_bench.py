@@ -17,7 +17,7 @@ from scrl.training.result import read_result
 TABLE = TABLES["table4"]
 CELLS = cells_of(TABLE, problems=["agri-priority"])
 TINY = {"worlds": 2, "rollout_steps": 32, "iterations": 3, "settle": 0, "width": 4, "depth": 1}
-FEW = {**TINY, "iterations": 1, "worlds": 1, "rollout_steps": 16}
+FEW = {**TINY, "iterations": 1, "worlds": 1, "rollout_steps": 16, "depth": 0}
 WRITTEN = [f"table4.{ending}" for ending in ("md", "csv", "tex")]
 
 
@@ -140,7 +140,7 @@ def test_what_is_swept_decides_the_runs_and_names_the_rows(tmp_path: Path) -> No
     cells = cells_of(
         TABLE, problems=["agri-priority"], methods=["scrl"], sweep={"inset": (0.25, 3.0)}
     )
-    run_bench(TABLE, cells, tmp_path, seeds=1, settings=FEW | {"inset": 7.0})
+    run_bench(TABLE, cells, tmp_path, seeds=2, settings=TINY | {"iterations": 1, "inset": 7.0})
     kept = [RunFolder.open(tmp_path / cell.folder).record.settings["settings"] for cell in cells]
     assert [settings["inset"] for settings in kept] == [0.25, 3.0]
     rows = (tmp_path / "table4.md").read_text().splitlines()[2:]

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import scrl
-from scrl.environments.driver import EnvironmentRounds
+from scrl.environments.driver import EnvironmentRounds, for_seeds
 from scrl.environments.policy import evaluate_in
 from scrl.environments.problem import EnvironmentProblem
 from scrl.environments.training import (
@@ -314,13 +314,11 @@ def test_kappa_moves_by_shares_of_the_present_episodes(
     task = task_of(problem, config)
     with problem.open(config.loop.worlds) as lanes:
         state, _ = EnvironmentRounds(task, problem.actions, lanes, (0,)).begin()
-    state = jax.tree.map(lambda leaf: leaf[0], state)
-    time = jnp.full(4, steps)
-    ran = Episode(-1.0 * time, 1.0 * time[:, None], time, jnp.ones(4, bool), None)
-    policy = present_policy(task, state)
-    seen = Measured(ran, time.sum())
-    moved, _ = move_kappa(task, state, policy, seen)
-    assert moved.kappa[0] == pytest.approx(kappa)
+    time = jnp.full((1, 4), steps)
+    ran = Episode(-1.0 * time, 1.0 * time[..., None], time, jnp.ones((1, 4), bool), None)
+    policy = for_seeds(present_policy, task, state)
+    moved, _ = for_seeds(move_kappa, task, state, policy, Measured(ran, time.sum(axis=1)))
+    assert moved.kappa[0, 0] == pytest.approx(kappa)
 
 
 class Unrewarded(Walk):

@@ -66,7 +66,7 @@ from .strategies import (
 )
 
 busy = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-many = settings(max_examples=200, **busy)
+many = settings(**busy)
 LARGEST = 500
 
 
@@ -344,7 +344,7 @@ def as_formula(tree: Tree) -> Formula:
             return COMPARE[sign](as_expression(left), as_expression(right))
 
 
-@settings(max_examples=300, **busy)
+@many
 @given(conditions)
 def test_python_operators_build_what_the_text_means(tree: Tree) -> None:
     try:

@@ -25,7 +25,7 @@ def task(
     of: Problem, penalty: Penalty | None = None, plan: LearningPlan | None = None
 ) -> SweepTask:
     return SweepTask(
-        plan=(plan or configure().plan).with_discount(of.discount),
+        plan=(plan or configure().plan).for_task(of.discount),
         rules=Atoms.of(of.atoms),
         reading=Atoms.of(of.atoms),
         penalty=penalty or Drawn(),

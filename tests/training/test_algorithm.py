@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -13,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from scrl.learners import TrainedPolicy
+from scrl.learners import Encoder, TrainedPolicy
 from scrl.learners.encoders import SweepEncoder
 from scrl.penalty import Atoms, Lagrangian
 from scrl.policies import Constant
+from scrl.rollout import Episode
 from scrl.training.algorithm import (
     Best,
     LoopState,
@@ -42,10 +42,13 @@ from scrl.violation import AUTOMATIC_KAPPA_RATE
 
 from .tasks import problem, task
 
+ROUNDS = 4
+
 
 def small(learner: str = "ppo", **settings: object) -> LearningPlan:
     """A plan that compiles quickly: two worlds of 16 steps, networks of 4."""
-    few = {"worlds": 2, "rollout_steps": 16, "width": 4, "depth": 1, "iterations": 4, "settle": 4}
+    few = {"worlds": 2, "rollout_steps": 16, "width": 4, "depth": 1, "settle": 4}
+    few["iterations"] = ROUNDS
     if learner == "ppo":
         few |= {"minibatches": 2}
     else:
@@ -122,7 +125,7 @@ def run(of: SweepTask, key: jax.Array) -> tuple[LoopState, LoopState, Metrics]:
     first, _ = begin_sweep(of, key=key)
     driver = sweep_driver(of)
     last, metrics = jax.lax.scan(
-        lambda state, _: iterate(of, driver, state), first, None, length=of.plan.loop.iterations
+        lambda state, _: iterate(of, driver, state), first, None, length=ROUNDS
     )
     return first, last, metrics
 
@@ -177,18 +180,33 @@ class TestUnits:
         """Its cost per step is a large price; 9 such prices per all it gave out move kappa."""
         for change in (lambda of: of, *(units.change for units in UNITS.values())):
             of = change(task(problem(SITUATIONAL), LINEAR, small("ppo", is_decomposed=True)))
-            first, driven = begin_sweep(of, key=jax.random.key(0))
-            throttle = Constant(jnp.asarray(of.plan.settings.first_mean))
-            drive = measure(of, throttle, 1, key=jax.random.key(1))
+            first, driven = begin_one(of, jax.random.key(0))
+            drive, found = first_drive(of, first.encoder, jax.random.key(1))
             cost, steps = float(-drive.return_[0]), float(drive.steps[0])
             assert int(driven) == steps
             rate = float(of.world.numbers.rate)
             assert float(first.encoder.price_unit) == pytest.approx(cost / steps, rel=1e-5)
             most = np.maximum(rate * steps, np.abs(of.reading.bounds))
             beta = AUTOMATIC_KAPPA_RATE * (cost / steps) / most
-            found = kappa_rate(of, first.encoder, drive.steps[0].astype(float))
             assert np.allclose(found, beta, rtol=1e-5)
             assert np.allclose(first.encoder.channel_unit, [cost, *drive.service[0]], rtol=1e-5)
+
+
+@jax.jit
+def begin_one(of: SweepTask, key: jax.Array) -> tuple[LoopState, jax.Array]:
+    return begin_sweep(of, key=key)
+
+
+@jax.jit
+def settle_one(of: SweepTask, state: LoopState) -> tuple[LoopState, Metrics]:
+    return settle(of, sweep_driver(of), state)
+
+
+@jax.jit
+def first_drive(of: SweepTask, encoder: Encoder, key: jax.Array) -> tuple[Episode, jax.Array]:
+    """A drive with the first throttle, and beta for episodes of its length."""
+    drive = measure(of, Constant(jnp.asarray(of.plan.settings.first_mean)), 1, key=key)
+    return drive, kappa_rate(of, encoder, drive.steps[0].astype(float))
 
 
 LINEAR = Lagrangian()
@@ -230,10 +248,11 @@ def test_rounds_after_the_first_trace_nothing_anew() -> None:
     state, _ = settle_round(mesh, tasks, state)
     settled = len(traced)
     assert settled > learned
-    # Other numbers in a world of the same size are no reason to trace either.
+    # Other numbers in a world of the same size, and of rounds, are no reason to trace either.
     faster = eqx.tree_at(lambda of: of.world.numbers.max_speed, of, 5.0 * jnp.ones(()))
     bolder = eqx.tree_at(lambda of: of.plan.loop.inset, of, 0.7)
-    for each in (of, faster, bolder):
+    longer = eqx.tree_at(lambda of: (of.plan.loop.iterations, of.plan.loop.settle), of, (9, 3))
+    for each in (of, faster, bolder, longer):
         state, _ = settle_round(mesh, side_by_side([each]), state)
     assert len(traced) == settled
 
@@ -242,8 +261,8 @@ def test_a_pid_controller_adds_what_is_missing_now_and_how_much_it_grew() -> Non
     """`2*B >= 40`: kappa = beta / 2 (short + 2 short + 3 short) at first, as all grew from 0."""
     plan = small(proportional=2.0, derivative=3.0, kappa_rate=0.125, inset=0.0, first_mean=0.9)
     of = task(problem(("2*B >= 40",)), LINEAR, plan)
-    first, _ = jax.jit(lambda key: begin_sweep(of, key=key))(jax.random.key(0))
-    once, metrics = jax.jit(partial(settle, of, sweep_driver(of)))(first)
+    first, _ = begin_one(of, jax.random.key(0))
+    once, metrics = settle_one(of, first)
     short = 40.0 - 2.0 * float(metrics.density[1])
     beta = 0.125 * float(of.plan.loop.settling_share(-1.0)) / 2.0  # d = 2
     assert float(once.integral[0]) == pytest.approx(beta * short, rel=1e-5)
@@ -254,9 +273,9 @@ def test_a_pid_controller_adds_what_is_missing_now_and_how_much_it_grew() -> Non
 def test_settling_moves_kappa_alone_and_keeps_the_best_that_was_seen() -> None:
     """`B >= 20` is out of reach at 0.9 of the top speed: kappa grows, the policy stays."""
     of = task(problem(("B >= 20",)), LINEAR, small(first_mean=0.9, kappa_rate=0.125))
-    first, _ = jax.jit(lambda key: begin_sweep(of, key=key))(jax.random.key(0))
+    first, _ = begin_one(of, jax.random.key(0))
     first = first._replace(iteration=jnp.asarray(4))
-    settled, metrics = jax.jit(partial(settle, of, sweep_driver(of)))(first)
+    settled, metrics = settle_one(of, first)
     # 20 - B units short, half a step (0.5 units) of inset, and half of beta in the first round.
     short = 20.0 - float(metrics.density[1])
     assert short > 10.0

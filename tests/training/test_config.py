@@ -94,9 +94,14 @@ def test_without_a_name_it_is_the_papers_method() -> None:
 
 
 def test_the_sharpness_of_the_draw_reaches_the_mechanism() -> None:
+    import jax
     import jax.numpy as jnp
 
-    from scrl.penalty import Atoms
+    from scrl.penalty import Atoms, Penalty
+
+    @jax.jit
+    def price(penalty: Penalty, atoms: Atoms, kappa: jax.Array) -> jax.Array:
+        return penalty.price(atoms, kappa)
 
     # One clause with kappa = 1 and 3; E charge of an atom = kappa p with p = kappa^-s / sum.
     # s = 0: p = 1/2, 1/2, so 0.5 and 1.5. s = 1: p = 3/4, 1/4, so 0.75 for both.
@@ -105,7 +110,7 @@ def test_the_sharpness_of_the_draw_reaches_the_mechanism() -> None:
     )
     for sharpness, expected in [(0.0, [-0.5, -1.5]), (1.0, [-0.75, -0.75])]:
         penalty = configure(settings={"sharpness": sharpness}).penalty_rule
-        assert penalty.price(atoms, jnp.array([1.0, 3.0])).tolist() == pytest.approx(expected)
+        assert price(penalty, atoms, jnp.array([1.0, 3.0])).tolist() == pytest.approx(expected)
 
 
 # Presets.

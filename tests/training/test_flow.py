@@ -19,13 +19,13 @@ from scrl.worlds.sweep.vehicle import Vehicle
 from .small import LEARNERS, LOOP
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", ["ppo", "ddpg", "sac", "cal", "cpo"])
 def test_every_learner_chooses_a_flow(name: str, tmp_path: Path) -> None:
     vehicle = Vehicle(flow=(0.0, 2.0), product_cost=0.01)
     spec = SweepSpec(from_labels(np.repeat([[1] * 4 + [2] * 4], 4, axis=0)), vehicle)
     problem = Problem.create(spec, "S1 >= 30 and S2 <= 2", ProblemOptions(name="small"))
     chosen = dict(LEARNERS[name])
-    settings = LOOP | chosen.pop("settings") | {"depth": 0}
+    settings = LOOP | chosen.pop("settings") | {"depth": 0, "settle": 0}
     result = scrl.train(problem, **chosen, settings=settings, out=tmp_path / "run")
     again = scrl.evaluate(problem, open_run(result.run).policy())
     assert again.density == pytest.approx(result.seeds[0].evaluation.density, rel=1e-5)

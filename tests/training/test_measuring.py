@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -69,6 +70,7 @@ class TestMeasure:
         assert float(seen.steps) == 5.0
 
 
+@partial(jax.jit, static_argnums=2)
 def seen_in(
     of: SweepTask, policy: Constant, episodes: int, *, deviations: float = 0.0, key: jax.Array
 ) -> Measurement:

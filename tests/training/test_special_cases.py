@@ -14,7 +14,7 @@ from scrl.runs.folder import RunFolder
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
 
-from .small import LOOP
+from .small import LOOP, REPLAY, SHORT
 
 SMALL = LOOP | {"epochs": 1, "minibatches": 2, "depth": 0}
 LEARNING = {"settle": 0}
@@ -73,10 +73,9 @@ def test_dcrl_is_scrl_on_one_disjunct(tmp_path: Path, number: int, disjunct: str
 
 def test_what_is_not_told_is_neither_charged_nor_chosen_by(tmp_path: Path) -> None:
     """DDPG's best is the one with the best return, whatever it breaks."""
-    replay = {"buffer_size": 100, "batch_size": 8, "updates": 4}
-    few = {key: value for key, value in LOOP.items() if key != "settle"} | {"settle": 0}
+    settings = LOOP | REPLAY | SHORT
     result = scrl.train(
-        problem("S1 >= 30"), method="ddpg", seeds=2, settings=few | replay, out=tmp_path / "run"
+        problem("S1 >= 30"), method="ddpg", seeds=2, settings=settings, out=tmp_path / "run"
     )
     rows = RunFolder.open(result.run).metrics()
     assert not any(name.startswith("kappa") for row in rows for name in row)

@@ -168,7 +168,7 @@ def _worlds(
 def task_of(problem: BaseProblem, config: TrainingConfig) -> EnvironmentTask:
     """The problem as Algorithm 2 wants it."""
     return EnvironmentTask(
-        plan=config.plan.with_discount(problem.discount),
+        plan=config.plan.for_task(problem.discount),
         rules=Atoms.of(problem.atoms),
         reading=Atoms.of(config.read(problem.rules)),
         is_in_runs=problem.rules.largest_share is not None,

@@ -17,16 +17,20 @@ Config = TypeVar("Config", bound=type[Any])
 COMPILED_IN = frozenset({"discount", "first_mean", "initial_std", "least_std", "target_std"})
 """Fractional settings that are constants of compiled programs, like those that are whole."""
 
+COUNTS_AS_DATA = frozenset({"iterations", "settle"})
+"""Whole settings that are data like fractional ones: a program does one round, however many."""
+
 
 def numbers_as_data(config: Config) -> Config:
-    """Let the fractional settings of a frozen dataclass be traced.
+    """Let the fractional settings of a frozen dataclass be traced, and its numbers of rounds.
 
     Runs that differ in these alone share one compiled program, and can run side by side in it. All
     other settings decide the shapes and the operations of the program.
     """
     names = [field.name for field in dataclasses.fields(config)]
     types = {field.name: str(field.type) for field in dataclasses.fields(config)}
-    data = [each for each in names if types[each].startswith("float") and each not in COMPILED_IN]
+    fractional = {each for each in names if types[each].startswith("float")} - COMPILED_IN
+    data = [each for each in names if each in fractional | COUNTS_AS_DATA]
     fixed = [each for each in names if each not in data]
 
     def flatten(given: Any) -> tuple[list[Any], tuple[Any, ...]]:

@@ -497,7 +497,7 @@ def _kappa_rate_share(
     move in the end: their beta shrinks less. At the start it would drive them too far.
     """
     loop = task.plan.loop
-    settled = (state.iteration - loop.iterations) / max(loop.settle, 1)
+    settled = (state.iteration - loop.iterations) / jnp.maximum(loop.settle, 1)
     share = jnp.ones(()) if is_learning else loop.settling_share(settled)
     if state.encoder.of_runs is None:
         return share

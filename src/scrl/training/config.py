@@ -163,9 +163,10 @@ class LearningPlan:
         """What the learner discounts by: its own setting, else the discount of the task."""
         return of_task if self.settings.discount is None else self.settings.discount
 
-    def with_discount(self, of_task: float) -> LearningPlan:
-        """The plan for a task with that discount."""
-        return replace(self, settings=replace(self.settings, discount=self.discount(of_task)))
+    def for_task(self, discount: float) -> LearningPlan:
+        """The plan for a task with that discount; only who counts the rounds asks for a budget."""
+        settings = replace(self.settings, discount=self.discount(discount))
+        return replace(self, loop=replace(self.loop, budget=None), settings=settings)
 
     def build(self, encoder: Encoder) -> Learner:
         """The learner for inputs of these sizes."""

@@ -71,7 +71,7 @@ class SweepTask(Task):
 def task_of(problem: Problem, config: TrainingConfig) -> SweepTask:
     """A problem on a map as Algorithm 2 wants it."""
     return SweepTask(
-        plan=config.plan.with_discount(problem.discount),
+        plan=config.plan.for_task(problem.discount),
         rules=Atoms.of(problem.atoms),
         reading=Atoms.of(config.read(problem.rules)),
         penalty=config.penalty_rule,
@@ -202,11 +202,16 @@ class Rounds(Protocol):
 
 
 def shape_of(task: SweepTask) -> Any:
-    """Tasks for which this is the same can run side by side: they differ in rules and numbers."""
+    """Tasks for which this is the same can run side by side: they differ in rules and numbers.
+
+    They also have the same number of rounds.
+    """
     bare = eqx.tree_at(lambda task: (task.rules, task.reading), task, (None, None))
     leaves, structure = jax.tree.flatten(bare)
     atoms = task.reading.shape if LEARNERS[task.plan.learner].has_multipliers else None
-    return structure, tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves), atoms
+    rounds = task.plan.loop.iterations, task.plan.loop.settle
+    shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+    return structure, shapes, atoms, rounds
 
 
 def side_by_side(tasks: Sequence[SweepTask]) -> SweepTask:

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -118,7 +118,6 @@ def fields(draw: st.DrawFn) -> RegionMap:
     return RegionMap(("a", "b", "c"), np.array(grids), field, forbidden)
 
 
-@settings(deadline=None, max_examples=300)
 @given(fields(), st.sampled_from(["rows", "columns"]), st.sampled_from(STARTS))
 def test_every_enterable_cell_once_and_nothing_else(
     region_map: RegionMap, direction: Direction, start: Start
@@ -140,7 +139,6 @@ def way_is_free(enterable: np.ndarray, here: np.ndarray, there: np.ndarray) -> b
     return any(enterable[row, low : high + 1].all() for row in (here[0], there[0]))
 
 
-@settings(deadline=None, max_examples=300)
 @given(fields())
 def test_a_leg_breaks_exactly_where_no_free_way_leads_on(region_map: RegionMap) -> None:
     path = sweep_path(region_map)
@@ -150,7 +148,6 @@ def test_a_leg_breaks_exactly_where_no_free_way_leads_on(region_map: RegionMap) 
         assert (index in path.legs) != way_is_free(region_map.enterable, here, there)
 
 
-@settings(deadline=None, max_examples=200)
 @given(fields(), st.integers(1, 4))
 def test_directions_and_starts_are_mirror_images(region_map: RegionMap, swath: int) -> None:
     def mirrored(turn: Turn) -> RegionMap:
@@ -177,7 +174,6 @@ def test_directions_and_starts_are_mirror_images(region_map: RegionMap, swath: i
         assert plain.legs == turned.legs
 
 
-@settings(deadline=None, max_examples=200)
 @given(fields(), st.integers(1, 4))
 def test_a_swath_covers_each_cell_once_or_counts_it_as_missed(
     region_map: RegionMap, swath: int
