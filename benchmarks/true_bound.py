@@ -37,7 +37,7 @@ from scrl.reference.solve import bounded, fluid_reference
 from scrl.reference.true_bound import Leaf, prove
 from scrl.violation import cons_vio
 from scrl.worlds.sweep import dynamics
-from scrl.worlds.sweep.bound import landing_bound
+from scrl.worlds.sweep.bound import step_bound
 from scrl.worlds.sweep.dynamics import Place
 from scrl.worlds.sweep.spec import SweepSpec, service_table
 
@@ -167,7 +167,7 @@ def improved(
 def bounds_at(spec: SweepSpec, prices: np.ndarray, per_step: np.ndarray) -> np.ndarray:
     """What no drive exceeds at each vector of prices."""
     if not spec.is_poured:
-        return landing_bound(spec).at(prices, per_step).values
+        return step_bound(spec).at(prices, per_step).values
     fluid, found = FluidSweep.of(spec), []
     for worth in prices @ fluid.amount - np.outer(per_step, fluid.weight):
         times = fluid.best_times(-worth / fluid.weight)
