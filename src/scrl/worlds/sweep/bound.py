@@ -1,27 +1,34 @@
-"""`bound(prices)` of the sweep world with landing service: a number that no drive exceeds.
+"""`bound(prices)` of the sweep world: a number that no drive exceeds.
 
 The world in calm air: x' = x + d', d' = inertia d + (1 - inertia) max_speed clip(a, crawl, 1); a
-step earns g(d) = -effort / (1 + d), which is concave, and the price of the cell where it lands;
-the step that passes the end lands nowhere. Every drive is mapped to a path of a finite graph that
-is worth at least as much, and a dynamic program finds the best path.
+step earns g(d) = -effort / (1 + d), which is concave, and the price of the cell where it lands, or
+with poured service the mean price along its way; past the end the price is 0. Every drive is mapped
+to a path of a finite graph that is worth at least as much, and a dynamic program finds the best
+path.
 
 **Bins.** Each cell is cut into n bins of width h = 1 / n, so no bin straddles two cells. X_t is the
 bin of x_t, eps_t in [-h/2, h/2) the distance from its centre, D_t = (X_t - X_{t-1}) h, hence
 d_t = D_t + eps_t - eps_{t-1} and |d_t - D_t| < h.
 
-**Rewards.** For each landing bin and each D choose a slope s and a number G such that
-g(d) <= G + s (d - D) for every speed d that the vehicle can have. Summed by parts over a drive,
+**Rewards.** For the bins where a step begins and ends choose numbers G, alpha and beta such that it
+earns at most G + alpha eps' + beta eps, wherever in them it does. Summed by parts over a drive,
 
-    sum g(d_t) <= sum G_t - s_1 eps_0 + sum_{t<T} (s_t - s_{t+1}) eps_t + s_T eps_T
-               <= sum G_t + (h/2) (s_1 + sum_{t<T} |s_t - s_{t+1}| + |s_T|),
+    sum earned <= sum G_t + beta_1 eps_0 + sum_{t<T} (alpha_t + beta_{t+1}) eps_t + alpha_T eps_T
+               <= sum G_t + (h/2) (-beta_1 + sum_{t<T} |alpha_t + beta_{t+1}| + |alpha_T|),
 
-since eps_0 = -h/2 (a drive begins at 0). So rounding does not add up over the steps: it costs
-h/2 times the total variation of the slope, nothing while the speed is constant. The slopes are:
+since eps_0 = -h/2 (a drive begins at 0). For the reward G + s (d - D) is chosen, so alpha = s and
+beta = -s: rounding does not add up over the steps. It costs h/2 times the total variation of the
+slope, nothing while the speed is constant. The slopes are:
 
 - the tangent, G = g(D), s = g'(D);
 - where a step pays more than the effort, and D < crawl + h: G = g(crawl) - s (crawl - D) for
   any s >= effort, with s = (g(crawl) + price) / crawl. It holds for d >= crawl. From rest the
   speed is d_t >= crawl (1 - inertia^t), which adds at most s crawl inertia / (1 - inertia) in all.
+
+**Prices.** With landing service the price is that of the bin, which adds to G alone. With poured
+service the mean price is m + ((p' - m) eps' - (p - m) eps) / d, from the prices p and p' of the two
+bins and the mean m between their centres. Its tangent adds (p' - m) / D to alpha, -(p - m) / D to
+beta, and to G m and the most that the curvature adds (`_most`; docs/bound.md has the proof).
 
 **Reach.** D' - inertia D differs from d' - inertia d by less than (1 + inertia) h, so D' lies in an
 open interval that depends on D. As d <= max_speed, D is at most max_speed rounded up to whole bins;
@@ -29,15 +36,15 @@ it matters that this is nearly max_speed, because a step that is longer by one b
 shift its landings at no cost, so n is chosen for it. The first step has D_1 <= d_1, because the
 start is the left edge of its bin.
 
-**Values.** V(X, D) = max over D' in reach of G' + price' + (h/2) |s - s'| + V(X + D', D'), and past
-the end V = (h/2) |s|. As |a| = max(a, -a), these are two window maxima. A step with D' = 0 stays at
-X. Staying twice earns G + price <= 0 each time by the choice of s, so once is enough.
+**Values.** V(X, D) = max over D' in reach of G' + (h/2) |alpha + beta'| + V(X + D', D'), and past
+the end V = (h/2) |alpha|. As |a| = max(a, -a), these are two window maxima. A step with D' = 0
+stays at X. Staying twice earns G <= 0 each time by the choice of s, so once is enough.
 
 **Arithmetic.** All this is about the world in exact arithmetic. Rounding moves the landings of the
 world's own arithmetic by a tiny length, which is worth as little wherever a drive could have gone
 ahead by that length. Full throttle from the start on could not: where it lands on edges of cells,
-rounding decides, and every D may be larger or smaller by one bin. The sums of the dynamic program
-are float64, and their rounding error is added.
+with landing service, rounding decides, and every D may be larger or smaller by one bin. The sums of
+the dynamic program are float64, and their rounding error is added.
 """
 
 from __future__ import annotations
