@@ -4,8 +4,8 @@
 [--search 120] [--seed 0] [--out FILE]` drives Agri, Med and random maps in every way there is
 (constant, random, stop and go, by the cell, the lattice's, the fluid policy's, and locally improved
 ones), with the world's own float32 places and speeds, and compares return + prices . amounts -
-per_step steps with the bound at many prices: of the dynamic program for landing service, of the
-fluid for poured service. Then the bounds of problems: the built-in ones (landing), against the
+per_step steps with the bound at many prices: of the dynamic program, and for poured service also of
+the fluid. Then the bounds of problems: the built-in ones (landing), against the
 plans of `solve`, `ask` and a search, and random rule sets, against those of `ask`. It ends with an
 error if anything is above its bound.
 """
@@ -37,7 +37,7 @@ from scrl.reference.solve import bounded, fluid_reference
 from scrl.reference.true_bound import Leaf, prove
 from scrl.violation import cons_vio
 from scrl.worlds.sweep import dynamics
-from scrl.worlds.sweep.bound import landing_bound
+from scrl.worlds.sweep.bound import step_bound
 from scrl.worlds.sweep.dynamics import Place
 from scrl.worlds.sweep.spec import SweepSpec, service_table
 
@@ -166,13 +166,14 @@ def improved(
 
 def bounds_at(spec: SweepSpec, prices: np.ndarray, per_step: np.ndarray) -> np.ndarray:
     """What no drive exceeds at each vector of prices."""
+    by_steps = step_bound(spec).at(prices, per_step).values
     if not spec.is_poured:
-        return landing_bound(spec).at(prices, per_step).values
+        return by_steps
     fluid, found = FluidSweep.of(spec), []
     for worth in prices @ fluid.amount - np.outer(per_step, fluid.weight):
         times = fluid.best_times(-worth / fluid.weight)
         found.append(fluid.return_of(times) + worth @ times)
-    return np.array(found)
+    return np.minimum(by_steps, found)
 
 
 def measure(world: Problem, count: int, seed: int) -> list[dict]:

@@ -12,19 +12,21 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from scrl.problems import Problem, ProblemOptions, load
+from scrl.reference.answer import Question
 from scrl.reference.lattice import SpeedLattice, drive
+from scrl.reference.solve import bounded, fluid_reference
 from scrl.reference.true_bound import TrueBound, prove
 from scrl.worlds.sweep.regions import from_labels
-from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
+from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
 
 
-def tiny(rules: list[str], horizon_steps: int = 9) -> Problem:
+def tiny(rules: list[str], horizon_steps: int = 9, service: Service = "landing") -> Problem:
     """Five cells of two regions; at 0.3 of the throttle a drive takes some nine steps."""
     spec = SweepSpec(
         from_labels(np.array([[1, 1, 2, 0, 1]])),
         Vehicle(crawl=0.25, max_speed=2.0, inertia=0.4),
-        route=SweepRoute(service="landing", horizon_steps=horizon_steps),
+        route=SweepRoute(service=service, horizon_steps=horizon_steps),
     )
     return Problem.create(spec, rules, ProblemOptions(name="tiny"))
 
@@ -42,8 +44,16 @@ def every_drive(problem: Problem, throttles: int = 4) -> np.ndarray:
         is_running = place < 5
         thrust = vehicle.max_speed * np.clip(throttle, vehicle.crawl, 1.0)
         speed = vehicle.inertia * speed + (1 - vehicle.inertia) * thrust
-        place = np.where(is_running, place + speed, place)
-        given_ = vehicle.rate * cells[np.minimum(place, 5).astype(int)]
+        before, place = place, np.where(is_running, place + speed, place)
+        served = cells[np.minimum(place, 5).astype(int)]
+        if spec.is_poured:
+            upto = np.concatenate([np.zeros((1, 2)), np.cumsum(cells[:5], axis=0)])
+            ends = [
+                np.column_stack([np.interp(each, np.arange(6), sums) for sums in upto.T])
+                for each in (before, place)
+            ]
+            served = (ends[1] - ends[0]) / speed[:, None]
+        given_ = vehicle.rate * served
         step = np.column_stack([-vehicle.effort / (1 + speed), given_])
         sums += is_running[:, None] * step
     return np.unique(sums[place >= 5].round(12), axis=0)
@@ -70,6 +80,11 @@ def drives() -> np.ndarray:
     return every_drive(tiny([]))
 
 
+@pytest.fixture(scope="module")
+def poured_drives() -> np.ndarray:
+    return every_drive(tiny([], service="poured"))
+
+
 def test_of_a_tiny_world_the_bound_is_near_the_best_mixture_of_all_drives(
     drives: np.ndarray,
 ) -> None:
@@ -83,10 +98,20 @@ def test_of_a_tiny_world_the_bound_is_near_the_best_mixture_of_all_drives(
 
 @settings(max_examples=8)
 @given(
-    s1=st.integers(2, 24), s2=st.integers(0, 12), total=st.integers(4, 26), kind=st.integers(0, 3)
+    s1=st.integers(2, 24),
+    s2=st.integers(0, 12),
+    total=st.integers(4, 26),
+    kind=st.integers(0, 3),
+    service=st.sampled_from(["landing", "poured"]),
 )
 def test_no_mixture_of_all_drives_of_a_tiny_world_is_above_its_bound(
-    drives: np.ndarray, s1: int, s2: int, total: int, kind: int
+    drives: np.ndarray,
+    poured_drives: np.ndarray,
+    s1: int,
+    s2: int,
+    total: int,
+    kind: int,
+    service: Service,
 ) -> None:
     rules = [
         [f"S1 >= {s1} or S2 <= {s2}", f"S1 + S2 >= {total}"],
@@ -94,13 +119,29 @@ def test_no_mixture_of_all_drives_of_a_tiny_world_is_above_its_bound(
         [f"S1 == {s1} within 1", f"S2 >= {s2}"],
         [f"S1 - S2 <= {s1 - total} or S1 >= {s1}", f"S2 <= {s2} or S1 + S2 == {total} within 1"],
     ][kind]
-    problem = tiny(rules)
-    found, best = prove(problem, time_limit_s=2.0), best_mixture_of(problem, drives)
+    problem = tiny(rules, service=service)
+    found = prove(problem, time_limit_s=2.0, levels=(24, 48))
+    best = best_mixture_of(problem, drives if service == "landing" else poured_drives)
     if found.is_impossible:
         assert best == -np.inf
     else:
         assert found.value is not None
         assert best <= found.value
+
+
+def test_with_poured_service_it_knows_of_the_inertia_that_the_fluid_leaves_out(
+    poured_drives: np.ndarray,
+) -> None:
+    problem = tiny(["S2 >= 3.5", "S1 <= 9"], service="poured")
+    fluid = fluid_reference(problem)
+    bound = bounded(Question.of(problem), fluid, time_limit_s=2.0).bound
+    assert bound is not None
+    assert fluid.fluid_bound is not None
+    # A vehicle that is slow in the one cell of S2 is slow before it.
+    assert best_mixture_of(problem, poured_drives) <= bound < 1.2 * fluid.fluid_bound
+    # The fluid is near enough to a plan that returns as much.
+    near = bounded(Question.of(problem), fluid, time_limit_s=2.0, enough=fluid.fluid_bound)
+    assert near.bound == pytest.approx(fluid.fluid_bound, rel=1e-3)
 
 
 def test_what_no_drive_keeps_is_impossible(drives: np.ndarray) -> None:

@@ -6,7 +6,7 @@ w lies between what the crawl and the full throttle give (rounded outwards), so 
 G(p, w) = r(w) + earned(p, p + w) + V(p + w, w) the value is V(p, v) = max over those w of G(p, w):
 a window maximum along the diagonal, swept once from the end of the path to its start. A step earns
 the price where it lands, or the mean price along its way. Where the vehicle never goes slower than
-m lengths a step, m positions do not depend on each other and are computed together.
+m lengths a step, m positions do not depend on each other, and up to four are computed together.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from scrl.worlds.sweep import dynamics
 from scrl.worlds.sweep.lookup import on_device
@@ -28,8 +28,9 @@ from scrl.worlds.sweep.spec import SweepSpec
 SPEED_LEVELS = 48
 ROWS_BEYOND = 8
 """Rows of V past the longest step beyond the end of the path, so that whole blocks can be read."""
-LARGEST_BLOCK = 16
-"""Positions are filled up to a multiple of this: lattices with the same levels have one shape."""
+LARGEST_BLOCK = 4
+"""Positions that are computed together, at most; they are filled up to a multiple of this, so that
+lattices with the same levels have one shape."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,7 @@ class SpeedLattice:
     spec: SweepSpec
     levels: int = SPEED_LEVELS
     slowest: int = 1
-    """The smallest speed that is tried, in multiples of the unit; a power of 2, at most the largest
-    block."""
+    """The smallest speed that is tried, in multiples of the unit; a power of 2."""
 
     @property
     def unit(self) -> float:
@@ -102,7 +102,7 @@ class SpeedLattice:
             on_device(low),
             on_device(high),
             on_device(self.on_path),
-            block=self.slowest,
+            block=min(self.slowest, LARGEST_BLOCK),
             doublings=int((high - low + 1).max()).bit_length(),
         )
 
@@ -156,42 +156,64 @@ def _sweep(
     block: int,
     doublings: int,
 ) -> Float[Array, "plan position level"]:
-    """Backwards over the path, a block of positions at a time; V past its end is 0."""
-    levels = rewards.shape[0] - 1
-    plans, beyond = (gains.sums if isinstance(gains, _PriceSums) else gains).shape
-    positions = beyond - levels - 1
-    target = jnp.arange(block, levels + 1)
-    ahead = jnp.arange(block)[:, None] + target
-    window = _Windows.of(low - block, high - block, len(target), doublings)
+    """Backwards over the path, a block of positions at a time; V past its end is 0.
 
-    def earned(first: Array) -> Float[Array, "plan start target"]:
+    V lies in one long row, position by position, so that G of one position is every so many-th
+    entry of it. Plans come last: their numbers lie side by side in every look-up.
+    """
+    width = rewards.shape[0]
+    prices = gains.sums if isinstance(gains, _PriceSums) else gains
+    plans, beyond = prices.shape
+    positions = beyond - width
+    count = width - block
+    target, starts = jnp.arange(block, width)[:, None], range(block)
+    window = _Windows.of(low - block, high - block, count, doublings)
+
+    def ahead(of: Shaped[Array, "plan position"], begin: Array, length: int) -> Array:
+        return jax.lax.dynamic_slice_in_dim(of, begin, length, axis=1).T
+
+    def earned(first: Array) -> list[Float[Array, "target plan"]]:
+        """What the steps from each position of the block to each target earn."""
+        landing = ahead(prices, first + block, count + block - 1)
+        steps = [landing[start : start + count] for start in starts]
         if not isinstance(gains, _PriceSums):
-            return gains[:, first + ahead]
-        along = gains.sums[:, first + ahead] - gains.sums[:, first + jnp.arange(block), None]
-        at_full_flow = along * gains.unit / target
+            return steps
+        here = ahead(prices, first, block)
+        full = [(steps[start] - here[start]) * gains.unit / target for start in starts]
         if gains.flows is None:
-            return at_full_flow
-        best = jnp.maximum(*(limit[target] * at_full_flow for limit in gains.flows))
+            return full
+        least, most = (limit[block:, None] for limit in gains.flows)
+        best = [jnp.maximum(least * each, most * each) for each in full]
         if gains.of_time is None:
             return best
-        begin = first + jnp.arange(block)
-        on_the_path = jnp.minimum((on_path - begin)[:, None] / target, 1.0)
-        return best + gains.of_time[:, begin, None] * on_the_path
+        timed = ahead(gains.of_time, first, block)
+        left = [jnp.minimum((on_path - first - start) / target, 1.0) for start in starts]
+        return [best[start] + timed[start] * left[start] for start in starts]
+
+    def after(values: Float[Array, "point plan"], begin: Array) -> Float[Array, "target plan"]:
+        """V after the steps from one position to each target."""
+        span = (count - 1) * (width + 1) + 1
+        points = jax.lax.dynamic_slice_in_dim(values, (begin + block) * width + block, span)
+        return points[:: width + 1]
 
     def body(back: Array, values: Array) -> Array:
         first = positions - block * (back + 1)
-        best = values[:, first + ahead, target] + earned(first) + rewards[target]
-        value = window.maxima(best.reshape(plans * block, -1)).reshape(plans, block, -1)
-        is_there = (first + jnp.arange(block) < on_path)[:, None]
-        value = jnp.where(is_there, value, 0.0)
-        return jax.lax.dynamic_update_slice_in_dim(values, value, first, axis=1)
+        best = [
+            after(values, first + start) + each + rewards[block:, None]
+            for start, each in enumerate(earned(first))
+        ]
+        value = window.maxima(jnp.concatenate(best, axis=1)).reshape(width, block, plans)
+        is_there = (first + jnp.arange(block) < on_path)[:, None, None]
+        value = jnp.where(is_there, value.swapaxes(0, 1), 0.0).reshape(block * width, plans)
+        return jax.lax.dynamic_update_slice_in_dim(values, value, first * width, axis=0)
 
-    nothing = jnp.zeros((plans, beyond + ROWS_BEYOND, levels + 1), rewards.dtype)
-    return jax.lax.fori_loop(0, positions // block, body, nothing)
+    nothing = jnp.zeros(((beyond + ROWS_BEYOND) * width, plans), rewards.dtype)
+    values = jax.lax.fori_loop(0, positions // block, body, nothing)
+    return values.reshape(-1, width, plans).transpose(2, 0, 1)
 
 
 class _Windows(NamedTuple):
-    """Maxima over windows low..high of a row: two blocks of length 2^k cover each window."""
+    """Maxima over windows low..high of a column: two blocks of length 2^k cover each window."""
 
     first: Int[Array, " window"]
     second: Int[Array, " window"]
@@ -209,14 +231,15 @@ class _Windows(NamedTuple):
         row = power * levels
         return cls(row + low, row + high + 1 - 2**power, doublings)
 
-    def maxima(self, row: Float[Array, "plan target"]) -> Float[Array, "plan window"]:
-        blocks = [row]
+    def maxima(self, columns: Float[Array, "target plan"]) -> Float[Array, "window plan"]:
+        blocks = [columns]
         for doubling in range(self.doublings - 1):
             shift = 2**doubling
-            padded = jnp.pad(blocks[-1][:, shift:], ((0, 0), (0, shift)), constant_values=-jnp.inf)
+            padded = jnp.pad(blocks[-1][shift:], ((0, shift), (0, 0)), constant_values=-jnp.inf)
             blocks.append(jnp.maximum(blocks[-1], padded))
-        table = jnp.concatenate(blocks, axis=1)
-        return jnp.maximum(table[:, self.first], table[:, self.second])
+        table = jnp.concatenate(blocks)
+        ends = (table.at[each].get(mode="promise_in_bounds") for each in (self.first, self.second))
+        return jnp.maximum(*ends)
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
 
 from scrl.problems import Problem
-from scrl.reference.answer import Dual, Question, Reference, Taken
+from scrl.reference.answer import OPTIMALITY_TOLERANCE, Dual, Question, Reference, Taken
 from scrl.reference.conflict import explain
 from scrl.reference.fluid_search import FluidOptimum, best_fluid
 from scrl.reference.linear import NumericalTroubleError, Status
 from scrl.reference.tangents import best_fluid_by_tangents
-from scrl.reference.true_bound import prove, reason_against
+from scrl.reference.true_bound import is_near, prove, reason_against
 from scrl.rules import AtomTable
 from scrl.worlds.sweep.dynamics import Scalars, next_speed, step_reward
 
@@ -59,25 +60,31 @@ def bounded(
     """The reference with what is proven of every policy, step by step.
 
     Where service is poured, a policy does nothing that the fluid could not do (docs/bound.md), so
-    the fluid's bound is the policy's. Else the bound is searched for within the time, and until it
-    is near `enough`, the return of a plan that is known.
+    the fluid's bound is the policy's. It leaves inertia out. Where it is far from `enough`, the
+    return of a plan that is known, and with landing service, a bound with inertia is searched for
+    within the time, until it is near.
     """
+    started = time.monotonic()
     problem = question.problem
     if (reason := reason_against(problem)) is not None:
         return replace(reference, bound_reason=reason)
+    by_fluid = np.inf
     if problem.world_spec.is_poured:
         # A policy keeps the rules if it violates them by no more than the tolerance.
         found = _optimum(replace(question, slack=problem.tolerance), max(time_limit_s, LEAST_TIME))
         if found.status is Status.INFEASIBLE:
             return replace(reference, is_impossible=True, bound_reason="no policy keeps the rules")
-        if not np.isfinite(found.bound):
-            return replace(reference, bound_reason="time ended before every branch had a value")
-        return replace(reference, bound=_raised(question, found.bound))
-    proven = prove(problem, time_limit_s=time_limit_s, enough=enough)
+        by_fluid = found.bound
+        if is_near(by_fluid, enough, OPTIMALITY_TOLERANCE):
+            return replace(reference, bound=_raised(question, by_fluid))
+    left = time_limit_s - (time.monotonic() - started)
+    proven = prove(problem, time_limit_s=left, enough=enough)
+    bound = min(by_fluid, np.inf if proven.value is None else proven.value)
+    is_known = bool(np.isfinite(bound)) and not proven.is_impossible
     return replace(
         reference,
-        bound=None if proven.value is None else _raised(question, proven.value),
-        bound_reason=proven.reason,
+        bound=_raised(question, bound) if is_known else None,
+        bound_reason=None if is_known else proven.reason,
         is_impossible=proven.is_impossible,
     )
 

@@ -11,8 +11,9 @@ All leaves together cover all branches, so the largest of their values bounds th
 with the largest value is worked on: its multipliers are improved by cutting planes (the paths that
 `bound` finds are columns of the master program), and if the mixture of those paths violates an open
 clause, the leaf is split, one child for each atom of the clause. A leaf is impossible if its value
-lies below what any drive within the horizon returns. The fluid only proposes: leaves to begin with,
-and their multipliers. Nothing is called impossible or certain because the fluid says so.
+lies below what any drive within the horizon returns. The fluid proposes leaves to begin with, and
+their multipliers. With poured service its values are bounds too (docs/bound.md). With landing
+service nothing is called impossible or certain because the fluid says so.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ from scrl.problems import Problem
 from scrl.reference.answer import Question
 from scrl.reference.columns import Mixture, best_mixture
 from scrl.reference.fluid import BranchDual, DualPoint
-from scrl.worlds.sweep.bound import SIDE_BY_SIDE, LandingBound, landing_bound
-from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.bound import SIDE_BY_SIDE, StepBound, step_bound
+from scrl.worlds.sweep.spec import Service, SweepSpec
 
-LEVELS = (24, 48)
-"""Bins that a step at top speed passes: coarse ones to find multipliers, fine ones to finish."""
+LEVELS: dict[Service, tuple[int, ...]] = {"landing": (24, 48), "poured": (24, 48, 96)}
+"""Bins that a step at top speed passes: coarse ones to find multipliers, fine ones to finish. With
+poured service the finest ones still bring some tenths of a per cent."""
 MOST_STATES = 16_000_000
 """States of a graph that are not too many for one sweep: some seconds and 1 GB."""
 CLOSE = 3e-4
@@ -94,7 +96,7 @@ def prove(
     *,
     time_limit_s: float = 60.0,
     enough: float | None = None,
-    levels: tuple[int, ...] = LEVELS,
+    levels: tuple[int, ...] | None = None,
     watch: Watch | None = None,
 ) -> TrueBound:
     """The best bound within the time, which is looked at after each batch of evaluations.
@@ -103,10 +105,16 @@ def prove(
     `levels` are the graphs that it takes in turn; finer ones are slower and bring a little more.
     """
     started = time.monotonic()
-    if reason := reason_against(problem) or _too_large(problem.world_spec, levels[0]):
+    levels = levels or LEVELS[problem.world_spec.route.service]
+    if reason := reason_against(problem) or _out_of_reach(problem.world_spec, levels[0]):
         return TrueBound(None, reason)
     search = _LeafSearch(problem, started + time_limit_s, enough, levels)
     return replace(search.run(watch), wall_s=time.monotonic() - started)
+
+
+def is_near(bound: float, enough: float | None, share: float = CLOSE) -> bool:
+    """Whether a bound is within a share of what is enough."""
+    return enough is not None and bound - enough <= share * abs(enough)
 
 
 def reason_against(problem: Problem) -> str | None:
@@ -123,9 +131,11 @@ def reason_against(problem: Problem) -> str | None:
     return None
 
 
-def _too_large(spec: SweepSpec, levels: int) -> str | None:
-    """Why a map has no bound in any time."""
-    graph = landing_bound(spec, levels=levels)
+def _out_of_reach(spec: SweepSpec, levels: int) -> str | None:
+    """Why a world has no such bound in any time."""
+    if spec.vehicle.has_flow:
+        return "the bound by steps holds for a fixed rate, and the vehicle has a flow"
+    graph = step_bound(spec, levels=levels)
     if graph.states > MOST_STATES:
         return f"the map is too large: {graph.states:,} states, and {MOST_STATES:,} can be swept"
     return None
@@ -148,8 +158,8 @@ class _LeafSearch:
         spec, table = problem.world_spec, problem.atoms
         self.question = Question.of(problem)
         self.deadline, self.enough = deadline, enough
-        graphs = [landing_bound(spec, levels=each) for each in levels]
-        self.graphs: list[LandingBound] = [each for each in graphs if each.states <= MOST_STATES]
+        graphs = [step_bound(spec, levels=each) for each in levels]
+        self.graphs: list[StepBound] = [each for each in graphs if each.states <= MOST_STATES]
         self.cuts = [_Cuts() for _ in self.graphs]
         self.effort, self.horizon = spec.vehicle.effort, spec.route.horizon_steps
         self.least_return = -self.effort * self.horizon
@@ -172,13 +182,15 @@ class _LeafSearch:
         """Evaluate the fluid's leaves once, then improve the largest while there is time."""
         for leaf in _FluidLeaves(self.question).leaves():
             self._push(leaf)
-        while True:
+        now = self._summary()
+        while self.heap:
             self._advance()
             now = self._summary()
             if watch is not None:
                 watch(now)
             if now.is_final or time.monotonic() > self.deadline:
-                return now
+                break
+        return now
 
     def _advance(self) -> None:
         """Evaluate some leaves for the first time, or improve the one with the largest value."""
@@ -198,11 +210,11 @@ class _LeafSearch:
         top = self.heap[0][2]
         if top.level < 0:
             return TrueBound(None, "time ended before every branch had a value", leaves=leaves)
-        is_near = self.enough is not None and top.value - self.enough <= CLOSE * abs(self.enough)
-        return TrueBound(top.value, is_final=top.is_done or is_near, leaves=leaves)
+        is_final = top.is_done or is_near(top.value, self.enough)
+        return TrueBound(top.value, is_final=is_final, leaves=leaves)
 
     def _push(self, leaf: Leaf) -> None:
-        if leaf.value < self.least_return:
+        if leaf.is_impossible or leaf.value < self.least_return:
             self.closed.append(replace(leaf, is_impossible=True))
         else:
             heapq.heappush(self.heap, (-leaf.value, next(self._number), leaf))
@@ -389,8 +401,13 @@ class _FluidLeaves:
         spec = self.question.problem.world_spec
         coefficients = self.question.problem.atoms.coefficients[list(atoms)]
         prices = (scaled[:-1] @ coefficients) * spec.in_step
+        value, is_impossible = self.full_speed, False
+        if spec.is_poured:  # a policy does nothing that the fluid could not do
+            kept = self.question.problem.tolerance * float(scaled[:-1].sum())
+            value = kept - self.effort * point.proven_cost
+            is_impossible = value < -self.effort * self.ceiling
         largest = np.abs(prices).max(initial=0.0) * spec.vehicle.rate
         largest = max(float(largest), horizon)
         # Multipliers of atoms that the fluid cannot keep grow without bound.
         scaled *= min(1.0, LARGEST_PRICE * self.effort / max(largest, 1e-300))
-        return Leaf(atoms, self.full_speed, scaled)
+        return Leaf(atoms, value, scaled, is_impossible)

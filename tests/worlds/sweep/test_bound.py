@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrl.problems import load
-from scrl.worlds.sweep.bound import LandingBound, landing_bound
+from scrl.worlds.sweep.bound import StepBound, step_bound
 from scrl.worlds.sweep.regions import from_labels
-from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
+from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
 
 
-def line(labels: list[int], vehicle: Vehicle) -> SweepSpec:
-    return SweepSpec(from_labels(np.array([labels])), vehicle, route=SweepRoute(service="landing"))
+def line(labels: list[int], vehicle: Vehicle, service: Service = "landing") -> SweepSpec:
+    return SweepSpec(from_labels(np.array([labels])), vehicle, route=SweepRoute(service=service))
 
 
 def value_of(
@@ -23,10 +25,12 @@ def value_of(
 ) -> np.ndarray:
     """What drives [drive, time] earn; nan for those that do not finish. By the docs, not the code.
 
-    v' = inertia v + (1 - inertia) max_speed max(a, crawl); r = -effort / (1 + v'); the cell where
-    the step lands gets `rate`; the step that passes the end gives nothing.
+    v' = inertia v + (1 - inertia) max_speed max(a, crawl); r = -effort / (1 + v'). Landing: the
+    cell where the step lands gets `rate`, and the step that passes the end gives nothing. Poured:
+    the cells on its way share `rate` by length.
     """
     vehicle, cells = spec.vehicle, len(price_of_cell)
+    upto = np.append(0.0, np.cumsum(price_of_cell))
     place, speed, value = (np.zeros(len(throttles)) for _ in range(3))
     for throttle in throttles.T:
         is_running = place < cells
@@ -34,9 +38,13 @@ def value_of(
             break
         thrust = vehicle.max_speed * np.clip(throttle, vehicle.crawl, 1.0)
         speed = vehicle.inertia * speed + (1.0 - vehicle.inertia) * thrust
-        place = np.where(is_running, place + speed, place)
-        landed = np.minimum(place, cells - 1).astype(int)
-        price = np.where(place < cells, vehicle.rate * price_of_cell[landed], 0.0)
+        before, place = place, np.where(is_running, place + speed, place)
+        if spec.is_poured:
+            along = np.diff(np.interp([before, place], np.arange(cells + 1), upto), axis=0)[0]
+            price = vehicle.rate * along / speed
+        else:
+            landed = np.minimum(place, cells - 1).astype(int)
+            price = np.where(place < cells, vehicle.rate * price_of_cell[landed], 0.0)
         earned = -vehicle.effort / (1.0 + speed) + price - per_step
         value += np.where(is_running, earned, 0.0)
     return np.where(place >= cells, value, np.nan)
@@ -78,10 +86,15 @@ TINY = [
 ]
 
 
-@pytest.mark.parametrize("case", range(len(TINY)))
-def test_every_drive_of_a_tiny_world_is_below_the_bound_and_the_best_is_near(case: int) -> None:
+@pytest.mark.parametrize(
+    ("case", "service"),
+    [*((case, "landing") for case in range(len(TINY))), *((case, "poured") for case in (0, 1, 3))],
+)
+def test_every_drive_of_a_tiny_world_is_below_the_bound_and_the_best_is_near(
+    case: int, service: Service
+) -> None:
     labels, vehicle, prices, per_step = TINY[case]
-    spec = line(labels, vehicle)
+    spec = line(labels, vehicle, service)
     price = prices_of_cells(spec, np.array(prices))
     drives = all_drives(steps=9, throttles=3)
     values = value_of(spec, drives, price, per_step)
@@ -90,7 +103,7 @@ def test_every_drive_of_a_tiny_world_is_below_the_bound_and_the_best_is_near(cas
     first = drives[finished[np.argsort(-values[finished])[:30]]]
     best = polished(spec, first, price, per_step, case)
     bounds = [
-        landing_bound(spec, levels=levels).at(np.array([prices]), np.array([per_step])).values[0]
+        step_bound(spec, levels=levels).at(np.array([prices]), np.array([per_step])).values[0]
         for levels in (24, 96, 384)
     ]
     assert min(bounds) >= best
@@ -110,18 +123,24 @@ def test_every_drive_of_a_tiny_world_is_below_the_bound_and_the_best_is_near(cas
     inertia=st.sampled_from([0.0, 0.3, 0.6, 0.9]),
     crawl=st.sampled_from([0.001, 0.01, 0.2, 1.0]),
     largest_price=st.sampled_from([0.01, 0.05, 0.3]),
+    service=st.sampled_from(["landing", "poured"]),
 )
 def test_no_random_drive_of_a_random_world_is_above_the_bound(
-    seed: int, max_speed: float, inertia: float, crawl: float, largest_price: float
+    seed: int,
+    max_speed: float,
+    inertia: float,
+    crawl: float,
+    largest_price: float,
+    service: Service,
 ) -> None:
     rng = np.random.default_rng(seed)
     labels = np.concatenate([[1, 2], rng.integers(0, 3, 10)])
     rng.shuffle(labels)
     vehicle = Vehicle(max_speed=max_speed, inertia=inertia, crawl=crawl)
-    spec = line(labels.tolist(), vehicle)
+    spec = line(labels.tolist(), vehicle, service)
     prices = largest_price * rng.uniform(-1.0, 1.0, (8, 2))
     per_step = rng.choice([0.0, 0.02, 0.2], 8)
-    graph = LandingBound(spec, int(rng.choice([1, 7])) + int(8 / max_speed))
+    graph = StepBound(spec, int(rng.choice([1, 7])) + int(8 / max_speed))
     bounds = graph.at(prices, per_step).values
     steps = 4000 if crawl < 0.1 else 400
     drives = np.concatenate(
@@ -141,16 +160,18 @@ def test_no_random_drive_of_a_random_world_is_above_the_bound(
 
 def test_without_prices_the_bound_is_nearly_full_speed() -> None:
     problem = load("agri-joint")
-    graph = landing_bound(problem.world_spec)
+    graph = step_bound(problem.world_spec)
     found = graph.at(np.zeros((1, 5)), np.zeros(1))
     # 835 steps of top speed return -20.9 (FINDINGS), of which the first few are slower.
     assert -20.93 < found.values[0] < -20.85
     assert 830 <= found.steps[0] <= 836
 
 
-def test_the_best_path_is_a_slope_of_the_bound() -> None:
+@pytest.mark.parametrize("service", ["landing", "poured"])
+def test_the_best_path_is_a_slope_of_the_bound(service: Service) -> None:
     spec = load("med-joint").world_spec
-    graph = landing_bound(spec, levels=24)
+    spec = replace(spec, route=replace(spec.route, service=service))
+    graph = step_bound(spec, levels=24)
     prices = np.array([[0.0, 0.02, 0.02, 0.02, -0.01]])
     nearby = prices + 1e-4 * np.concatenate([np.zeros((1, 5)), np.eye(5), -np.eye(5)])
     per_step = np.full(11, 0.001)
@@ -163,17 +184,17 @@ def test_the_best_path_is_a_slope_of_the_bound() -> None:
 
 
 def test_bins_are_chosen_so_that_the_top_speed_is_nearly_whole() -> None:
-    graph = landing_bound(line([1, 2] * 75, Vehicle(max_speed=2.97)), levels=48)
+    graph = step_bound(line([1, 2] * 75, Vehicle(max_speed=2.97)), levels=48)
     # 17 to 34 bins a cell give 48 levels and up to twice as many; 34 * 2.97 = 100.98.
     assert graph.bins == 34
     found = graph.at(np.zeros((1, 2)), np.zeros(1)).values[0]
     exact = -0.1 / 3.97 * 150 / 2.97
     assert exact - 0.1 < found < exact + 0.01
-    assert landing_bound(line([1, 2], Vehicle()), levels=24).bins == 8
+    assert step_bound(line([1, 2], Vehicle()), levels=24).bins == 8
 
 
 def test_global_precision_is_left_alone() -> None:
     import jax.numpy as jnp
 
-    landing_bound(line([1, 2], Vehicle())).at(np.zeros((1, 2)), np.zeros(1))
+    step_bound(line([1, 2], Vehicle())).at(np.zeros((1, 2)), np.zeros(1))
     assert jnp.zeros(1).dtype == jnp.float32

@@ -1,27 +1,34 @@
-"""`bound(prices)` of the sweep world with landing service: a number that no drive exceeds.
+"""`bound(prices)` of the sweep world: a number that no drive exceeds.
 
 The world in calm air: x' = x + d', d' = inertia d + (1 - inertia) max_speed clip(a, crawl, 1); a
-step earns g(d) = -effort / (1 + d), which is concave, and the price of the cell where it lands;
-the step that passes the end lands nowhere. Every drive is mapped to a path of a finite graph that
-is worth at least as much, and a dynamic program finds the best path.
+step earns g(d) = -effort / (1 + d), which is concave, and the price of the cell where it lands, or
+with poured service the mean price along its way; past the end the price is 0. Every drive is mapped
+to a path of a finite graph that is worth at least as much, and a dynamic program finds the best
+path.
 
 **Bins.** Each cell is cut into n bins of width h = 1 / n, so no bin straddles two cells. X_t is the
 bin of x_t, eps_t in [-h/2, h/2) the distance from its centre, D_t = (X_t - X_{t-1}) h, hence
 d_t = D_t + eps_t - eps_{t-1} and |d_t - D_t| < h.
 
-**Rewards.** For each landing bin and each D choose a slope s and a number G such that
-g(d) <= G + s (d - D) for every speed d that the vehicle can have. Summed by parts over a drive,
+**Rewards.** For the bins where a step begins and ends choose numbers G, alpha and beta such that it
+earns at most G + alpha eps' + beta eps, wherever in them it does. Summed by parts over a drive,
 
-    sum g(d_t) <= sum G_t - s_1 eps_0 + sum_{t<T} (s_t - s_{t+1}) eps_t + s_T eps_T
-               <= sum G_t + (h/2) (s_1 + sum_{t<T} |s_t - s_{t+1}| + |s_T|),
+    sum earned <= sum G_t + beta_1 eps_0 + sum_{t<T} (alpha_t + beta_{t+1}) eps_t + alpha_T eps_T
+               <= sum G_t + (h/2) (-beta_1 + sum_{t<T} |alpha_t + beta_{t+1}| + |alpha_T|),
 
-since eps_0 = -h/2 (a drive begins at 0). So rounding does not add up over the steps: it costs
-h/2 times the total variation of the slope, nothing while the speed is constant. The slopes are:
+since eps_0 = -h/2 (a drive begins at 0). For the reward G + s (d - D) is chosen, so alpha = s and
+beta = -s: rounding does not add up over the steps. It costs h/2 times the total variation of the
+slope, nothing while the speed is constant. The slopes are:
 
 - the tangent, G = g(D), s = g'(D);
 - where a step pays more than the effort, and D < crawl + h: G = g(crawl) - s (crawl - D) for
   any s >= effort, with s = (g(crawl) + price) / crawl. It holds for d >= crawl. From rest the
   speed is d_t >= crawl (1 - inertia^t), which adds at most s crawl inertia / (1 - inertia) in all.
+
+**Prices.** With landing service the price is that of the bin, which adds to G alone. With poured
+service the mean price is m + ((p' - m) eps' - (p - m) eps) / d, from the prices p and p' of the two
+bins and the mean m between their centres. Its tangent adds (p' - m) / D to alpha, -(p - m) / D to
+beta, and to G m and the most that the curvature adds (`_most`; docs/bound.md has the proof).
 
 **Reach.** D' - inertia D differs from d' - inertia d by less than (1 + inertia) h, so D' lies in an
 open interval that depends on D. As d <= max_speed, D is at most max_speed rounded up to whole bins;
@@ -29,23 +36,23 @@ it matters that this is nearly max_speed, because a step that is longer by one b
 shift its landings at no cost, so n is chosen for it. The first step has D_1 <= d_1, because the
 start is the left edge of its bin.
 
-**Values.** V(X, D) = max over D' in reach of G' + price' + (h/2) |s - s'| + V(X + D', D'), and past
-the end V = (h/2) |s|. As |a| = max(a, -a), these are two window maxima. A step with D' = 0 stays at
-X. Staying twice earns G + price <= 0 each time by the choice of s, so once is enough.
+**Values.** V(X, D) = max over D' in reach of G' + (h/2) |alpha + beta'| + V(X + D', D'), and past
+the end V = (h/2) |alpha|. As |a| = max(a, -a), these are two window maxima. A step with D' = 0
+stays at X. Staying twice earns G <= 0 each time by the choice of s, so once is enough.
 
 **Arithmetic.** All this is about the world in exact arithmetic. Rounding moves the landings of the
 world's own arithmetic by a tiny length, which is worth as little wherever a drive could have gone
 ahead by that length. Full throttle from the start on could not: where it lands on edges of cells,
-rounding decides, and every D may be larger or smaller by one bin. The sums of the dynamic program
-are float64, and their rounding error is added.
+with landing service, rounding decides, and every D may be larger or smaller by one bin. The sums of
+the dynamic program are float64, and their rounding error is added.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, partial
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -82,8 +89,8 @@ class PricedBound:
 
 
 @dataclass(frozen=True)
-class LandingBound:
-    """The graph of one world's bins; `landing_bound` makes it."""
+class StepBound:
+    """The graph of one world's bins; `step_bound` makes it."""
 
     spec: SweepSpec
     bins: int
@@ -107,7 +114,7 @@ class LandingBound:
     @cached_property
     def _more(self) -> int:
         """Bins by which rounding in the world's arithmetic may change D."""
-        return int(_lands_on_edges(self.spec))
+        return int(not self.spec.is_poured and _lands_on_edges(self.spec))
 
     @cached_property
     def reach(self) -> tuple[Int[np.ndarray, " level"], Int[np.ndarray, " level"]]:
@@ -146,68 +153,151 @@ class LandingBound:
     def _at(
         self, prices: Float[np.ndarray, "many region"], per_step: Float[np.ndarray, " many"]
     ) -> PricedBound:
-        spec, service = self.spec, self.spec.service
-        # Filled up to a power of two, so that most maps of one size run the same machine code. The
-        # last kind is past the end.
-        filled = max(8, 2 ** math.ceil(math.log2(len(service.kinds))))
-        given = np.zeros((filled, prices.shape[1]))
-        given[: len(service.kinds) - 1] = spec.vehicle.rate * service.kinds[:-1].astype(float)
-        gains = prices @ given.T - per_step[:, None]
-        kinds = np.repeat(service.on_path, self.bins)
+        inertia, given = self.spec.vehicle.inertia, self._given
         first = np.zeros(self.top_level + 1, bool)
         first[self.first_levels] = True
         with jax.enable_x64(True):
-            tables, steepest = self._tables(gains)
-            swept = _sweep(tables, on_device(kinds), _Reach.of(*self.reach), on_device(first))
-            best, largest, visits, returns = (np.asarray(each) for each in swept)
+            steps = self._steps(prices @ given.T, per_step)
+            reach, begin = _Reach.of(*self.reach), on_device(first)
+            swept = _sweep(steps, reach, begin, is_poured=self.spec.is_poured)
+            best, largest, tracks = (np.asarray(each) for each in swept)
+        tables = [np.asarray(each) for each in steps[:3]]
         # Each of at most 2 |X| steps of a path is summed with at most 8 roundings.
-        largest = largest + np.abs(np.asarray(tables.earned)).max(axis=(0, 2))
-        error = 16.0 * len(kinds) * np.finfo(float).eps * largest
-        crawl = self.crawl * spec.vehicle.inertia / (1.0 - spec.vehicle.inertia)
-        values = best + error + crawl * steepest
-        return PricedBound(values, returns, visits @ given, visits.sum(axis=1).astype(float))
+        largest = largest + per_step + 4.0 * sum(np.abs(each).max(axis=1) for each in tables)
+        error = 16.0 * len(given) * np.finfo(float).eps * largest
+        # From rest the vehicle may be slower than its crawl.
+        slow_start = self.crawl * inertia / (1.0 - inertia) * tables[2].max(axis=1)
+        paths = [
+            self._path(track[track >= 0], each) for track, each in zip(tracks, prices, strict=True)
+        ]
+        returns, amounts, steps = map(np.array, zip(*paths, strict=True))
+        return PricedBound(best + error + slow_start, returns, amounts, steps)
 
-    def _tables(
-        self, gains: Float[np.ndarray, "many kind"]
-    ) -> tuple[_Tables, Float[np.ndarray, " many"]]:
-        """Slopes and rewards of a step, and the largest slope that assumes d >= crawl."""
+    @cached_property
+    def _given(self) -> Float[np.ndarray, "bin_and_beyond region"]:
+        """What a step in each bin gives; before the start and past the end it gives nothing."""
+        service = self.spec.service
+        kinds = np.repeat(service.on_path, self.bins // service.parts)
+        kinds = np.pad(kinds, self.top_level + 1, constant_values=len(service.kinds) - 1)
+        return self.spec.vehicle.rate * service.kinds.astype(float)[kinds]
+
+    def _steps(
+        self, price: Float[np.ndarray, "many bin_and_beyond"], per_step: Float[np.ndarray, " many"]
+    ) -> _Steps:
+        """What steps earn at the price of a step in each bin."""
         effort, crawl = self.spec.vehicle.effort, self.crawl
         length = np.arange(self.top_level + 1) / self.bins
-        shape = (*gains.shape, len(length))
-        gain, is_paid = gains[..., None], gains[..., None] > effort
-        tangent, plain = effort / (1.0 + length) ** 2, -effort / (1.0 + length)
-        slope, reward = np.broadcast_to(tangent, shape), np.broadcast_to(plain, shape)
-        slow = (gain - effort / (1.0 + crawl)) / crawl
-        slow = (1.0 + 1e-12) * np.maximum(effort, slow)
-        is_slow = is_paid & (length < crawl + 1.0 / self.bins)
-        slope = np.where(is_slow, slow, slope)
-        reward = np.where(is_slow, -effort / (1.0 + crawl) - slow * (crawl - length), reward)
-        steepest = np.where(is_paid, slow, 0.0).max(axis=(1, 2))
-        half = slope / (2.0 * self.bins)
-        earned = reward + gain
-        low, _ = self.reach
-        # Where D' = 0 is in reach of D > 0, it stays in the bin and goes on as from D = 0.
-        stays = np.where(
-            (low == 0) & (length > 0), earned[..., :1] + np.abs(half - half[..., :1]), -np.inf
-        )
-        by_kind = (on_device(np.moveaxis(each, 1, 0)) for each in (half, earned, stays))
-        by_level = (on_device(each) for each in (plain, tangent / (2.0 * self.bins)))
-        return _Tables(*by_kind, *by_level), steepest
+        paid = price - per_step[:, None]
+        slow = (1.0 + 1e-12) * np.maximum(effort, (paid - effort / (1.0 + crawl)) / crawl)
+        numbers = (
+            price, _centred(price.T).T, np.where(paid > effort, slow, 0.0), per_step,
+            -effort / (1.0 + length), effort / (1.0 + length) ** 2,
+            length < crawl + 1.0 / self.bins, length - crawl, -effort / (1.0 + crawl),
+            0.5 / self.bins,
+        )  # fmt: skip
+        return _Steps(*(on_device(np.asarray(each)) for each in numbers))
+
+    def _path(
+        self, track: Int[np.ndarray, " place"], prices: Float[np.ndarray, " region"]
+    ) -> tuple[float, Float[np.ndarray, " region"], float]:
+        """What a path returns with the price of rounding, by tangents, what it gives, its steps.
+
+        With poured service what it gives is the slope of its value, which has more to it.
+        """
+        begin, end = (each + self.top_level + 1 for each in (track[:-1], track[1:]))
+        given, level, steps = self._given, np.diff(track), len(track) - 1
+        length = level / self.bins
+        tangent = self.spec.vehicle.effort / (1.0 + length) ** 2
+        mean, turns, extra = given[end], np.zeros((steps + 1, given.shape[1])), 0.0
+        if self.spec.is_poured:
+            sums, many = _centred(given), np.maximum(level, 1)[:, None]
+            mean = np.where(level[:, None] > 0, (sums[end] - sums[begin]) / many, mean)
+            far = np.where(level[:, None] > 1, 1.0 / many, 0.0) * self.bins
+            turns[1:] += far * (given[end] - mean)
+            turns[:-1] -= far * (given[begin] - mean)
+            ends = given[begin] @ prices, given[end] @ prices
+            extra = float((_most(*ends, mean @ prices, level, np) - mean @ prices).sum())
+        slopes = np.append(0.0, tangent) - np.append(tangent, 0.0)
+        signs = np.sign(slopes + turns @ prices)
+        signs[0] = -1.0  # a drive begins at the left edge of its bin
+        half = 0.5 / self.bins
+        returned = float((-self.spec.vehicle.effort / (1.0 + length)).sum() + half * signs @ slopes)
+        return returned + extra, mean.sum(axis=0) + half * signs @ turns, float(steps)
 
 
-class _Tables(NamedTuple):
-    """Numbers of a step with some D that lands in a cell of some kind."""
+def _centred(price: Float[np.ndarray, "bin column"]) -> Float[np.ndarray, "bin column"]:
+    """Sums of a table up to the centre of each bin, in bins."""
+    return np.cumsum(price, axis=0) - 0.5 * price
 
-    half: Float[Array, "kind many level"]
-    """(h/2) s."""
-    earned: Float[Array, "kind many level"]
-    """G + price."""
-    stays: Float[Array, "kind many level"]
-    """What staying once more adds to V(X, 0); -inf where it is out of reach."""
+
+def _most(begin: Any, end: Any, mean: Any, level: Any, xp: Any) -> Any:
+    """What the mean price of a step is at most, beyond its tangent at the centres of its bins."""
+    apart, most = xp.abs(end - begin), xp.maximum(end, begin) - mean
+    is_flat = most > 0.25 * apart
+    curved = xp.where(is_flat, apart**2 / (16.0 * xp.where(is_flat, most, 1.0)), 0.5 * apart - most)
+    far = mean + (1.0 + 1e-12) * curved / xp.maximum(level * (level - 1.0), 1.0)
+    return xp.where(level > 1, far, xp.maximum(begin, end))
+
+
+class _Steps(NamedTuple):
+    """What steps earn at some prices; tables of bins begin a longest step before the path."""
+
+    price: Float[Array, "*many bin"]
+    """Of a step in each bin."""
+    sums: Float[Array, "*many bin"]
+    """Of the prices up to the centre of each bin."""
+    slow: Float[Array, "*many bin"]
+    """The slope of slow steps to bins where a step pays more than the effort; 0 for the others."""
+    per_step: Float[Array, "*many"]
     reward: Float[Array, " level"]
     """g(D)."""
     tangent: Float[Array, " level"]
-    """(h/2) g'(D)."""
+    """g'(D)."""
+    is_slow: Bool[Array, " level"]
+    beyond_crawl: Float[Array, " level"]
+    """D - crawl."""
+    at_crawl: Float[Array, ""]
+    """g(crawl)."""
+    half: Float[Array, ""]
+    """h / 2."""
+
+    def begun(
+        self, place: Int[Array, ""], *, is_poured: bool
+    ) -> tuple[Float[Array, " level"], Float[Array, " level"]]:
+        """G and (h/2) beta of the steps that begin in a bin."""
+        price, sums, slow = (self._from(each, place) for each in self[:3])
+        is_slow = self.is_slow & (slow > 0.0)
+        slope = -jnp.where(is_slow, slow, self.tangent)
+        earned = jnp.where(is_slow, self.at_crawl + slow * self.beyond_crawl, self.reward)
+        if is_poured:
+            along = sums - sums[0]
+            slope -= self._turn(price[0], along)
+            level = jnp.arange(len(along))
+            price = _most(price[0], price, along / jnp.maximum(level, 1), level, jnp)
+        return earned + price - self.per_step, self.half * slope
+
+    def ended(self, place: Int[Array, ""], *, is_poured: bool) -> Float[Array, " level"]:
+        """(h/2) alpha of the steps that end in a bin."""
+        price, sums, slow = (self._from(each, place)[0] for each in self[:3])
+        slope = jnp.where(self.is_slow & (slow > 0.0), slow, self.tangent)
+        if is_poured:
+            before = self._from(self.sums, place - len(slope) + 1)[::-1]
+            slope += self._turn(price, sums - before)
+        return self.half * slope
+
+    def _from(self, table: Float[Array, " bin"], place: Int[Array, ""]) -> Float[Array, " level"]:
+        levels = len(self.reward)
+        return jax.lax.dynamic_slice_in_dim(table, place + levels, levels)
+
+    def _turn(self, price: Float[Array, ""], along: Float[Array, " level"]) -> Array:
+        """By how much the mean price of a step grows per cell towards a place of some price."""
+        level = jnp.arange(len(along))
+        many = jnp.maximum(level, 1)
+        return jnp.where(level > 1, (price - along / many) / (2.0 * self.half * many), 0.0)
+
+
+_MANY = cast(Any, _Steps)(*[0] * 4, *[None] * 6)
+"""The axes of vectors of prices."""
 
 
 class _Reach(NamedTuple):
@@ -239,104 +329,89 @@ class _Reach(NamedTuple):
         return jnp.maximum(table[:, row_of + self.low], table[:, second])
 
 
-@jax.jit
+@partial(jax.jit, static_argnames="is_poured")
 def _sweep(
-    tables: _Tables,
-    kinds: Int[Array, " bin"],
-    reach: _Reach,
-    first: Bool[Array, " level"],
-) -> tuple[
-    Float[Array, " many"], Float[Array, " many"], Int[Array, "many kind"], Float[Array, " many"]
-]:
-    """Backwards over the bins: the best value, the largest number met, and the best path."""
-    kind_count, many, levels = tables.half.shape
-    rows = levels  # of the ring: the bins that one step reaches
+    steps: _Steps, reach: _Reach, first: Bool[Array, " level"], *, is_poured: bool
+) -> tuple[Float[Array, " many"], Float[Array, " many"], Int[Array, "many place"]]:
+    """Backwards over the bins: the best value, the largest number met, and the best path.
+
+    The path is filled up with -1.
+    """
+    many, levels = len(steps.price), len(first)
+    bins = steps.price.shape[1] - 2 * levels
     level = jnp.arange(levels)
+    # Where D' = 0 is in reach of D > 0, it stays in the bin and goes on as from D = 0.
+    may_stay = (reach.least == 0) & (level > 0)
+    begun = jax.vmap(partial(_Steps.begun, is_poured=is_poured), (_MANY, None))
+    ended = jax.vmap(partial(_Steps.ended, is_poured=is_poured), (_MANY, None))
 
-    def signed(value: Array, kind: Array) -> Array:
-        """Q - (h/2) s and Q + (h/2) s of the steps that land here, one above the other."""
-        half, total = tables.half[kind], tables.earned[kind] + value
-        return jnp.concatenate([total - half, total + half])
-
-    def body(carry: tuple[Array, Array], at: tuple[Array, Array]) -> tuple:
+    def body(carry: tuple[Array, Array], place: Array) -> tuple:
         ring, largest = carry
-        place, kind = at
-        ahead = reach.maxima(ring[(place + level) % rows, :, level].T)
-        half = tables.half[kind]
-        value = jnp.maximum(ahead[:many] + half, ahead[many:] - half)
-        value = jnp.maximum(value, value[:, :1] + tables.stays[kind])
-        ring = ring.at[place % rows].set(signed(value, kind))
+        (earned, beta), alpha = begun(steps, place), ended(steps, place)
+        total = earned + ring[(place + level) % levels, :, level].T
+        ahead = reach.maxima(jnp.concatenate([total - beta, total + beta]))
+        value = jnp.maximum(ahead[:many] - alpha, ahead[many:] + alpha)
+        stays = value[:, :1] + earned[:, :1] + jnp.abs(alpha + beta[:, :1])
+        value = jnp.where(may_stay, jnp.maximum(value, stays), value)
+        ring = ring.at[place % levels].set(value)
         return (ring, jnp.maximum(largest, jnp.abs(value).max(axis=1))), value
 
-    end = signed(jnp.abs(tables.half[-1]), jnp.asarray(kind_count - 1))
-    ring = jnp.broadcast_to(end, (rows, *end.shape))
-    (ring, largest), values = jax.lax.scan(
-        body, (ring, jnp.zeros(many)), (jnp.arange(len(kinds)), kinds), reverse=True
+    past = jnp.abs(jax.vmap(lambda place: ended(steps, place))(bins + level))
+    ring = jnp.roll(past, bins, axis=0)  # the row of a place is its number modulo `levels`
+    (_, largest), values = jax.lax.scan(
+        body, (ring, jnp.zeros(many)), jnp.arange(bins), reverse=True
     )
-    begin = ring[level % rows, many:, level].T
-    best = jnp.where(first, begin, -jnp.inf).max(axis=1)
-    return best, largest, *_best_path(tables, kinds, reach, first, values)
+    values = jnp.concatenate([values, past])
+    earned, beta = begun(steps, jnp.asarray(0))
+    start = jnp.where(first, earned - beta + values[level, :, level].T, -jnp.inf)
+    tracks = _best_path(steps, reach, start.argmax(axis=1), values, is_poured=is_poured)
+    return start.max(axis=1), largest, tracks
 
 
 def _best_path(
-    tables: _Tables,
-    kinds: Int[Array, " bin"],
+    steps: _Steps,
     reach: _Reach,
-    first: Bool[Array, " level"],
+    first: Int[Array, " many"],
     values: Float[Array, "bin many level"],
-) -> tuple[Int[Array, "many kind"], Float[Array, " many"]]:
-    """How often the best path lands in each kind of cell, the last of which is past the end, and
-    what it earns by tangents alone, without prices."""
-    kind_count, many, levels = tables.half.shape
-    each, level, bins = jnp.arange(many), jnp.arange(levels), len(kinds)
-
-    def scores(place: Array) -> tuple[Array, Array, Array]:
-        """The kind of cell at each D' ahead, G' + price' + V, and (h/2) s'."""
-        ahead = place[:, None] + level
-        is_inside, inner = ahead < bins, jnp.minimum(ahead, bins - 1)
-        kind = jnp.where(is_inside, kinds[inner], kind_count - 1)
-        half = tables.half[kind, each[:, None], level]
-        value = jnp.where(is_inside, values[inner, each[:, None], level], jnp.abs(half))
-        return kind, tables.earned[kind, each[:, None], level] + value, half
-
-    def moved(place: Array, score: Array, kind: Array, visits: Array) -> tuple:
-        choice = score.argmax(axis=1)
-        is_running = place < bins
-        visits = visits.at[each, kind[each, choice]].add(is_running)
-        return is_running, jnp.where(is_running, place + choice, place), choice, visits
+    *,
+    is_poured: bool,
+) -> Int[Array, "many place"]:
+    """The bins of the best path, from the start on."""
+    many, levels = len(steps.price), values.shape[2]
+    bins = len(values) - levels
+    each, level = jnp.arange(many), jnp.arange(levels)
+    begun = jax.vmap(partial(_Steps.begun, is_poured=is_poured), (_MANY, 0))
+    ended = jax.vmap(partial(_Steps.ended, is_poured=is_poured), (_MANY, 0))
 
     def step(state: tuple[Array, Array, Array, Array]) -> tuple:
-        place, last, visits, earned = state
-        kind, score, half = scores(place)
-        here = tables.half[kinds[jnp.minimum(place, bins - 1)], each, last]
+        place, last, count, track = state
+        here = jnp.minimum(place, bins - 1)
+        (earned, beta), alpha = begun(steps, here), ended(steps, here)[each, last]
+        ahead = values[here[:, None] + level, each[:, None], level]
+        score = earned + ahead + jnp.abs(alpha[:, None] + beta)
         is_in_reach = (level >= reach.least[last][:, None]) & (level <= reach.high[last][:, None])
-        score = jnp.where(is_in_reach, score + jnp.abs(here[:, None] - half), -jnp.inf)
-        is_running, place, choice, visits = moved(place, score, kind, visits)
-        turn = jnp.abs(tables.tangent[last] - tables.tangent[choice])
-        added = tables.reward[choice] + turn + (place >= bins) * tables.tangent[choice]
-        return place, choice, visits, earned + jnp.where(is_running, added, 0.0)
+        choice = jnp.where(is_in_reach, score, -jnp.inf).argmax(axis=1)
+        is_running = place < bins
+        place = jnp.where(is_running, place + choice, place)
+        return place, choice, count + 1, track.at[:, count].set(jnp.where(is_running, place, -1))
 
-    place = jnp.zeros(many, int)
-    kind, score, half = scores(place)
-    visits = jnp.zeros((many, kind_count), int)
-    score = jnp.where(first, score + half, -jnp.inf)
-    _, place, choice, visits = moved(place, score, kind, visits)
-    earned = tables.reward[choice] + (1.0 + (place >= bins)) * tables.tangent[choice]
-    start = (place, choice, visits, earned)
-    _, _, visits, earned = jax.lax.while_loop(lambda now: (now[0] < bins).any(), step, start)
-    return visits, earned
+    # Every bin is passed with at most one step that stays in it.
+    track = jnp.full((many, 2 * bins + 2), -1).at[:, 0].set(0).at[:, 1].set(first)
+    start = (first, first, jnp.asarray(2), track)
+    return jax.lax.while_loop(lambda now: (now[0] < bins).any(), step, start)[3]
 
 
-def landing_bound(spec: SweepSpec, *, levels: int = LEVELS) -> LandingBound:
+def step_bound(spec: SweepSpec, *, levels: int = LEVELS) -> StepBound:
     """The graph of a world, with at least so many bins in one step at top speed.
 
     Up to twice as many, if that is needed for a top speed of nearly a whole number of bins.
     """
     top = spec.vehicle.max_speed
-    fewest = max(1, math.ceil(levels / top - WHOLE))
-    shares = [_rounded_up(top, bins) for bins in range(fewest, 2 * fewest + 1)]
-    good = max(min(shares), NEARLY_WHOLE)
-    return LandingBound(spec, fewest + next(i for i, share in enumerate(shares) if share <= good))
+    parts = spec.service.parts
+    fewest = parts * max(1, math.ceil(levels / top / parts - WHOLE))
+    shares = {bins: _rounded_up(top, bins) for bins in range(fewest, 2 * fewest + 1, parts)}
+    good = max(min(shares.values()), NEARLY_WHOLE)
+    return StepBound(spec, next(bins for bins, share in shares.items() if share <= good))
 
 
 def _lands_on_edges(spec: SweepSpec) -> bool:
