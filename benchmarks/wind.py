@@ -1,11 +1,17 @@
-"""Rules in wind: `scrl ask`, jointly in a share of single runs and on average, and a controller.
+"""Rules in wind: `scrl ask`, a controller and the plans for calm air, in runs nobody has seen.
 
-`python -m benchmarks.wind [PROBLEM...] [--wind 0.1] [--share 0.95] [--runs 10000] [--out FILE]`
-prints a table: the share of fresh single runs that keep every rule with the lower end of its
-interval, the gap of the mean return to the calm fluid, whether the means keep the rules, and the
-seconds of a question that is asked again. `--sets N` takes N random rule sets on each of the worlds
-of `benchmarks.asking` instead of the built-in problems. `--train SEEDS` trains that many seeds for
-single runs instead of asking; its rows also have the environment steps of a seed.
+`python -m benchmarks.wind [sets] [builtin] [curve] --out FILE [--jobs 1] [--time-limit 3600]` (all
+three by default) measures
+
+- sets: `--sets` 5 random rule sets on each of `--worlds` 22 worlds of `benchmarks.asking` in gusts
+  of 10 %, jointly in 95 % of single runs and on average;
+- builtin: the same for the seven built-in problems;
+- curve: gusts of 20 and 30 % on four of them, jointly in 50, 80, 95 and 99 % of single runs.
+
+Every result is appended to FILE, and the same command goes on with what is missing there; `--table`
+prints what is there. Questions are asked twice, and the second time counts: the first one compiles.
+The controller and the calm plans have the best of some margins, chosen for each problem and share
+by runs of their own. `--train SEEDS` trains the built-in problems for 95 % of single runs instead.
 """
 
 from __future__ import annotations
@@ -13,29 +19,86 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 import scrl
-from benchmarks import controller
+from benchmarks import controller, jobs
 from benchmarks.asking import rule_sets, world_of
-from benchmarks.measured import write_rows
+from benchmarks.controller import Settings
+from benchmarks.machine import described
+from benchmarks.wind_tables import draw_curves, print_tables
+from scrl.density import standard_error
 from scrl.evaluation import evaluate
 from scrl.opening import open_run
 from scrl.planning import planner
-from scrl.planning.planner import Planner
+from scrl.policies import PlacedPolicy, Schedule
 from scrl.problems import Problem, builtin_names, load
 from scrl.reference.answer import Question
 from scrl.reference.fluid_search import best_fluid
+from scrl.rollout import run_episodes
+from scrl.rules.show import show_sum
 from scrl.violation import cons_vio
+from scrl.worlds.sweep import dynamics
+from scrl.worlds.sweep.lookup import on_device
+from scrl.worlds.sweep.world import SweepState, SweepWorld
 
-MEANS, RUNS = "ask, on average", "ask, in single runs"
-FRESH = 77_000_000
-"""Seeds of runs that nothing was chosen by."""
+SHARE, WIND = 0.95, 0.1
+CURVE = ("agri-situational", "agri-joint", "med-situational", "med-joint")
+CURVE_WINDS, CURVE_SHARES = (0.2, 0.3), (0.5, 0.8, 0.95, 0.99)
+FRESH, TUNING = 77_000_000, 78_000_000
+"""Seeds of runs that nothing was chosen by, and of those that margins are chosen by."""
+TUNING_RUNS, DEVIATIONS = 500, 2.0
+"""Behind each choice of margins, and the standard errors that it is on the safe side."""
+PER_CELL = 8
+"""Places at which a plan for calm air has a throttle."""
+MARGINS, RESERVES = (0.0, 2.0, 5.0, 10.0, 20.0), (0.0, 0.02, 0.05, 0.1, 0.2)
+OPEN_MARGINS = (0.0, 5.0, 20.0, 50.0, 100.0)
+"""Units. A plan for calm air counts on where its steps end, which gusts undo."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One method on one problem."""
+
+    part: str
+    problem: str
+    """A built-in problem, or WORLD SET for a random rule set on a world of `benchmarks.asking`."""
+    method: str
+    wind: float
+    share: float | None
+    """Of single runs that must keep all rules together; none: they must hold on average."""
+    runs: int
+    seed: int
+    """Of the random rules and of the runs."""
+
+
+class Seen(NamedTuple):
+    """What runs returned and gave."""
+
+    returns: Float[np.ndarray, " run"]
+    amounts: Float[np.ndarray, "run region"]
+
+    def kept(self, problem: Problem) -> float:
+        """The share of the runs that keep every rule."""
+        return float((cons_vio(problem.atoms, self.amounts) <= problem.tolerance).mean())
+
+    def mean_violation(self, problem: Problem, deviations: float = 0.0) -> float:
+        """Cons.Vio of the mean amounts, with every atom so many standard errors worse."""
+        table = problem.atoms
+        worse = deviations * standard_error(self.amounts @ table.coefficients.T)
+        safe = dataclasses.replace(table, bounds=table.bounds - worse)
+        return float(cons_vio(safe, self.amounts.mean(axis=0)))
 
 
 def in_wind(problem: Problem, strength: float) -> Problem:
@@ -45,169 +108,266 @@ def in_wind(problem: Problem, strength: float) -> Problem:
     return dataclasses.replace(problem, world_spec=dataclasses.replace(spec, wind=wind))
 
 
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """What one method did on one problem."""
-
-    problem: str
-    method: str
-    share: float
-    """Of the fresh runs that keep every rule."""
-    lower: float
-    """End of the 95 % interval of the share."""
-    gap: float | None
-    """(calm fluid - mean return) / |calm fluid|."""
-    mean_violation: float
-    seconds: float
-    cpu_seconds: float
-    """Of all cores together: a busy machine makes the others longer."""
-    rules: list[str]
-    env_steps: int | None = None
-    """Of training one seed: learning, measuring and settling."""
-
-    def line(self) -> str:
-        gap = "" if self.gap is None else f"{self.gap:.2%}"
-        cells = (
-            self.problem, self.method, f"{self.share:.2%}", f"{self.lower:.2%}", gap,
-            f"{self.mean_violation:.2f}", f"{self.seconds:.2f}", f"{self.cpu_seconds:.2f}",
-            "" if self.env_steps is None else f"{self.env_steps:,}",
-        )  # fmt: skip
-        return "| " + " | ".join(cells) + " |"
+@cache
+def problem_of(name: str, wind: float, seed: int) -> Problem:
+    """The problem of a task, with its rules on average."""
+    if name in builtin_names():
+        return in_wind(load(name), wind)
+    world, index = map(int, name.split())
+    rules = rule_sets(world_of(world), index + 1, seed + world)[index]
+    return world_of(world, wind=wind).with_rules(rules)
 
 
-def lower_end(share: float, runs: int, z: float = 1.96) -> float:
-    """Of the 95 % interval of a share, by Wilson."""
-    middle, width = share + z**2 / (2 * runs), share * (1 - share) / runs + (z / (2 * runs)) ** 2
-    return (middle - z * width**0.5) / (1 + z**2 / runs)
+def driven(problem: Problem, policy: PlacedPolicy, *, runs: int, seed: int) -> Seen:
+    """Runs of a policy in the world."""
+    keys = jax.random.split(jax.random.key(seed), runs)
+    ran = run_episodes(problem.world, policy, keys=keys, discount=problem.discount)
+    amounts = problem.world_spec.vehicle.rate * np.asarray(ran.service, float)
+    return Seen(np.asarray(ran.return_, float), amounts)
 
 
-class Seen(NamedTuple):
-    """What fresh runs did."""
-
-    return_: float
-    kept: int
-    mean_violation: float
-    runs: int
+Candidate = Callable[[int, int], Seen | None]
+"""Drives so many runs with a seed; None if it has nothing to aim at."""
 
 
-def _row(problem: Problem, method: str, seen: Seen, seconds: tuple[float, float]) -> Row:
+def chosen(problem: Problem, tried: list[Seen | None], share: float | None) -> int | None:
+    """Which of some candidates has the best return and keeps what is asked, on the safe side.
+
+    Where none does, the one that comes nearest; None if there is none.
+    """
+    best: tuple[tuple[float, float], int] | None = None
+    for index, seen in enumerate(tried):
+        if seen is None:
+            continue
+        if share is None:
+            kept = -seen.mean_violation(problem, DEVIATIONS)
+        else:
+            asked = share + DEVIATIONS * np.sqrt(share * (1.0 - share) / TUNING_RUNS)
+            kept = min(seen.kept(problem), asked)
+        value = (kept, float(seen.returns.mean()))
+        best = max(best or (value, index), (value, index))
+    return None if best is None else best[1]
+
+
+def controlled(problem: Problem, settings: Settings, *, runs: int, seed: int) -> Seen | None:
+    """Runs of the controller."""
+    found = controller.drive(problem, settings, runs=runs, seed=seed)
+    return None if found is None else Seen(found.returns, found.amounts)
+
+
+class ByPlace(eqx.Module):
+    """A plan for calm air in wind: at every place the throttle that it has there."""
+
+    throttles: Float[Array, " place"]
+
+    @classmethod
+    def of(cls, problem: Problem, plan: Schedule) -> ByPlace:
+        """The throttles at places 1 / `PER_CELL` of a cell apart."""
+        numbers, cells = problem.world.numbers, len(problem.world_spec.path.cells)
+        throttles, place, speed, begun = np.asarray(plan.throttles), 0.0, 0.0, []
+        for throttle in throttles:
+            begun.append(place)
+            speed = dynamics.next_speed(numbers, speed, throttle, np)
+            place += float(speed)
+        at = np.arange(PER_CELL * cells + 1) / PER_CELL
+        return cls(on_device(throttles[np.searchsorted(begun, at, side="right") - 1], float))
+
+    @property
+    def is_random(self) -> bool:
+        return False
+
+    def begin(self) -> tuple[()]:
+        return ()
+
+    def at(
+        self, world: SweepWorld, state: SweepState, service: Float[Array, " region"], memory: Any
+    ) -> tuple[Float[Array, ""], Any]:
+        del world, service
+        place = (PER_CELL * (state.cell + state.offset)).astype(int)
+        return self.throttles[jnp.minimum(place, len(self.throttles) - 1)], memory
+
+
+def calm_plan(problem: Problem, margin: float) -> ByPlace | None:
+    """The plan of `scrl ask` for calm air that keeps the rules by a margin; None if none does."""
+    table = problem.atoms
+    texts = [
+        f"{show_sum(atom.coefficients)} <= {bound:.4f}"
+        for atom, bound in zip(table.atoms, controller.inside(table, margin), strict=True)
+    ]
+    rules = [" or ".join(texts[index] for index in listed if index >= 0) for listed in table.listed]
+    calm = in_wind(problem, 0.0)
+    answer = planner().ask(calm, rules)
+    policy = answer.plans[0].policy
+    if answer.status != "satisfied" or not isinstance(policy, Schedule):
+        return None
+    return ByPlace.of(calm, policy)
+
+
+@cache
+def candidates(method: str, name: str, wind: float, seed: int) -> list[Candidate]:
+    """The margins of a rival."""
+    problem = problem_of(name, wind, seed)
+    if method == "controller":
+        has_sums = any(
+            aim is not None and len(aim.effect)
+            for aim in (controller.targets(problem, margin) for margin in MARGINS)
+        )
+        reserves = RESERVES if has_sums else RESERVES[:1]
+        settings = [Settings(*each) for each in product(MARGINS, reserves)]
+        return [
+            lambda runs, seed, each=each: controlled(problem, each, runs=runs, seed=seed)
+            for each in settings
+        ]
+    plans = [calm_plan(problem, margin) for margin in OPEN_MARGINS]
+    return [
+        lambda runs, seed, plan=plan: driven(problem, plan, runs=runs, seed=seed)
+        for plan in plans
+        if plan is not None
+    ]
+
+
+@cache
+def tried(method: str, name: str, wind: float, seed: int) -> list[Seen | None]:
+    """What the margins of a rival do in the runs that they are chosen by."""
+    some = candidates(method, name, wind, seed)
+    return [each(TUNING_RUNS, TUNING + seed) for each in some]
+
+
+@cache
+def asking() -> scrl.planning.planner.Planner:
+    """The planner of this process."""
+    return planner()
+
+
+def measure(task: Task) -> dict[str, Any]:
+    """What a method does in fresh runs, and how long it takes."""
+    problem, seed = problem_of(task.problem, task.wind, task.seed), FRESH + task.seed
+    if task.method != "ask":
+        some = task.method, task.problem, task.wind, task.seed
+        index = chosen(problem, tried(*some), task.share)
+        seen = None if index is None else candidates(*some)[index](task.runs, seed)
+        return {"status": "none"} if seen is None else _told(problem, seen)
+    asked = problem.with_confidence(task.share)
+    first = asking().ask(asked).wall_s
+    before = time.process_time()
+    answer = asking().ask(asked)
+    times = {
+        "first_seconds": first,
+        "seconds": answer.wall_s,
+        "cpu_seconds": time.process_time() - before,
+    }
+    seen = driven(problem, answer.plans[0].policy, runs=task.runs, seed=seed)
+    return {"status": answer.status, **times, **_told(problem, seen)}
+
+
+def _told(problem: Problem, seen: Seen) -> dict[str, Any]:
     question = Question.of(problem)
     best = best_fluid(question.fluid, question.atoms).best
-    gap = None if best is None else (best.return_ - seen.return_) / abs(best.return_)
-    share = seen.kept / seen.runs
-    texts = [rule.text for rule in problem.rules.rules]
-    lower = lower_end(share, seen.runs)
-    return Row(
-        problem.name, method, share, lower, gap, seen.mean_violation, *seconds, texts
-    )  # fmt: skip
+    return {
+        "kept": seen.kept(problem),
+        "return": float(seen.returns.mean()),
+        "calm_fluid": None if best is None else best.return_,
+        "mean_violation": seen.mean_violation(problem),
+        "rules": [rule.text for rule in problem.rules.rules],
+    }
 
 
-def asked(asking: Planner, problem: Problem, share: float | None, runs: int) -> Row:
-    """The answer of `scrl ask` in fresh runs; it is asked twice, and the second time counts."""
-    problem = problem.with_confidence(share)
-    asking.ask(problem)
-    before = time.process_time()
-    answer = asking.ask(problem)
-    seconds = answer.wall_s, time.process_time() - before
-    found = evaluate(problem, answer.plans[0].policy, episodes=runs, seed=FRESH)
-    violation = float(cons_vio(problem.atoms, np.array(list(found.density.values()))))
-    seen = Seen(found.return_, found.episodes_satisfied, violation, runs)
-    return _row(problem, MEANS if share is None else RUNS, seen, seconds)
+def groups(options: argparse.Namespace) -> list[list[Task]]:
+    """What is measured; one process takes a group, so that it compiles and tunes once."""
+    seed, runs, in_share = (
+        options.seed,
+        options.runs,
+        [*product(("ask", "controller"), (SHARE, None))],
+    )
+    found = []
+    if "curve" in options.parts:
+        every = [*product(("ask", "controller", "open"), CURVE_SHARES)]
+        for name, wind in product(CURVE, CURVE_WINDS):
+            found.append(
+                [Task("curve", name, how, wind, share, runs, seed) for how, share in every]
+            )
+    if "builtin" in options.parts:
+        for name in builtin_names():
+            found.append(
+                [Task("builtin", name, how, WIND, share, runs, seed) for how, share in in_share]
+            )
+    if "sets" in options.parts:
+        for index, world in product(range(options.sets), range(options.worlds)):
+            name, some = f"{world} {index}", runs // 5
+            found.append(
+                [Task("sets", name, how, WIND, share, some, seed) for how, share in in_share]
+            )
+    return found
 
 
-def controlled(problem: Problem, runs: int) -> Row | None:
-    """The controller in fresh runs; none where it has no targets."""
-    found = controller.drive(problem, runs=runs, seed=FRESH)
-    if found is None:
-        return None
-    violation = float(cons_vio(problem.atoms, found.amounts.mean(axis=0)))
-    seen = Seen(float(found.returns.mean()), int(found.is_kept.sum()), violation, runs)
-    return _row(problem, "controller", seen, (0.0, 0.0))
-
-
-def trained(problem: Problem, share: float, runs: int, seeds: int) -> Iterator[Row]:
+def trained(name: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The policies of `scrl train` for single runs in fresh ones, one row for each seed."""
-    problem = problem.with_confidence(share)
+    problem = in_wind(load(name), WIND).with_confidence(SHARE)
     with TemporaryDirectory() as folder:
-        before = time.process_time()
-        result = scrl.train(problem, seeds=seeds, out=Path(folder) / "run", watch=None)
-        seconds = result.wall_s / seeds, (time.process_time() - before) / seeds
+        result = scrl.train(
+            problem, seeds=options.train, steps=options.steps, out=Path(folder) / "run", watch=None
+        )
         run = open_run(result.run)
         for seed in result.seeds:
-            found = evaluate(problem, run.policy(seed.seed), episodes=runs, seed=FRESH)
-            violation = float(cons_vio(problem.atoms, np.array(list(found.density.values()))))
-            seen = Seen(found.return_, found.episodes_satisfied, violation, runs)
-            row = _row(problem, f"train, seed {seed.seed}", seen, seconds)
-            yield dataclasses.replace(row, env_steps=result.env_steps // seeds)
-
-
-def random_problems(worlds: int, sets: int, strength: float, seed: int) -> list[Problem]:
-    """Random rule sets on the worlds of `benchmarks.asking`."""
-    found = []
-    for number in range(worlds):
-        world = world_of(number, wind=strength)
-        for index, rules in enumerate(rule_sets(world, sets, seed + number)):
-            named = dataclasses.replace(world.options, name=f"{world.name}, set {index}")
-            found.append(dataclasses.replace(world.with_rules(rules), options=named))
-    return found
+            found = evaluate(problem, run.policy(seed.seed), episodes=options.runs, seed=FRESH)
+            amounts = np.array(list(found.density.values()))
+            seen = Seen(np.array([found.return_]), amounts[None])
+            task = Task("train", name, "train", WIND, SHARE, options.runs, seed.seed)
+            yield {
+                **dataclasses.asdict(task), **_told(problem, seen),
+                "kept": found.episodes_satisfied / options.runs,
+                "status": "satisfied" if seed.is_satisfied else "violated",
+                "seconds": result.wall_s / options.train,
+                "env_steps": result.env_steps // options.train,
+            }  # fmt: skip
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("problems", nargs="*", default=builtin_names())
-    parser.add_argument("--wind", type=float, default=0.1)
-    parser.add_argument("--share", type=float, default=0.95)
-    parser.add_argument("--runs", type=int, default=10_000)
-    parser.add_argument("--sets", type=int, default=0)
+    parts = ("sets", "builtin", "curve")
+    parser.add_argument("parts", nargs="*", default=parts, metavar="sets | builtin | curve")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--time-limit", type=float, default=3600.0)
+    parser.add_argument("--runs", type=int, default=10_000, help="a fifth for random rule sets")
+    parser.add_argument("--sets", type=int, default=5)
     parser.add_argument("--worlds", type=int, default=22)
     parser.add_argument("--seed", type=int, default=5000)
     parser.add_argument("--train", type=int, default=0, metavar="SEEDS")
-    parser.add_argument("--out", type=Path)
-    chosen = parser.parse_args()
-    asking, rows = planner(), []
-    titles = (
-        "problem | method | runs kept | at least | gap | mean violation | seconds | CPU | steps"
-    )
-    print(f"| {titles} |\n" + "|---" * 9 + "|")
-    problems = [in_wind(load(name), chosen.wind) for name in chosen.problems]
-    if chosen.sets:
-        problems = random_problems(chosen.worlds, chosen.sets, chosen.wind, chosen.seed)
-    for problem in problems:
-        for row in _rows(asking, problem, chosen):
-            if row is not None:
-                rows.append(row)
-                print(row.line(), flush=True)
-                write_rows(chosen.out, (dataclasses.asdict(each) for each in rows))
-    if not chosen.train:
-        summarise(rows, chosen.share)
+    parser.add_argument("--steps", type=int, default=10_000_000, help="of a seed in training")
+    parser.add_argument("--table", action="store_true", help="measure nothing more")
+    parser.add_argument("--picture", type=Path, help="of the curves, to be drawn")
+    options = parser.parse_args()
+    if unknown := set(options.parts) - set(parts):
+        parser.error(f"no such part: {', '.join(unknown)}")
+    if options.train and not options.table:
+        _train_all(options)
+    elif not options.table:
+        missing = jobs.run(
+            groups(options), measure, out=options.out, jobs=options.jobs,
+            time_limit_s=options.time_limit,
+        )  # fmt: skip
+        for task in missing:
+            print(f"not reached: {task}")
+    rows = jobs.read(options.out)
+    print_tables(rows)
+    if options.picture is not None:
+        draw_curves(rows, options.picture)
+    print(f"\n{described()}")
 
 
-def _rows(asking: Planner, problem: Problem, chosen: argparse.Namespace) -> Iterator[Row | None]:
-    """What is measured on one problem."""
-    if chosen.train:
-        yield from trained(problem, chosen.share, chosen.runs, chosen.train)
-        return
-    yield controlled(problem, chosen.runs)
-    yield asked(asking, problem, chosen.share, chosen.runs)
-    yield asked(asking, problem, None, chosen.runs)
-
-
-def summarise(rows: list[Row], share: float) -> None:
-    """How often what any method reaches is reached, and how long answers take."""
-    reached: dict[str, bool] = {}
-    for row in rows:
-        reached[row.problem] = reached.get(row.problem, False) or row.share >= share
-    ours = sum(row.share >= share for row in rows if row.method == RUNS)
-    means = [row for row in rows if row.method == MEANS]
-    gap = np.mean([row.gap for row in means if row.gap is not None])
-    seconds = [row.seconds for row in rows if row.method != "controller"]
-    print(
-        f"\n{share:.0%} of runs: {ours} of {sum(reached.values())} that any method reaches; "
-        f"means kept: {sum(row.mean_violation <= 1e-6 for row in means)} of {len(means)}, "
-        f"{gap:.2%} below the calm fluid; seconds: median {np.median(seconds):.2f}, "
-        f"95 % {np.quantile(seconds, 0.95):.2f}, worst {max(seconds):.2f}"
-    )
+def _train_all(options: argparse.Namespace) -> None:
+    """One problem after the other, all seeds of each side by side."""
+    started = time.monotonic()
+    done = {row["problem"] for row in jobs.read(options.out) if row["method"] == "train"}
+    for name in builtin_names():
+        if name in done:
+            continue
+        if time.monotonic() - started > options.time_limit:
+            print(f"not reached: {name}")
+            continue
+        jobs.append(options.out, list(trained(name, options)))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from scrl.rollout import collect
-from scrl.single_runs import CountedState, CountedWorld, RunAtoms
+from scrl.single_runs import CountedState, CountedWorld, RunAtoms, SeenRun, added_violations
 from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.vehicle import Wind
 from scrl.worlds.sweep.world import SweepWorld
@@ -82,3 +82,18 @@ def test_a_counted_state_holds_the_service_of_its_run(world: SweepWorld) -> None
     plain = world.step(state.state, jnp.ones(()), key=jax.random.key(1))
     assert np.allclose(after.labels[:2], plain.labels)
     assert float(after.reward) == float(plain.reward)
+
+
+def test_without_a_path_what_is_left_of_a_run_is_what_is_left_of_its_steps() -> None:
+    """At least 7: after 3 of 6 steps 2 were given, and half of 8 will come: 1 is missing. After one
+    more step with 2 it is a third of 8, so 1/3 is missing; if the run ends there, 3 are."""
+    atoms = RunAtoms.of(jnp.array([[-2.0]]), jnp.array([-14.0]), jnp.array([8.0]), jnp.array([6.0]))
+    before, after = jnp.array([[0.5, 2.0, 3.0]] * 2), jnp.array([[0.6, 4.0, 4.0]] * 2)
+    added = added_violations(atoms, before, after, jnp.array([False, True]))
+    assert added[:, 0].tolist() == pytest.approx([1 / 3 - 1.0, 3.0 - 1.0])
+    seen = SeenRun.of(atoms, before[0])
+    # Half of the run is left; 1 is missing in 3 steps of 0.5, so 2/3 of a step in each; 8 steps of
+    # 0.5 are near.
+    needs = seen.needs(atoms, jnp.array([0.5])).tolist()
+    assert needs == pytest.approx([2.0 / 10.0, 0.5, (1 / 3) / 0.5, 1.0 / 4.0])
+    assert atoms.following(jnp.array([10.0]), jnp.array(8.0)).left(jnp.array(3.5)).tolist() == [0.5]

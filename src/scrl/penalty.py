@@ -72,6 +72,17 @@ class Atoms(eqx.Module):
         is_member = (self.listed[..., None] == jnp.arange(len(self.bounds))).any(axis=1)
         return (is_member * of_clause[:, None]).max(axis=0, initial=0.0)
 
+    def with_violations(self) -> Atoms:
+        """The atoms over more labels: the violation of each in a single run.
+
+        An atom that must hold in single runs is charged for its own.
+        """
+        is_of_run = self.share > 0.0
+        of_regions = jnp.where(is_of_run[:, None], 0.0, self.coefficients)
+        of_violations = jnp.diag(is_of_run.astype(float))
+        labels = jnp.concatenate([of_regions, of_violations], axis=1)
+        return eqx.tree_at(lambda atoms: atoms.coefficients, self, labels)
+
     @property
     def shape(self) -> tuple[int, int, int, int]:
         """Number of atoms, clauses, atoms in the longest clause, and groups."""

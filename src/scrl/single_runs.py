@@ -5,18 +5,21 @@ amounts so far, this is an amount like any other, and a step adds to it. So rule
 a share of single runs reach a learner as prices too: as prices of violations.
 
 What a step adds is counted for the forecast of the whole run: what was given so far, and for the
-rest of each region what the present policy gives there on average. At the end of a run nothing is
-left to forecast, so the sum over a run is its violation, less the forecast at its start. A step is
-charged or rewarded only where it changes whether the run will keep the atom.
+rest of each region what the present policy gives there on average. A map tells what is left of a
+region; in an external environment it is what is left of the steps of an average run. At the end of
+a run nothing is left to forecast, so the sum over a run is its violation, less the forecast at its
+start. A step is charged or rewarded only where it changes whether the run will keep the atom.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from scrl.worlds.contract import StepResult
 from scrl.worlds.sweep.world import SweepState, SweepWorld
@@ -30,7 +33,32 @@ class RunAtoms(eqx.Module):
     expected: Float[Array, " region"]
     """The service of a whole run, on average."""
     cells: Float[Array, " region"]
-    """Cells of the path in each region."""
+    """Cells of the path in each region; without a path, the steps of a run on average."""
+
+    @classmethod
+    def of(
+        cls,
+        coefficients: Float[Array, "atom region"],
+        bounds: Float[Array, " atom"],
+        expected: Float[Array, " region"],
+        cells: Float[Array, " region"],
+        *,
+        rate: float | Float[Array, ""] = 1.0,
+    ) -> RunAtoms:
+        """Atoms in units, divided by d = sum |a_i|, as in the paper's w."""
+        size = jnp.abs(coefficients).sum(axis=1)
+        return cls(coefficients / size[:, None], bounds / (size * rate), expected, cells)
+
+    def following(
+        self, service: Float[Array, " region"], cells: Float[Array, "*region"]
+    ) -> RunAtoms:
+        """Forecasts halfway to those of a policy that was measured."""
+        expected, cells = 0.5 * (self.expected + service), 0.5 * (self.cells + cells)
+        return replace(self, expected=expected, cells=cells)
+
+    def left(self, steps: Float[Array, ""]) -> Float[Array, " region"]:
+        """The share of a run that is left after so many steps, where no path tells."""
+        return jnp.maximum(1.0 - steps / jnp.maximum(self.cells, 1.0), 0.0)
 
     def forecast(
         self, service: Float[Array, " region"], left: Float[Array, " region"]
@@ -99,3 +127,49 @@ def observe_run(
 ) -> Float[Array, " feature"]:
     """What is seen of the state, and then the service so far."""
     return jnp.concatenate([world.observe(state), service])
+
+
+class SeenRun(NamedTuple):
+    """What an observation tells that ends with the service so far and the steps so far."""
+
+    service: Float[Array, " region"]
+    left: Float[Array, " region"]
+    forecast: Float[Array, " region"]
+
+    @classmethod
+    def of(cls, atoms: RunAtoms, observation: Float[Array, " feature"]) -> SeenRun:
+        service, steps = observation[-1 - len(atoms.expected) : -1], observation[-1]
+        left = atoms.left(steps)
+        return cls(service, left, atoms.forecast(service, left))
+
+    def needs(self, atoms: RunAtoms, step: Float[Array, " atom"]) -> Float[Array, " input"]:
+        """What was given, what is left of the run, and how each atom stands, in typical steps.
+
+        Of an atom: by how much each step that is left must differ, and how near its bound is.
+        """
+        given = self.service / (jnp.abs(self.service) + jnp.abs(atoms.expected) + 1e-6)
+        pace = jnp.clip(atoms.pace(self.forecast, self.left) / step, -FASTEST_PACE, FASTEST_PACE)
+        near = jnp.clip(atoms.side(self.forecast) / (NEAR * step), -1.0, 1.0)
+        return jnp.concatenate([given, self.left[:1], pace, near])
+
+
+FASTEST_PACE, NEAR = 2.0, 8.0
+"""Limits of what is seen of a forecast: steps per cell, and steps of service."""
+
+
+def added_violations(
+    atoms: RunAtoms,
+    before: Float[Array, "*batch feature"],
+    after: Float[Array, "*batch feature"],
+    is_over: Bool[Array, "*batch"],
+) -> Float[Array, "*batch atom"]:
+    """What steps between two observations of `SeenRun` add to the violations of the forecast."""
+
+    def one(before: Array, after: Array, is_over: Array) -> Array:
+        then = SeenRun.of(atoms, after)
+        end = jnp.where(is_over, then.service, then.forecast)
+        return atoms.violation(end) - atoms.violation(SeenRun.of(atoms, before).forecast)
+
+    for _ in is_over.shape:
+        one = jax.vmap(one)
+    return one(before, after, is_over)

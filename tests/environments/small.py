@@ -73,6 +73,31 @@ class Walk(gymnasium.Env[np.ndarray, Any]):
         return bad[self._broken]
 
 
+class Pouring(gymnasium.Env[np.ndarray, Any]):
+    """Twelve steps; each pours 1/2 or 3/2 times the action into a cup, by chance, at its square.
+
+    Only the time is seen. With the same action a in each step the cup has a (6 + k), k the number
+    of lucky steps; 4.5 to 5.5 means k = 5, 6 or 7 at best: (792 + 924 + 792) / 4096 = 61 %.
+    """
+
+    STEPS, RULES, SHARE = 12, ("cup >= 4.5", "cup <= 5.5"), 0.85
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0.0, 1.0, (1,), np.float32)
+        self.action_space = spaces.Box(0.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        super().reset(seed=seed, options=options)
+        self._steps = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        poured = float(action[0]) * (0.5 + float(self.np_random.integers(2)))
+        self._steps += 1
+        seen = np.full(1, self._steps / self.STEPS, np.float32)
+        return seen, -(float(action[0]) ** 2), self._steps == self.STEPS, False, {"cup": poured}
+
+
 def make_walk() -> gymnasium.Env[Any, Any]:
     return Walk()
 

@@ -28,6 +28,7 @@ from scrl.opening import open_run
 from scrl.problems import ProblemOptions
 from scrl.rules import RuleSet
 from scrl.runs.folder import EnvironmentRecord, RunFolder
+from scrl.single_runs import RunAtoms
 
 from .small import HORIZON, LOOP, REGIONS, RULES, loaded, make_walk
 
@@ -39,7 +40,15 @@ CHOICES = Actions(Discrete((3,)), dtype="int64", first=(-1,))
 SEVERAL = Actions(Discrete((3, 2), (2, 1)), dtype="int64", first=(-1, 4))
 
 
-def lively(name: str, actions: Actions, *, sees_prices: bool) -> PortableEnvironmentPolicy:
+OF_RUNS = RunAtoms(
+    coefficients=jnp.array([[-1.0, 0.0], [0.5, -0.5], [0.0, 1.0]]), bounds=jnp.array([-2, 1, 3.0]),
+    expected=jnp.array([4.0, -5.0]), cells=jnp.array([9.0, 9.0]),
+)  # fmt: skip
+
+
+def lively(
+    name: str, actions: Actions, *, sees_prices: bool, of_runs: RunAtoms | None = None
+) -> PortableEnvironmentPolicy:
     """A policy with weights so large that it does all there is to do."""
     kind: ActionKind = actions.kind
     keys = jax.random.split(jax.random.key(4), 4)
@@ -49,13 +58,13 @@ def lively(name: str, actions: Actions, *, sees_prices: bool) -> PortableEnviron
     )  # fmt: skip
     encoder = EnvironmentEncoder(
         jnp.asarray(0.3), jnp.ones(3), jnp.asarray([0.5, 2.0]), usual, kind, FEATURES, 2,
-        sees_prices, 2,
+        sees_prices, 2, of_runs,
     )  # fmt: skip
     learner = LEARNERS[name].make(LEARNERS[name].config(width=16, depth=1), encoder)
     network = eqx.filter_jit(lambda key: learner.actor(learner.init(key=key)))(keys[2])
     last = lambda each: each.network.layers[-1].weight  # noqa: E731
     network = eqx.tree_at(last, network, replace_fn=lambda weight: 60.0 * weight)
-    price = jax.random.normal(keys[3], (2,))
+    price = jax.random.normal(keys[3], (2 if of_runs is None else 5,))
     rules = RuleSet.of(RULES, REGIONS)
     options = ProblemOptions(name="walk")
     kept = EnvironmentRecord("Walk-v0", rules, HORIZON, FEATURES, actions.to_json(), options)
@@ -104,6 +113,18 @@ def test_onnx_agrees_on_a_thousand_observations(
     assert about["actions"] == json.loads(json.dumps(actions.to_json()))
     shape = "[n]" if actions is CHOICES else "[n, 2, 1]"
     assert about["shapes"] == f"observation [n, 4], action {shape}; n is any number of states"
+
+
+@pytest.mark.parametrize("sees_prices", [True, False])
+def test_onnx_of_a_policy_that_reacts_takes_what_was_given_and_the_steps(sees_prices: bool) -> None:
+    policy = lively("ppo", PLANE, sees_prices=sees_prices, of_runs=OF_RUNS)
+    chance = np.random.default_rng(6)
+    run = np.hstack([chance.normal(0.0, 3.0, (STATES, 2)), chance.integers(0, 12, (STATES, 1))])
+    rows = np.hstack([some_rows(), run]).astype(np.float32)
+    model, described = POLICY_FORMATS["onnx"].write(policy)
+    (found,) = onnxruntime.InferenceSession(model).run(["action"], {"observation": rows})
+    assert np.abs(np.asarray(found) - original(policy, rows)).max() <= LARGEST_DIFFERENCE
+    assert "observation [n, 7]" in json.loads(described)["shapes"]
 
 
 @pytest.mark.parametrize("actions", [PLANE, CHOICES, SEVERAL])

@@ -51,8 +51,10 @@ def test_every_autoreset_mode_comes_to_the_same(mode: AutoresetMode, copy: bool)
     twins = [by_hand(seed, speed[0], steps) for seed, speed in zip(SEEDS, SPEEDS, strict=True)]
     with lanes_in(mode, copy=copy) as lanes:
         lanes.reset(SEEDS)
+        runs = [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]  # what each episode gave so far, and its steps
         for time in range(steps):
-            seen, now = lanes.features, lanes.step(SPEEDS)
+            seen, counted = lanes.features, lanes.counted
+            now = lanes.step(SPEEDS)
             for lane, rows in enumerate(twins):
                 expected = rows[time]
                 assert np.array_equal(seen[lane], expected[0])
@@ -60,6 +62,10 @@ def test_every_autoreset_mode_comes_to_the_same(mode: AutoresetMode, copy: bool)
                 assert now.labels[lane] == pytest.approx(expected[2])
                 assert (now.is_terminated[lane], now.is_truncated[lane]) == expected[3:5]
                 assert np.array_equal(now.after[lane], expected[5])
+                assert counted[lane] == pytest.approx([*expected[0], *runs[lane]])
+                runs[lane] = [*(runs[lane][:2] + expected[2]), runs[lane][2] + 1]
+                assert now.counted_after[lane] == pytest.approx([*expected[5], *runs[lane]])
+                runs[lane] = [0.0, 0.0, 0.0] if expected[3] or expected[4] else runs[lane]
     assert any(row[3] for row in twins[0])  # the fast one gets there
     assert any(row[4] for row in twins[1])  # the slow one is cut off
     assert not any(row[3] and row[4] for row in twins[0] + twins[1])

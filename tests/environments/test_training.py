@@ -39,7 +39,17 @@ from scrl.training.algorithm import (
 )
 from scrl.training.progress import TrainingProgress
 
-from .small import HORIZON, LOOP, REGIONS, RULES, Walk, loaded, make_choices, make_walk
+from .small import (
+    HORIZON,
+    LOOP,
+    REGIONS,
+    RULES,
+    Pouring,
+    Walk,
+    loaded,
+    make_choices,
+    make_walk,
+)
 
 OPTIONS: dict[str, Any] = {"labels": "amounts", "regions": REGIONS, "rules": RULES}
 
@@ -398,3 +408,27 @@ def test_only_plain_sums_end_with_the_horizon(discount: float, ends: bool) -> No
     assert not rollout.is_terminated[0, -1].any()
     of_seed = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), rollout)
     assert (pricing.is_end(of_seed)[-1] == ends).all()
+
+
+def test_only_a_policy_that_sees_what_was_given_keeps_a_share_of_single_episodes(
+    tmp_path: Path,
+) -> None:
+    """85 % are asked for, and no policy that goes by the time keeps more than 61 %."""
+    problem = scrl.environment(
+        Pouring, labels={"cup": "cup"}, rules=Pouring.RULES, confidence=Pouring.SHARE,
+        horizon_steps=Pouring.STEPS,
+    )  # fmt: skip
+    settings = LOOP | {
+        "worlds": 8, "rollout_steps": 5 * Pouring.STEPS, "iterations": 20, "settle": 0,
+        "episodes": 16, "epochs": 10, "minibatches": 4,
+    }  # fmt: skip
+    result = scrl.train(problem, settings=settings, out=tmp_path / "run", watch=None)
+    found = result.seeds[0].evaluation
+    assert found.episodes_satisfied >= Pouring.SHARE * found.episodes
+    policy = loaded(tmp_path / "run")
+    assert problem.evaluate(policy, episodes=200).episodes_satisfied >= 200 * Pouring.SHARE
+    # An empty cup needs more than one with 5 in it, after half of the steps; a row lacks the cup.
+    needs = [float(policy([0.5, given, 6.0])[0]) for given in (0.0, 5.0)]
+    assert needs[0] > needs[1] + 0.1
+    with pytest.raises(PolicyError, match="then what each region had so far and the steps so far"):
+        policy([0.5])

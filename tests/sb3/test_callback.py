@@ -15,11 +15,13 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 import scrl
 from scrl.errors import ScrlError
+from scrl.rules import RuleSet
 from scrl.sb3 import measuring
 from scrl.sb3.callback import MeasuredPolicy
 from scrl.worlds.sweep.gym import SweepEnv
 from scrl.worlds.sweep.spec import SweepRoute
 
+from ..environments.small import Pouring
 from .small import RULE, Sharing, action_layer
 
 
@@ -225,3 +227,18 @@ def test_wrong_settings_and_worlds_are_named(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(measuring, "LONGEST_EPISODE", 9)
     with pytest.raises(ScrlError, match="did not end within 9 steps"):
         ppo(env).learn(32, callback=scrl.sb3.KeepRules(env))
+
+
+def test_models_that_see_what_was_given_keep_a_share_of_single_episodes() -> None:
+    """85 % are asked for, and no policy that goes by the time keeps more than 61 %."""
+    rules = RuleSet.of(Pouring.RULES, ("cup",), confidence=Pouring.SHARE)
+    env = scrl.sb3.Ruled(Pouring, rules, {"cup": "cup"}, worlds=8)
+    # What the cup had, what is left of the episode, and the pace and distance of two atoms.
+    assert env.reset().shape == (8, 1 + 1 + 1 + 4)
+    model = PPO(
+        "MlpPolicy", env, n_steps=60, batch_size=60, gamma=1.0, learning_rate=2e-3, seed=0
+    )  # fmt: skip
+    keep = scrl.sb3.KeepRules(env, every=480, episodes=64)
+    model.learn(7_000, callback=keep)
+    assert keep.evaluation is not None
+    assert keep.evaluation.episodes_satisfied >= Pouring.SHARE * keep.evaluation.episodes

@@ -185,3 +185,30 @@ def test_normalising_belongs_around_it() -> None:
 def test_prices_can_only_be_seen_beside_numbers() -> None:
     with pytest.raises(ScrlError, match="beside a row of numbers"):
         scrl.sb3.Ruled("FrozenLake-v1", "hole <= 1", lambda seen: {"hole": 0}, sees_prices=True)
+
+
+def test_steps_pay_for_what_they_change_in_the_forecast_of_their_own_episode() -> None:
+    """At least 8 to the right in 90 %, of 10 steps that bring 5 on average, in units of one step.
+
+    A step with 1 makes the forecast 1 + 4.5: the violation falls from 3 to 2.5, one with 0 makes it
+    3.5. With a kappa of 2 that is paid 1 and -1. In the end nothing more is forecast.
+    """
+    rules = scrl.rules.RuleSet.of("right >= 8 in 90 %", ("left", "right"))
+    env = scrl.sb3.Ruled(Sharing, rules, "amounts", worlds=2)
+    env.charges.follow(np.array([[5.0, 5.0]]), 10.0)
+    env.charges.kappa = np.array([2.0])
+    env.renew()
+    seen: Any = env.reset()
+    # Given left and right, the share that is left, 0.3 more in each step, and 3 of 8 steps away.
+    np.testing.assert_allclose(seen, [[0.0, 0.0, 0.0, 1.0, 0.3, 3 / 8]] * 2, rtol=1e-6)
+    seen, rewards, _, infos = env.step(act(1.0, 0.0))
+    np.testing.assert_allclose(rewards, [-1.0 + 1.0, 0.0 - 1.0], atol=1e-6)
+    np.testing.assert_allclose(infos[0][STEP][1], [0.0, 1.0, -0.5], atol=1e-6)
+    np.testing.assert_allclose(seen[0], [0.1, 0.0, 1 / 6, 0.9, 2.5 / 9, 2.5 / 8], rtol=1e-6)
+    seen, _, dones, infos = [env.step(act(1.0, 0.0)) for _ in range(9)][-1]
+    assert dones.all()
+    # The first gave 10 in all; the last observation is the one before the next episode begins.
+    np.testing.assert_allclose(
+        infos[0]["terminal_observation"], [1.0, 0.0, 10 / 15, 0.0, -2.0, -2 / 8], rtol=1e-6
+    )
+    np.testing.assert_allclose(seen[:, 1:], [[0.0, 0.0, 1.0, 0.3, 3 / 8]] * 2, rtol=1e-6)

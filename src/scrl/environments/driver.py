@@ -27,8 +27,9 @@ from scrl.environments.rollout import (
     run_episodes,
 )
 from scrl.environments.spaces import Actions
-from scrl.learners import TrainedPolicy
+from scrl.learners import Encoder, TrainedPolicy
 from scrl.rollout import Rollout
+from scrl.single_runs import RunAtoms, added_violations
 from scrl.training.algorithm import (
     Driver,
     Explorer,
@@ -105,7 +106,8 @@ class EnvironmentRounds:
         answer = held(act_all, policy)
 
         def act(lanes: Lanes) -> np.ndarray:
-            chosen = np.asarray(answer(self._by_seed(lanes.features)))
+            rows = lanes.features if policy.encoder.of_runs is None else lanes.counted
+            chosen = np.asarray(answer(self._by_seed(rows)))
             flat = chosen.reshape(lanes.count, *self.actions.kind.shape)
             return self.actions.to_environment(flat)
 
@@ -134,14 +136,18 @@ class EnvironmentRounds:
             return Explored(flat, np.asarray(log_probability).ravel())
 
         reset = np.ravel(seeds).tolist()
-        found = collect(self.lanes, self.actions, explored, steps=steps, seeds=reset)
+        is_counted = explorer.encoder.of_runs is not None
+        found = collect(
+            self.lanes, self.actions, explored, steps=steps, seeds=reset, is_counted=is_counted
+        )
         self._driven_steps()  # counted by the rollout's size
 
         def by_seed(leaf: np.ndarray) -> np.ndarray:
             split = leaf.reshape(len(leaf), len(self.seeds), -1, *leaf.shape[2:])
             return np.moveaxis(split, 1, 0)
 
-        return worlds, jax.tree.map(by_seed, found)
+        rollout = jax.tree.map(by_seed, found)
+        return worlds, with_violations(explorer.encoder, rollout) if is_counted else rollout
 
     def _driven_steps(self) -> Int[Array, " seed"]:
         """Steps of each seed since this was last asked; all lanes step together."""
@@ -193,6 +199,21 @@ def begin_all(
     return jax.vmap(of_seed)(first, keys)
 
 
+@jax.jit
+def with_violations(encoder: Encoder, rollout: Rollout) -> Rollout:
+    """The steps of every seed, with what they add to the violations of their runs as labels."""
+
+    def of_seed(encoder: Encoder, rollout: Rollout) -> Rollout:
+        assert encoder.of_runs is not None  # noqa: S101 (for the type checker)
+        added = added_violations(
+            encoder.of_runs, rollout.observation, rollout.next_observation,
+            rollout.is_terminated | rollout.is_truncated,
+        )  # fmt: skip
+        return rollout._replace(labels=jnp.concatenate([rollout.labels, added], axis=-1))
+
+    return jax.vmap(of_seed)(encoder, rollout)
+
+
 def first_encoder(task: Task, actions: Actions, first: FirstEpisodes) -> EnvironmentEncoder:
     """An encoder with units and moments read off random episodes."""
     # Where random actions find no reward, a step counts as 1: prices must have some size.
@@ -210,18 +231,26 @@ def first_encoder(task: Task, actions: Actions, first: FirstEpisodes) -> Environ
     seen_ahead = jnp.minimum(first.steps.mean(), 1.0 / max(1.0 - plan.settings.gamma, 1e-9))
     share = seen_ahead / first.steps.mean()
     seen = first.features.reshape(-1, first.features.shape[-1])
+    of_runs, of_labels = None, [share * sign * served]
+    if task.is_in_runs and task.discount == 1.0:
+        reading, steps = task.reading, jnp.full(task.regions, first.steps.mean())
+        inset = plan.loop.run_inset * jnp.abs(reading.coefficients) @ label_unit
+        bounds, expected = reading.bounds - inset, first.net.mean(axis=0)
+        of_runs = RunAtoms.of(reading.coefficients, bounds, expected, steps)
+        of_labels.append(0.3 * jnp.abs(of_runs.coefficients) @ of_labels[0])
     return EnvironmentEncoder(
         price_unit=size / first.steps.mean(),
         channel_unit=jnp.concatenate(
-            [share * size[None], *([share * sign * served] if plan.is_decomposed else [])]
+            [share * size[None], *(of_labels if plan.is_decomposed else [])]
         ),
         label_unit=sign * label_unit,
         moments=RunningMoments(jnp.asarray(float(len(seen))), seen.mean(axis=0), seen.var(axis=0)),
         actions=actions.kind,
-        features=seen.shape[1],
+        own_features=seen.shape[1],
         regions=task.regions,
         sees_prices=plan.loop.sees_prices,
         atoms=len(task.reading.bounds),
+        of_runs=of_runs,
     )
 
 

@@ -32,6 +32,8 @@ class LaneSteps(NamedTuple):
     is_truncated: Bool[np.ndarray, " lane"]
     after: Float[np.ndarray, "lane feature"]
     """What was seen after the step, before any reset."""
+    counted_after: Float[np.ndarray, "lane wider"]
+    """The same with what the episode had so far."""
 
 
 class Lanes:
@@ -54,6 +56,7 @@ class Lanes:
         self._mode = _mode(vector)
         self._episodes = np.zeros(self.count, int)
         self._steps = np.zeros(self.count, int)
+        self._given = np.zeros((self.count, len(labels.names)))
         self.driven_steps = 0
         """Steps in all lanes so far; whoever counts them may set it back."""
         self.seen: Any = None
@@ -71,13 +74,22 @@ class Lanes:
         """What all lanes see now, as rows of numbers."""
         return self._observations.rows(self.seen, self.count)
 
+    @property
+    def counted(self) -> Float[np.ndarray, "lane wider"]:
+        """The same, with what each region had so far in the episode, and its steps."""
+        return self._counted(self.features)
+
+    def _counted(self, rows: Float[np.ndarray, "lane feature"]) -> Float[np.ndarray, "lane wider"]:
+        run = np.concatenate([self._given, self._steps[:, None]], axis=1)
+        return np.concatenate([rows, run.astype(rows.dtype)], axis=1)
+
     def observations(self) -> list[Any]:
         """What all lanes see now, one by one, as the environment gave it."""
         return self._observations.single(self.seen, self.count)
 
     def reset(self, seeds: Sequence[int]) -> None:
         """Every lane at the start of an episode, by its seed."""
-        self._episodes[:], self._steps[:] = 1, 0
+        self._episodes[:], self._steps[:], self._given[:] = 1, 0, 0.0
         self.seen, _ = self._call("reset", seed=[int(seed) for seed in seeds])
         self._check("the observation", self.features)
 
@@ -94,14 +106,16 @@ class Lanes:
         else:
             after, labels = self._read(actions, reward, is_over, infos)
         self._check_horizon(is_over)
+        self._given += labels
+        counted = self._counted(after)
         self._begin_anew(is_over)
-        return LaneSteps(np.asarray(reward, float), labels, terminated, truncated, after)
+        return LaneSteps(np.asarray(reward, float), labels, terminated, truncated, after, counted)
 
     def _begin_anew(self, is_over: Bool[np.ndarray, " lane"]) -> None:
         if not is_over.any():
             return
         self._episodes[is_over] += 1
-        self._steps[is_over] = 0
+        self._steps[is_over], self._given[is_over] = 0, 0.0
         if self._mode is not AutoresetMode.SAME_STEP:
             self.seen, _ = self._call("reset", options={"reset_mask": is_over.copy()})
             self._check("the observation", self.features)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from scrl import density as densities
 from scrl.environments.driver import act_all, held
+from scrl.environments.encoder import EnvironmentEncoder
 from scrl.environments.lanes import Lanes
 from scrl.environments.problem import EnvironmentProblem
 from scrl.environments.rollout import Act, run_episodes
@@ -37,15 +38,24 @@ class EnvironmentPolicy:
     @property
     def features(self) -> int:
         """Numbers in the observations that it was trained on."""
-        return self.policy.encoder.features
+        return cast(EnvironmentEncoder, self.policy.encoder).own_features
+
+    @property
+    def is_reacting(self) -> bool:
+        """Whether it also sees what each region had so far in the episode, and its steps."""
+        return self.policy.encoder.of_runs is not None
 
     def __call__(self, observation: Any) -> np.ndarray:
-        """What to do, as the environment wants it; for an observation of plain numbers."""
+        """What to do, as the environment wants it; for an observation of plain numbers.
+
+        One that reacts wants what each region had so far and the steps so far behind them.
+        """
         row = np.asarray(observation, np.float32).ravel()
-        if len(row) != self.features:
+        if len(row) != self.policy.encoder.features:
+            more = ", then what each region had so far and the steps so far,"
             raise PolicyError(
-                f"this policy was trained on observations of {self.features} numbers, and this "
-                f"one has {len(row)}"
+                f"this policy was trained on observations of {self.features} numbers"
+                f"{more if self.is_reacting else ','} and this one has {len(row)}"
             )
         action = self.on_rows(row[None])[0]
         return action if isinstance(self.actions.kind, Discrete) else np.asarray(action)
@@ -58,7 +68,8 @@ class EnvironmentPolicy:
 def acting(policy: EnvironmentPolicy | Callable[[Any], Any]) -> Act:
     """A policy, or any function of an observation, for all lanes."""
     if isinstance(policy, EnvironmentPolicy):
-        return lambda lanes: policy.on_rows(lanes.features)
+        is_reacting = policy.is_reacting
+        return lambda lanes: policy.on_rows(lanes.counted if is_reacting else lanes.features)
 
     def act(lanes: Lanes) -> np.ndarray:
         return np.stack([np.asarray(policy(each)) for each in lanes.observations()])

@@ -55,15 +55,19 @@ def collect(
     *,
     steps: int,
     seeds: Sequence[int],
+    is_counted: bool = False,
 ) -> Rollout:
-    """Steps of all lanes from the start of an episode on; `explore(features, time)` acts."""
+    """Steps of all lanes from the start of an episode on; `explore(features, time)` acts.
+
+    With `is_counted` observations have what the episode had so far.
+    """
     lanes.reset(seeds)
     rows = []
     for time in range(steps):
-        seen = lanes.features
+        seen = lanes.counted if is_counted else lanes.features
         chosen = explore(seen, time)
-        now = lanes.step(actions.to_environment(chosen.action))
-        rows.append((seen, *chosen, *now))  # in the order of a rollout
+        *now, after, counted = lanes.step(actions.to_environment(chosen.action))
+        rows.append((seen, *chosen, *now, counted if is_counted else after))  # as in a rollout
     return Rollout._make(np.stack(each) for each in zip(*rows, strict=True))
 
 

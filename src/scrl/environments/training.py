@@ -50,6 +50,7 @@ BATCH = 128
 DEFAULTS: Mapping[str, Any] = {
     "settle": 30,
     "inset": 0.0,
+    "run_inset": 0.5,
     "is_netted": False,
     "settle_episodes": 64,
     "deviations": 2.0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -195,39 +195,52 @@ def _of_run(
         cells = graph.constant(np.maximum(np.asarray(atoms.cells), 1.0))
         return [*views, left, graph.node("Div", service, cells)]
 
-    def times(value: str, matrix: np.ndarray) -> str:
-        return graph.node("MatMul", value, graph.constant(matrix))
-
-    def within(value: str, low: float, high: float) -> str:
-        return graph.node("Clip", value, graph.constant(low), graph.constant(high))
-
-    expected = graph.node("Mul", left, graph.constant(np.asarray(atoms.expected)))
-    forecast = graph.node("Add", service, expected)
-    side = graph.node("Sub", times(forecast, rows.T), graph.constant(np.asarray(atoms.bounds)))
-    cells = times(left, (np.abs(rows) * np.asarray(atoms.cells)).T)
-    over = graph.node("Max", cells, graph.constant(1.0))
-    pace = within(graph.node("Div", side, over), -FASTEST_PACE, FASTEST_PACE)
-    here = times(views[0], (rows / np.abs(rows).max(axis=1, keepdims=True)).T)
-    near = within(graph.node("Div", side, graph.constant(NEAR)), -1.0, 1.0)
-    is_violated = graph.node("Cast", graph.node("GreaterOrEqual", side, graph.constant(0.0)), to=1)
-    price = np.asarray(policy.price)
-    of_violation = price[encoder.regions :, None] * rows
-    now = graph.node(
-        "Add", graph.constant(price[: encoder.regions]), times(is_violated, of_violation)
-    )
+    run = _forecast(graph, policy, service, left, np.ones(len(rows)))
+    here = graph.times(views[0], (rows / np.abs(rows).max(axis=1, keepdims=True)).T)
     ahead = [
         graph.node(
             "Asinh",
             graph.node(
                 "Div",
-                graph.node("ReduceSum", graph.node("Mul", view, now),
+                graph.node("ReduceSum", graph.node("Mul", view, run.price),
                            graph.constant([1], np.int64), keepdims=1),
                 graph.constant(unit),
             ),
         )
         for view in views
     ]  # fmt: skip
-    return [views[0], *ahead, pace, graph.node("Mul", pace, here), near]
+    return [views[0], *ahead, run.pace, graph.node("Mul", run.pace, here), run.near]
+
+
+class _Run(NamedTuple):
+    """What the forecast of a run tells a network: names of values [n, atom] and [n, region]."""
+
+    pace: str
+    near: str
+    price: str
+
+
+def _forecast(
+    graph: Graph, policy: TrainedPolicy, service: str, left: str, step: Float[np.ndarray, " atom"]
+) -> _Run:
+    """From the service so far and what is left, with paces and sides in these steps."""
+    atoms, regions = policy.encoder.of_runs, policy.encoder.regions
+    assert atoms is not None  # noqa: S101 (for the type checker)
+    rows, price = np.asarray(atoms.coefficients), np.asarray(policy.price)
+    expected = graph.node("Mul", left, graph.constant(np.asarray(atoms.expected)))
+    forecast = graph.node("Add", service, expected)
+    bounds = graph.constant(np.asarray(atoms.bounds))
+    side = graph.node("Sub", graph.times(forecast, rows.T), bounds)
+    cells = graph.times(left, (np.abs(rows) * np.asarray(atoms.cells)).T)
+    over = graph.node("Max", cells, graph.constant(1.0))
+    pace = graph.node("Div", graph.node("Div", side, over), graph.constant(step))
+    near = graph.node("Div", side, graph.constant(NEAR * step))
+    is_violated = graph.node("Cast", graph.node("GreaterOrEqual", side, graph.constant(0.0)), to=1)
+    of_violation = graph.times(is_violated, price[regions:, None] * rows)
+    return _Run(
+        graph.within(pace, -FASTEST_PACE, FASTEST_PACE), graph.within(near, -1.0, 1.0),
+        graph.node("Add", graph.constant(price[:regions]), of_violation),
+    )  # fmt: skip
 
 
 def _part(graph: Graph, world: SweepWorld) -> str:
@@ -266,7 +279,10 @@ class PortableEnvironmentPolicy:
     @property
     def inputs(self) -> tuple[Port, ...]:
         sentence = "the numbers of an observation, as the environment gives them, in one row"
-        return (Port("observation", "float32", (self.policy.features,), sentence),)
+        if self.policy.is_reacting:
+            sentence += "; then what each region had so far in the episode, and its steps so far"
+        features = self.policy.policy.encoder.features
+        return (Port("observation", "float32", (features,), sentence),)
 
     @property
     def outputs(self) -> tuple[Port]:
@@ -326,9 +342,27 @@ class PortableEnvironmentPolicy:
         """The inputs of the network, [n, input], as from `EnvironmentEncoder.actor`."""
         trained = self.policy.policy
         encoder = cast(EnvironmentEncoder, trained.encoder)
-        shifted = graph.node("Sub", "observation", graph.constant(encoder.moments.mean))
+        own, regions, is_reacting = encoder.own_features, encoder.regions, self.policy.is_reacting
+        observed = graph.columns("observation", 0, own) if is_reacting else "observation"
+        shifted = graph.node("Sub", observed, graph.constant(encoder.moments.mean))
         scaled = graph.node("Div", shifted, graph.constant(spread_of(encoder.moments)))
-        cut = graph.node("Clip", scaled, graph.constant(-FARTHEST), graph.constant(FARTHEST))
+        cut = graph.within(scaled, -FARTHEST, FARTHEST)
+        if encoder.of_runs is not None:
+            atoms = encoder.of_runs
+            service = graph.columns("observation", own, own + regions)
+            steps = graph.columns("observation", own + regions, own + regions + 1)
+            cells = graph.constant(np.maximum(np.asarray(atoms.cells), 1.0))
+            gone = graph.node("Sub", graph.constant(1.0), graph.node("Div", steps, cells))
+            left = graph.node("Max", gone, graph.constant(0.0))
+            run = _forecast(graph, trained, service, left, np.asarray(encoder.step_of_atom))
+            usual = graph.constant(np.abs(np.asarray(atoms.expected)) + 1e-6)
+            whole = graph.node("Add", graph.node("Abs", service), usual)
+            given = graph.node("Div", service, whole)
+            parts = [cut, given, graph.columns(left, 0, 1), run.pace, run.near]
+            if encoder.sees_prices:
+                unit = graph.constant(np.asarray(encoder.label_unit / encoder.price_unit))
+                parts.append(graph.node("Asinh", graph.node("Mul", run.price, unit)))
+            return graph.node("Concat", *parts, axis=1)
         if not encoder.sees_prices:
             return cut
         seen = encoder.seen_prices(trained.price)

@@ -105,6 +105,19 @@ class Graph:
         """Rows of a constant table by an index."""
         return self.node("Gather", self.constant(table, dtype), index, axis=0)
 
+    def times(self, value: str, matrix: Any) -> str:
+        """The product with a constant matrix."""
+        return self.node("MatMul", value, self.constant(matrix))
+
+    def within(self, value: str, low: float, high: float) -> str:
+        """Clipped to a range."""
+        return self.node("Clip", value, self.constant(low), self.constant(high))
+
+    def columns(self, value: str, first: int, end: int) -> str:
+        """[n, from first up to end] of [n, column]."""
+        places = (self.constant([each], np.int64) for each in (first, end, 1))
+        return self.node("Slice", value, *places)
+
     def column(self, value: str) -> str:
         """[n] as [n, 1]."""
         return self.node("Unsqueeze", value, self.constant([1], np.int64))
@@ -131,10 +144,9 @@ def draw_choice(graph: Graph, network: GreedyActor, inputs: str) -> str:
     likes, kind = _mlp(graph, network.network, inputs, None), network.kind
     if not kind.shape:
         return graph.node("ArgMax", likes, axis=1, keepdims=0)
-    axis, chosen, start = graph.constant([1], np.int64), [], 0
+    chosen, start = [], 0
     for count in kind.counts:
-        ends = (graph.constant([each], np.int64) for each in (start, start + count))
-        entry = graph.node("Slice", likes, *ends, axis)
+        entry = graph.columns(likes, start, start + count)
         chosen.append(graph.node("ArgMax", entry, axis=1, keepdims=1))
         start += count
     row = graph.node("Concat", *chosen, axis=1)

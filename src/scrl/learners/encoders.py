@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from scrl.learners.actions import Continuous
 from scrl.rollout import Rollout
-from scrl.single_runs import RunAtoms
+from scrl.single_runs import FASTEST_PACE, NEAR, RunAtoms
 from scrl.worlds.sweep.observation import (
     OBSERVED_SCALARS,
     VIEWS,
@@ -81,10 +81,6 @@ class PricedEncoder:
     ) -> Float[Array, "*batch"]:
         """The channels at their price: return + price . labels."""
         return at_price(channels, price) if self.is_decomposed else channels[..., 0]
-
-
-FASTEST_PACE, NEAR = 2.0, 8.0
-"""Limits of what is seen of a forecast: steps per cell, and steps of service."""
 
 
 class SeenOfRun(NamedTuple):

@@ -58,7 +58,7 @@ class MeasuredPolicy(NamedTuple):
     return_: float
     density: dict[str, float]
     violation: float
-    """Cons.Vio, with each bound drawn in by some standard errors."""
+    """Cons.Vio as surely as the rules must hold, by some standard errors more surely."""
     kappa: Float[np.ndarray, " atom"]
     is_whole: bool = True
     """Whether every episode came to its end, where the world has one."""
@@ -140,13 +140,13 @@ class KeepRules(BaseCallback):
         """Measure the present policy, remember it if it is the best, move kappa."""
         charges, config = self.env.charges, self.config
         ran = self._lanes.run(self.model)
-        error = config.deviations * charges.standard_error(ran.amounts)
+        held = charges.held_against(ran.amounts, config.deviations)
         density = ran.density.mean
         seen = MeasuredPolicy(
             self.num_timesteps,
             float(ran.return_.mean()),
             dict(zip(self.env.labels.names, density.tolist(), strict=True)),
-            charges.violation(density, error),
+            float(held.violation),
             charges.kappa,
             not (self.env.measured_in.must_end and ran.is_truncated.any()),
         )
@@ -155,8 +155,9 @@ class KeepRules(BaseCallback):
             self.best = BestModel(seen, _snapshot(self.model))
         self._log(seen)
         step = largest_step(charges.table.coefficients, charges.rate)
-        inset = config.inset * step + error
-        self._set_kappa(charges.moved(density, share * self._kappa_rate(ran), inset))
+        excess = np.asarray(held.excess) + config.inset * step
+        charges.follow(ran.amounts, float(ran.steps.mean()))
+        self._set_kappa(charges.moved(excess, share * self._kappa_rate(ran)))
 
     def _read_units(self, ran: Episodes) -> None:
         """From a drive at random: what a step costs, and what it gives out.
@@ -166,6 +167,7 @@ class KeepRules(BaseCallback):
         charges, measured_in = self.env.charges, self.env.measured_in
         charges.price_unit = ran.step_cost
         charges.rate = ran.rate if measured_in.rate is None else measured_in.rate
+        charges.follow(ran.amounts, float(ran.steps.mean()))
         self._has_units = True
 
     def _kappa_rate(self, ran: Episodes) -> Float[np.ndarray, " atom"]:

@@ -1,29 +1,34 @@
 """What steps are charged under the present kappa, for batches of them, in plain arrays.
 
-The penalty is that of `scrl.penalty`; nothing of it is repeated here. Batches are compiled once for
-each of their sizes, and cost nothing while every kappa is 0.
+The penalty is that of `scrl.penalty`; nothing of it is repeated here. Where rules must hold in a
+share of single runs, the violations of a run are labels too (`scrl.single_runs`). Batches are
+compiled once for each of their sizes, and cost nothing while every kappa is 0.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Bool, Float
 
-from scrl.density import standard_error
 from scrl.penalty import Atoms
 from scrl.rules import AtomTable, RuleSet
+from scrl.single_runs import RunAtoms, SeenRun, added_violations
+from scrl.training.algorithm import HeldAgainst, held_against
 from scrl.training.config import configure
-from scrl.violation import clause_violation, signed_violation
 
 
 class Charges:
     """The rules, a kappa for each of their atoms, and what a step pays for them."""
 
-    def __init__(self, rules: RuleSet, penalty: str, seed: int, **drawing: Any):
-        self.rules = rules
+    def __init__(
+        self, rules: RuleSet, penalty: str, seed: int, *, is_in_runs: bool = False, **drawing: Any
+    ):
+        self.rules, self.is_in_runs = rules, is_in_runs
         self.table = AtomTable.of(rules)
         self.kappa = np.zeros(len(self.table.bounds))
         self.price_unit = 1.0
@@ -32,10 +37,57 @@ class Charges:
         """Units that a step of service gives out: labels count in these when they are charged."""
         self._random = np.random.default_rng(seed)
         self._atoms = Atoms.of(self.table)
+        self._charged = self._atoms.with_violations() if is_in_runs else self._atoms
+        self.of_runs: RunAtoms | None = None
+        """Atoms of single runs, with their forecasts, as soon as an episode was seen."""
         rule = configure(penalty=penalty, settings=drawing).penalty_rule
         self._update = jax.jit(rule.update)
         self._charge = jax.jit(jax.vmap(rule.charge, in_axes=(None, 0, 0, 0)))
         self._price = jax.jit(jax.vmap(rule.price, in_axes=(None, 0)))
+        self._needs = jax.jit(jax.vmap(_needs, in_axes=(None, 0, None)))
+        self._added = jax.jit(added_violations)
+        self._held = jax.jit(
+            partial(held_against, is_in_runs=is_in_runs), static_argnames="deviations"
+        )
+
+    @property
+    def labels(self) -> int:
+        """Amounts, and where runs are counted a violation of each atom."""
+        return self._charged.coefficients.shape[1]
+
+    @property
+    def run_features(self) -> int:
+        """What is seen of a run beside an observation."""
+        return len(self.rules.regions) + 1 + 2 * len(self.kappa) if self.is_in_runs else 0
+
+    def follow(self, amounts: Float[np.ndarray, "run region"], steps: float) -> None:
+        """Forecasts of single runs go halfway to what runs of a policy gave on average."""
+        if not self.is_in_runs:
+            return
+        mean, cells = jnp.asarray(amounts.mean(axis=0)), jnp.full(amounts.shape[1], steps)
+        before = self.of_runs
+        if before is None:
+            before = RunAtoms.of(self._atoms.coefficients, self._atoms.bounds, mean, cells)
+        self.of_runs = before.following(mean, cells)
+
+    def needs(self, runs: Float[np.ndarray, "lane amounts_and_steps"]) -> np.ndarray:
+        """What runs had so far and still need, as policies see it."""
+        if self.of_runs is None:
+            return np.zeros((len(runs), self.run_features), np.float32)
+        return np.asarray(self._needs(self.of_runs, runs, np.float32(self.rate)))
+
+    def added(
+        self,
+        before: Float[np.ndarray, "lane amounts_and_steps"],
+        after: Float[np.ndarray, "lane amounts_and_steps"],
+        is_over: Bool[np.ndarray, " lane"],
+    ) -> Float[np.ndarray, "lane atom"]:
+        """What steps add to the violations of their runs, by their forecasts."""
+        if not self.is_in_runs:
+            return np.zeros((len(before), 0), np.float32)
+        if self.of_runs is None:
+            return np.zeros((len(before), len(self.kappa)), np.float32)
+        return np.asarray(self._added(self.of_runs, before, after, is_over))
 
     def kappas_of_worlds(self, count: int) -> Float[np.ndarray, "lane atom"]:
         """The present kappa for each of some worlds."""
@@ -52,33 +104,28 @@ class Charges:
             return np.zeros(len(labels), np.float32)
         uniform = self._random.random((len(labels), len(self.table.members)), np.float32)
         served = (labels / self.rate).astype(np.float32)
-        return np.asarray(self._charge(self._atoms, kappas, served, uniform))
+        return np.asarray(self._charge(self._charged, kappas, served, uniform))
 
     def prices(self, kappas: Float[np.ndarray, "lane atom"]) -> Float[np.ndarray, "lane region"]:
-        """What a step that serves one region alone earns, as a share of the price unit."""
+        """What a step that gives one label alone earns, as a share of the price unit."""
         if not self.kappa.any():
-            return np.zeros((len(kappas), len(self.rules.regions)), np.float32)
-        return np.asarray(self._price(self._atoms, kappas)) / np.float32(self.price_unit)
+            return np.zeros((len(kappas), self.labels), np.float32)
+        return np.asarray(self._price(self._charged, kappas)) / np.float32(self.price_unit)
 
     def moved(
-        self,
-        density: Float[np.ndarray, " region"],
-        rate: Float[np.ndarray, " atom"],
-        inset: Float[np.ndarray, " atom"],
+        self, excess: Float[np.ndarray, " atom"], rate: Float[np.ndarray, " atom"]
     ) -> Float[np.ndarray, " atom"]:
-        """Kappa after one move, aiming so far inside each bound."""
-        signed = signed_violation(self.table.coefficients, self.table.bounds - inset, density)
-        return np.asarray(self._update(self._atoms, self.kappa, signed, rate), float)
+        """Kappa after one move by the signed violation of each atom."""
+        return np.asarray(self._update(self._charged, self.kappa, excess, rate), float)
 
-    def standard_error(
-        self, amounts: Float[np.ndarray, "episode region"]
-    ) -> Float[np.ndarray, " atom"]:
-        """Of the mean of a . amounts over the episodes."""
-        return standard_error(amounts @ self.table.coefficients.T)
+    def held_against(
+        self, amounts: Float[np.ndarray, "episode region"], deviations: float
+    ) -> HeldAgainst:
+        """How far episodes are from the rules, some standard errors more surely."""
+        return self._held(self._atoms, np.float32(amounts), deviations=deviations)
 
-    def violation(
-        self, density: Float[np.ndarray, " region"], inset: Float[np.ndarray, " atom"]
-    ) -> float:
-        """Cons.Vio with each bound drawn in by `inset`."""
-        signed = signed_violation(self.table.coefficients, self.table.bounds - inset, density)
-        return float(clause_violation(self.table.listed, signed).sum())
+
+def _needs(
+    atoms: RunAtoms, run: Float[Array, " amounts_and_steps"], rate: Float[Array, ""]
+) -> Float[Array, " input"]:
+    return SeenRun.of(atoms, run).needs(atoms, jnp.full(atoms.bounds.shape, rate))

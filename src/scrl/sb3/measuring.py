@@ -13,7 +13,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from scrl.density import Density, from_episodes
 from scrl.errors import ScrlError
 from scrl.evaluation import REPORT_SEED, Evaluation, chosen_episodes, verdict
-from scrl.sb3.wrapper import Ruled, labels_of
+from scrl.sb3.wrapper import Ruled, counted, labels_of
 
 LONGEST_EPISODE = 1_000_000
 """Steps after which an episode is taken to be one that never ends."""
@@ -68,8 +68,8 @@ class MeasuringLanes:
         prices = self._env.charges.prices(kappas)
         normaliser = model.get_vec_normalize_env()
 
-        def choose(observations: Any) -> np.ndarray:
-            seen = self._env.seen(observations, prices)
+        def choose(observations: Any, runs: np.ndarray) -> np.ndarray:
+            seen = self._env.seen(observations, runs, prices)
             seen = seen if normaliser is None else normaliser.normalize_obs(seen)
             return model.predict(seen, deterministic=True)[0]
 
@@ -79,17 +79,17 @@ class MeasuringLanes:
         """One episode of random actions in each."""
         space = self._lanes.action_space
         space.seed(seed)
-        return self._drive(lambda _: np.stack([space.sample() for _ in self._lanes.envs]))
+        return self._drive(lambda *_: np.stack([space.sample() for _ in self._lanes.envs]))
 
-    def _drive(self, choose: Callable[[Any], np.ndarray]) -> Episodes:
+    def _drive(self, choose: Callable[[Any, np.ndarray], np.ndarray]) -> Episodes:
         env, lanes = self._env, self._lanes
         count = lanes.num_envs
         sums = np.zeros((6, count))
-        amounts = np.zeros((count, len(env.labels.names)))
+        amounts, runs = np.zeros((count, len(env.labels.names))), env.new_runs(count)
         is_on = np.ones(count, bool)
         observations = lanes.reset()
         for _ in range(LONGEST_EPISODE):
-            actions = choose(observations)
+            actions = choose(observations, runs)
             observations, rewards, dones, infos = lanes.step(actions)
             labels = labels_of(env.labels, actions, observations, rewards, infos)
             cut = [info.get("TimeLimit.truncated", False) for info in infos]
@@ -98,6 +98,7 @@ class MeasuringLanes:
                 labels.any(axis=1), np.abs(labels).sum(axis=1),
             ])  # fmt: skip
             amounts += is_on[:, None] * labels
+            runs = counted(runs, labels)
             is_on &= ~dones
             if not is_on.any():
                 return Episodes(sums[0], amounts, *sums[1:])

@@ -29,8 +29,10 @@ from scrl.sb3.replay import STEP
 class Ruled(VecEnvWrapper):
     """Environments in which every step pays for the rules: r' = r - sigma(Psi, s).
 
-    What it pays is 0 until the callback `KeepRules` has seen a rule broken. The raw reward and the
-    labels of each step travel in `info`, so that replay buffers can be priced when sampled.
+    What it pays is 0 until the callback `KeepRules` has seen a rule broken. Where a rule must hold
+    in a share of single episodes, observations end with what the episode gave so far and still
+    needs, and a step pays for what it changes in the forecast of its own episode. The raw reward
+    and the labels of each step travel in `info`, so that replay buffers can be priced when sampled.
     """
 
     def __init__(  # noqa: PLR0913 (one for each thing that a user may want to say)
@@ -79,7 +81,8 @@ class Ruled(VecEnvWrapper):
                 "wrappers that change observations belong into the environment, not around a VecEnv"
             )
         self.sees_prices = sees_prices
-        self.charges = Charges(rule_set, penalty, seed, **drawing)
+        is_in_runs = rule_set.largest_share is not None and self.measured_in.is_random
+        self.charges = Charges(rule_set, penalty, seed, is_in_runs=is_in_runs, **drawing)
         super().__init__(venv, self._widened(venv))
         self.renew()
 
@@ -93,7 +96,8 @@ class Ruled(VecEnvWrapper):
         self._prices = self.charges.prices(self._kappas)
 
     def reset(self) -> Any:
-        return self.seen(self.venv.reset())
+        self._runs = self.new_runs(self.num_envs)
+        return self.seen(self.venv.reset(), self._runs)
 
     def step_async(self, actions: np.ndarray) -> None:
         self._actions = actions
@@ -102,38 +106,66 @@ class Ruled(VecEnvWrapper):
     def step_wait(self) -> Any:
         observations, rewards, dones, infos = self.venv.step_wait()
         labels = labels_of(self.labels, self._actions, observations, rewards, infos)
+        before, after = self._runs, counted(self._runs, labels)
+        labels = np.concatenate([labels, self.charges.added(before, after, dones)], axis=1)
         for info, reward, given in zip(infos, rewards, labels, strict=True):
             info[STEP] = (float(reward), given)
-        if self.sees_prices:
+        if self.is_wider:
             for world in np.flatnonzero(dones):
                 last = infos[world]["terminal_observation"]
-                infos[world]["terminal_observation"] = np.concatenate([last, self._prices[world]])
+                prices, runs = self._prices[world, None], after[world, None]
+                infos[world]["terminal_observation"] = self.seen(last[None], runs, prices)[0]
         charged = rewards - self.charges.of(labels, self._kappas)
-        return self.seen(observations), charged, dones, infos
+        self._runs = np.where(dones[:, None], np.float32(0.0), after)
+        return self.seen(observations, self._runs), charged, dones, infos
+
+    @property
+    def is_wider(self) -> bool:
+        """Whether more is seen than what the environment shows."""
+        return self.sees_prices or self.charges.is_in_runs
+
+    def new_runs(self, count: int) -> Float[np.ndarray, "world amounts_and_steps"]:
+        """What episodes had before their first step: nothing."""
+        return np.zeros((count, len(self.labels.names) + 1), np.float32)
 
     def seen(
-        self, observations: Any, prices: Float[np.ndarray, "world region"] | None = None
+        self,
+        observations: Any,
+        runs: Float[np.ndarray, "world amounts_and_steps"],
+        prices: Float[np.ndarray, "world label"] | None = None,
     ) -> Any:
-        """Observations with what steps earn, where a policy may see it."""
-        if not self.sees_prices:
+        """Observations with what episodes need and what steps earn, where a policy may see it."""
+        if not self.is_wider:
             return observations
         prices = self._prices if prices is None else prices
-        return np.concatenate([observations, prices], axis=1)
+        needs = [self.charges.needs(runs)] if self.charges.is_in_runs else []
+        return np.concatenate(
+            [observations, *needs, *([prices] if self.sees_prices else [])], axis=1
+        )
 
     def _widened(self, venv: VecEnv) -> gymnasium.Space[Any]:
         space = venv.observation_space
-        if not self.sees_prices:
+        if not self.is_wider:
             return space
         if (
             not isinstance(space, gymnasium.spaces.Box)
             or len(space.shape) != 1
             or not np.issubdtype(space.dtype, np.floating)
         ):
-            raise ScrlError(f"prices can only be seen beside a row of numbers, not in {space}")
-        wide = np.full(len(self.labels.names), np.inf, np.float32)
+            what = "prices" if self.sees_prices else "what an episode needs for rules 'in a share'"
+            raise ScrlError(f"{what} can only be seen beside a row of numbers, not in {space}")
+        more = self.charges.run_features + (self.charges.labels if self.sees_prices else 0)
+        wide = np.full(more, np.inf, np.float32)
         return gymnasium.spaces.Box(
             np.concatenate([space.low, -wide]), np.concatenate([space.high, wide]), dtype=np.float32
         )
+
+
+def counted(
+    runs: Float[np.ndarray, "world amounts_and_steps"], labels: Float[np.ndarray, "world region"]
+) -> Float[np.ndarray, "world amounts_and_steps"]:
+    """What episodes had after one more step."""
+    return runs + np.pad(labels, ((0, 0), (0, 1)), constant_values=1.0).astype(np.float32)
 
 
 def labels_of(

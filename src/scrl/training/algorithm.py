@@ -71,13 +71,7 @@ class Task(eqx.Module):
         Where runs are counted, the violations of single runs are labels as well: an atom that must
         hold in single runs is charged for its own.
         """
-        if encoder.of_runs is None:
-            return self.reading
-        is_of_run = self.reading.share > 0.0
-        of_regions = jnp.where(is_of_run[:, None], 0.0, self.reading.coefficients)
-        of_violations = jnp.diag(is_of_run.astype(float))
-        labels = jnp.concatenate([of_regions, of_violations], axis=1)
-        return eqx.tree_at(lambda atoms: atoms.coefficients, self.reading, labels)
+        return self.reading if encoder.of_runs is None else self.reading.with_violations()
 
 
 class Measured(NamedTuple):
@@ -268,39 +262,44 @@ def explore(
 def judge(task: Task, ran: Episode, *, deviations: float = 0.0) -> Measurement:
     """What the sums of some episodes mean under the rules."""
     amounts = task.rate * ran.service
-
-    def of_mean(atoms: Atoms) -> Float[Array, " atom"]:
-        error = standard_error(amounts @ atoms.coefficients.T)
-        bounds = atoms.bounds - deviations * error
-        return signed_violation(atoms.coefficients, bounds, amounts.mean(axis=0))
-
-    def of_runs(atoms: Atoms) -> Float[Array, "run atom"]:
-        return signed_violation(atoms.coefficients, atoms.bounds, amounts)
-
-    def violation(atoms: Atoms) -> Float[Array, ""]:
-        on_average = clause_violation(atoms.listed, of_mean(atoms))
-        if not task.is_in_runs:
-            return on_average.sum()
-        of_group = clause_violation(atoms.listed, of_runs(atoms)) @ atoms.groups.T
-        in_runs = _quantile(of_group, atoms.asked, deviations=deviations)
-        return jnp.where(atoms.asked > 0.0, in_runs, atoms.groups @ on_average).sum()
-
-    def excess(atoms: Atoms) -> Float[Array, " atom"]:
-        on_average = of_mean(atoms)
-        if not task.is_in_runs:
-            return on_average
-        in_runs = _quantile(of_runs(atoms), atoms.share, deviations=deviations)
-        return jnp.where(atoms.share > 0.0, in_runs, on_average)
-
+    of_rules, of_reading = (
+        held_against(atoms, amounts, is_in_runs=task.is_in_runs, deviations=deviations)
+        for atoms in (task.rules, task.reading)
+    )
     return Measurement(
         ran.return_.mean(),
         amounts.mean(axis=0),
-        violation(task.rules),
-        violation(task.reading),
+        of_rules.violation,
+        of_reading.violation,
         ran.steps.mean(dtype=float),
         jnp.all(ran.is_terminated | task.is_horizon_an_end),
-        excess(task.reading),
+        of_reading.excess,
     )
+
+
+class HeldAgainst(NamedTuple):
+    """How far runs are from atoms that must hold on average or in a share of single runs."""
+
+    violation: Float[Array, ""]
+    excess: Float[Array, " atom"]
+
+
+def held_against(
+    atoms: Atoms, amounts: Float[Array, "run region"], *, is_in_runs: bool, deviations: float
+) -> HeldAgainst:
+    """Cons.Vio, and a . density - b of each atom, some standard errors more surely."""
+    error = standard_error(amounts @ atoms.coefficients.T)
+    bounds = atoms.bounds - deviations * error
+    of_mean = signed_violation(atoms.coefficients, bounds, amounts.mean(axis=0))
+    on_average = clause_violation(atoms.listed, of_mean)
+    if not is_in_runs:
+        return HeldAgainst(on_average.sum(), of_mean)
+    of_runs = signed_violation(atoms.coefficients, atoms.bounds, amounts)
+    of_group = clause_violation(atoms.listed, of_runs) @ atoms.groups.T
+    in_runs = _quantile(of_group, atoms.asked, deviations=deviations)
+    violation = jnp.where(atoms.asked > 0.0, in_runs, atoms.groups @ on_average).sum()
+    of_atoms = _quantile(of_runs, atoms.share, deviations=deviations)
+    return HeldAgainst(violation, jnp.where(atoms.share > 0.0, of_atoms, of_mean))
 
 
 def _quantile(
@@ -351,19 +350,21 @@ def move_kappa(
     )  # fmt: skip
     encoder = state.encoder
     if is_learning:  # settling changes kappa alone
-        encoder = _with_forecast(encoder, seen.density / task.rate)
+        encoder = _with_forecast(task, encoder, seen)
     return state._replace(
         encoder=encoder,
         kappa=kappa, integral=integral, excess=excess, best=best,
     ), metrics  # fmt: skip
 
 
-def _with_forecast(encoder: Encoder, service: Float[Array, " region"]) -> Encoder:
+def _with_forecast(task: Task, encoder: Encoder, seen: Measurement) -> Encoder:
     """Forecasts of single runs follow what the policies of the last rounds gave on average."""
-    if encoder.of_runs is None:
+    atoms = encoder.of_runs
+    if atoms is None:
         return encoder
-    expected = 0.5 * (encoder.of_runs.expected + service)
-    return eqx.tree_at(lambda each: each.of_runs.expected, encoder, expected)
+    steps = seen.steps if task.is_horizon_an_end else atoms.cells
+    now = atoms.following(seen.density / task.rate, steps)
+    return eqx.tree_at(lambda each: each.of_runs, encoder, now)
 
 
 def _quick_terms(

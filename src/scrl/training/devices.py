@@ -130,10 +130,7 @@ def sweep_encoder(task: SweepTask, first: Episode) -> SweepEncoder:
 
 
 def _run_atoms(task: SweepTask, first: Episode) -> RunAtoms | None:
-    """What the reading asks of single runs, with the bounds drawn in; None if it asks nothing.
-
-    An atom is divided by d = sum |a_i|, as in the paper's w.
-    """
+    """What the reading asks of single runs, with the bounds drawn in; None if it asks nothing."""
     if not task.is_in_runs:
         return None
     world, atoms = task.world, task.reading
@@ -141,11 +138,8 @@ def _run_atoms(task: SweepTask, first: Episode) -> RunAtoms | None:
         atoms.coefficients * task.largest_labels, task.rate
     )
     cells = world.kinds[world.kind_of_part].sum(axis=0) / world.parts
-    return RunAtoms(
-        atoms.coefficients / atoms.size[:, None],
-        (atoms.bounds - inset) / (atoms.size * task.rate),
-        first.service[0],
-        cells,
+    return RunAtoms.of(
+        atoms.coefficients, atoms.bounds - inset, first.service[0], cells, rate=task.rate
     )
 
 
