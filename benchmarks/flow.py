@@ -8,6 +8,8 @@ compiled is asked again, and the second time counts. After the time limit nothin
 same command goes on with what is missing in FILE. A table follows: how many sets are kept,
 impossible (proven) and unknown, the gap to the proven bound, seconds, and sets not reached.
 
+`--train SEEDS` trains SCRL with a rule on `used` on Agri from `--seed` on, and writes the result.
+
 `--farms` prints another table, for three farms (`benchmarks/farms.py`): driving time, product and
 doses of `ask` against what a farmer would do without it: full speed with the pump open, one dose
 for all fields, and a dose for each field by hand (1 % above its least one).
@@ -32,6 +34,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+import scrl
 from benchmarks.asking import random_map, rule_sets
 from benchmarks.farms import DOSES, FARMS, farm
 from benchmarks.machine import described
@@ -41,7 +44,7 @@ from scrl.planning.answer import Answer
 from scrl.planning.even import treated_as
 from scrl.planning.timetable import with_times
 from scrl.policies import Schedule
-from scrl.problems import Problem, find_world
+from scrl.problems import Problem, ProblemOptions, find_world
 from scrl.route import drive, given_over_cells
 from scrl.worlds.sweep.vehicle import Vehicle
 
@@ -49,6 +52,11 @@ AT_ONCE = 20
 """Sets of one world that a process takes at a time."""
 ROUNDING = 0.01
 """Litres per hectare by which a dose may miss its bounds."""
+TRAINED = (
+    "S1 >= 300 and S3 >= 500",
+    "if S2 > 100 then S5 >= 250",
+    "used <= 1000",
+)
 PUMPS = {
     "free": Vehicle(flow=(0.0, 2.25), product_cost=0.002),
     "proportional": Vehicle(
@@ -191,6 +199,21 @@ def table(path: Path, *, asked_for: int) -> str:
     return "\n".join(lines)
 
 
+def trained(seeds: int, seed: int, out: Path) -> None:
+    """SCRL with a flow on Agri: the tank holds less than an open pump gives."""
+    plain = world_of(0, "free").world_spec
+    spec = dataclasses.replace(plain, vehicle=Vehicle(flow=(0.0, 2.25), product_cost=0.0005))
+    problem = Problem.create(spec, TRAINED, ProblemOptions(name="agri-flow"))
+    result = scrl.train(
+        problem, seeds=seeds, seed=seed, settings={"iterations": 300},
+        out=out.with_suffix(".run"), watch=None,
+    )  # fmt: skip
+    found = result.to_json()
+    out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    told = {key: found[key] for key in ("satisfied", "gap_mean", "gap_worst", "env_steps")}
+    print(json.dumps(told), f"{result.wall_s:.0f} s. Seeds from {seed}. {described()}")
+
+
 def farms(asking: Planner) -> str:
     """Time, product and doses on three farms, by `ask` and by hand."""
     lines = [
@@ -266,8 +289,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=2000)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--time-limit", type=float, default=540.0)
+    parser.add_argument("--train", type=int, metavar="SEEDS")
     parser.add_argument("--farms", action="store_true")
     chosen = parser.parse_args()
+    if chosen.train:
+        trained(chosen.train, chosen.seed, chosen.out)
+        return
     if chosen.farms:
         chosen.out.write_text(farms(planner()) + "\n", encoding="utf-8")
         print(chosen.out.read_text(encoding="utf-8"))
