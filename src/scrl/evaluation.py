@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import numpy as np
@@ -21,6 +21,7 @@ from scrl.rollout import run_episodes, unused_keys
 from scrl.rules import AtomTable, RuleSet
 from scrl.statistics import least_runs, share_interval
 from scrl.violation import required_from, rule_margins, rule_violation, share_quantile
+from scrl.worlds.sweep.spec import COUNTED
 
 DEFAULT_EPISODES = 100
 """Default number of episodes of an evaluation; 1 if episodes cannot differ."""
@@ -33,6 +34,8 @@ NO_MIXTURE = (
     "a mixture keeps rules on average over its plans, and here rules must hold in a share of "
     "single episodes: only a single plan can be judged by them"
 )
+DIGITS = 40
+"""Binary digits of the largest amount that are kept, so that 4,096 of them add up exactly."""
 MOST_NUMBERS = 20_000_000
 """Single episodes are judged in parts, each with at most this many atoms of clauses."""
 
@@ -132,7 +135,10 @@ class Evaluation:
     given_out: float | None = None
     """Units given out in all, summed like the densities; None without a map."""
     outside: float | None = None
-    """Units given out in cells of no region."""
+    """Units that no region received."""
+    overlap: float = 0.0
+    """Units that are counted twice or more, where regions overlap: what all regions and none
+    received, less what was given out. 0 where no two regions overlap: the numbers add up."""
     units: Mapping[str, str] = field(default_factory=dict)
     """The unit of each region, where these differ."""
     confidence: float | None = None
@@ -187,10 +193,24 @@ class Evaluation:
         if self.given_out is None or self.outside is None:
             return None
         share = 100.0 * self.outside / self.given_out if self.given_out else 0.0
-        return (
-            f"given out: {self.given_out:,.2f} {self.unit}, {self.outside:,.2f} of them "
+        text = (
+            f"given out: {self._shown_total:,.2f} {self.unit}, {self.outside:,.2f} of them "
             f"({share:.1f} %) outside all regions"
         )
+        if not self.overlap:
+            return text
+        return f"{text}; {self.overlap:,.2f} count for more than one region, where these overlap"
+
+    @property
+    def _shown_total(self) -> float:
+        """What was given out, such that numbers with two decimals add up where they should."""
+        total, outside = self.given_out or 0.0, self.outside or 0.0
+        parts = [
+            amount for name, amount in self.density.items()
+            if name not in self.units or name not in COUNTED
+        ]  # fmt: skip
+        shown = math.fsum(round(each, 2) for each in (*parts, outside))
+        return shown if abs(shown - total) <= 0.01 * (1 + len(parts)) else total
 
     def to_json(self) -> dict[str, Any]:
         """The fields of the command contract."""
@@ -216,6 +236,7 @@ class Evaluation:
             "horizon_is_an_end": self.is_horizon_an_end,
             "given_out": self.given_out,
             "outside": self.outside,
+            "overlap": self.overlap,
             **({"units": dict(self.units)} if self.units else {}),
         }
 
@@ -234,6 +255,7 @@ class Evaluation:
         )  # fmt: skip
         later: dict[str, Any] = {name: document.get(name) for name in names}
         later["units"] = document.get("units", {})
+        later["overlap"] = document.get("overlap", 0.0)
         return cls(
             rules=rules, is_horizon_an_end=is_end, **renamed, **later,
             **{name: document[name] for name in same},
@@ -325,6 +347,7 @@ def evaluate(
     keys = jax.random.split(jax.random.key(seed), episodes)
     ran = run_episodes(problem.world, policy, keys=keys, discount=problem.discount)
     amounts = problem.world_spec.vehicle.rate * np.asarray(ran.service, float)
+    given = given_out(problem, amounts, np.asarray(ran.given, float).mean(axis=0))
     return Evaluation(
         problem=problem.name,
         policy=label,
@@ -334,8 +357,8 @@ def evaluate(
         episodes=episodes,
         episodes_truncated=int((~np.asarray(ran.is_terminated)).sum()),
         steps=float(np.asarray(ran.steps, float).mean()),
-        **given_out(problem, np.asarray(ran.given, float).mean(axis=0)),
-        **verdict(problem, densities.from_episodes(amounts), amounts, problem.tolerance),
+        **given.fields,
+        **verdict(problem, given.density, amounts, problem.tolerance),
     )
 
 
@@ -365,7 +388,11 @@ def evaluate_mixture(
         return sum(weight * value for weight, value in zip(weights, values, strict=True))
 
     # All policies run with the same keys, so the error is that of the weighted sum per episode.
-    density = densities.from_episodes(expected(amounts))
+    given = given_out(
+        problem,
+        expected(amounts),
+        expected(np.asarray(each.given, float).mean(axis=0) for each in ran),
+    )
     return Evaluation(
         problem=problem.name,
         policy=name,
@@ -375,8 +402,8 @@ def evaluate_mixture(
         episodes=episodes,
         episodes_truncated=math.ceil(expected((~each.is_terminated).sum() for each in ran) - 1e-9),
         steps=float(expected(np.asarray(each.steps, float).mean() for each in ran)),
-        **given_out(problem, expected(np.asarray(each.given, float).mean(axis=0) for each in ran)),
-        **verdict(problem, density, np.stack(amounts), problem.tolerance, weights),
+        **given.fields,
+        **verdict(problem, given.density, np.stack(amounts), problem.tolerance, weights),
     )
 
 
@@ -386,10 +413,32 @@ def units_of(problem: Problem) -> dict[str, str]:
     return {name: problem.unit_of([name]) for name in names}
 
 
-def given_out(problem: Problem, given: Float[np.ndarray, " 2"]) -> dict[str, float]:
-    """The fields `given_out` and `outside` of an evaluation, from steps of service."""
-    total, outside = (problem.world_spec.vehicle.rate * given).tolist()
-    return {"given_out": total, "outside": outside}
+class GivenOut(NamedTuple):
+    """Densities, and the fields of an evaluation that say what was given out in all."""
+
+    density: densities.Density
+    fields: dict[str, float]
+
+
+def given_out(
+    problem: Problem, amounts: Float[np.ndarray, "episode region"], steps: Float[np.ndarray, " 2"]
+) -> GivenOut:
+    """What was given out, from amounts and from steps of service in all and to no region.
+
+    All are whole multiples of a small power of two, so that they add up to the last digit, in
+    whatever order. Where no two regions overlap, what was given out is the sum of what all
+    regions and none received; the sums of single steps would differ from it by their rounding.
+    """
+    spec, found = problem.world_spec, densities.from_episodes(amounts)
+    total, outside = (spec.vehicle.rate * steps).tolist()
+    largest = max(total, float(np.abs(found.mean).max(initial=0.0)), 1e-300)
+    unit = 2.0 ** (math.ceil(math.log2(largest)) - DIGITS)
+    mean = np.round(found.mean / unit) * unit
+    total, outside = (round(each / unit) * unit for each in (total, outside))
+    parts = float(mean[: len(spec.regions.names)].sum()) + outside
+    total = total if spec.has_overlaps else parts
+    fields = {"given_out": total, "outside": outside, "overlap": parts - total}
+    return GivenOut(replace(found, mean=mean), fields)
 
 
 def checked_episodes(episodes: int) -> int:
