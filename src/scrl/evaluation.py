@@ -141,6 +141,8 @@ class Evaluation:
     received, less what was given out. 0 where no two regions overlap: the numbers add up."""
     units: Mapping[str, str] = field(default_factory=dict)
     """The unit of each region, where these differ."""
+    cost: Mapping[str, float] = field(default_factory=dict)
+    """What an episode costs in minutes, in units of product and in money, as far as known."""
     confidence: float | None = None
     """The share of single episodes that must keep all rules together."""
     share_low: float | None = None
@@ -202,6 +204,13 @@ class Evaluation:
         return f"{text}; {self.overlap:,.2f} count for more than one region, where these overlap"
 
     @property
+    def cost_text(self) -> str | None:
+        """What an episode costs, as text; None where its units are not known."""
+        if not self.cost:
+            return None
+        return "cost: " + ", ".join(f"{each:,.2f} {name}" for name, each in self.cost.items())
+
+    @property
     def _shown_total(self) -> float:
         """What was given out, such that numbers with two decimals add up where they should."""
         total, outside = self.given_out or 0.0, self.outside or 0.0
@@ -238,6 +247,7 @@ class Evaluation:
             "outside": self.outside,
             "overlap": self.overlap,
             **({"units": dict(self.units)} if self.units else {}),
+            **({"cost": dict(self.cost)} if self.cost else {}),
         }
 
     @classmethod
@@ -254,7 +264,7 @@ class Evaluation:
             "given_out", "outside", "confidence", "share_low", "share_high", "broken_violation",
         )  # fmt: skip
         later: dict[str, Any] = {name: document.get(name) for name in names}
-        later["units"] = document.get("units", {})
+        later |= {name: document.get(name, {}) for name in ("units", "cost")}
         later["overlap"] = document.get("overlap", 0.0)
         return cls(
             rules=rules, is_horizon_an_end=is_end, **renamed, **later,
@@ -289,8 +299,7 @@ class Evaluation:
         )
         rules = [f"  {rule.name}: {rule.text} (margin {rule.margin_text()})" for rule in self.rules]
         lines = [self.headline, f"  {self.unit}: {amounts}", *rules]
-        if self.total is not None:
-            lines.insert(2, f"  {self.total}")
+        lines[2:2] = [f"  {text}" for text in (self.total, self.cost_text) if text is not None]
         return "\n".join([*lines, *self.warnings()])
 
     def warnings(self) -> list[str]:
@@ -347,7 +356,10 @@ def evaluate(
     keys = jax.random.split(jax.random.key(seed), episodes)
     ran = run_episodes(problem.world, policy, keys=keys, discount=problem.discount)
     amounts = problem.world_spec.vehicle.rate * np.asarray(ran.service, float)
-    given = given_out(problem, amounts, np.asarray(ran.given, float).mean(axis=0))
+    given = given_out(
+        problem, amounts, np.asarray(ran.given, float).mean(axis=0),
+        float(np.asarray(ran.steps, float).mean()),
+    )  # fmt: skip
     return Evaluation(
         problem=problem.name,
         policy=label,
@@ -356,7 +368,6 @@ def evaluate(
         return_=float(np.asarray(ran.return_, float).mean()),
         episodes=episodes,
         episodes_truncated=int((~np.asarray(ran.is_terminated)).sum()),
-        steps=float(np.asarray(ran.steps, float).mean()),
         **given.fields,
         **verdict(problem, given.density, amounts, problem.tolerance),
     )
@@ -392,6 +403,7 @@ def evaluate_mixture(
         problem,
         expected(amounts),
         expected(np.asarray(each.given, float).mean(axis=0) for each in ran),
+        float(expected(np.asarray(each.steps, float).mean() for each in ran)),
     )
     return Evaluation(
         problem=problem.name,
@@ -401,7 +413,6 @@ def evaluate_mixture(
         return_=float(expected(np.asarray(each.return_, float).mean() for each in ran)),
         episodes=episodes,
         episodes_truncated=math.ceil(expected((~each.is_terminated).sum() for each in ran) - 1e-9),
-        steps=float(expected(np.asarray(each.steps, float).mean() for each in ran)),
         **given.fields,
         **verdict(problem, given.density, np.stack(amounts), problem.tolerance, weights),
     )
@@ -417,27 +428,33 @@ class GivenOut(NamedTuple):
     """Densities, and the fields of an evaluation that say what was given out in all."""
 
     density: densities.Density
-    fields: dict[str, float]
+    fields: dict[str, Any]
 
 
 def given_out(
-    problem: Problem, amounts: Float[np.ndarray, "episode region"], steps: Float[np.ndarray, " 2"]
+    problem: Problem,
+    amounts: Float[np.ndarray, "episode region"],
+    given: Float[np.ndarray, " 2"],
+    steps: float,
 ) -> GivenOut:
-    """What was given out, from amounts and from steps of service in all and to no region.
+    """What was given out in so many steps, from amounts and from service in all and to no region.
 
     All are whole multiples of a small power of two, so that they add up to the last digit, in
     whatever order. Where no two regions overlap, what was given out is the sum of what all
     regions and none received; the sums of single steps would differ from it by their rounding.
     """
     spec, found = problem.world_spec, densities.from_episodes(amounts)
-    total, outside = (spec.vehicle.rate * steps).tolist()
+    total, outside = (spec.vehicle.rate * given).tolist()
     largest = max(total, float(np.abs(found.mean).max(initial=0.0)), 1e-300)
     unit = 2.0 ** (math.ceil(math.log2(largest)) - DIGITS)
     mean = np.round(found.mean / unit) * unit
     total, outside = (round(each / unit) * unit for each in (total, outside))
     parts = float(mean[: len(spec.regions.names)].sum()) + outside
     total = total if spec.has_overlaps else parts
-    fields = {"given_out": total, "outside": outside, "overlap": parts - total}
+    fields = {
+        "given_out": total, "outside": outside, "overlap": parts - total, "steps": steps,
+        "cost": spec.units.cost(steps + problem.transit_steps, total),
+    }  # fmt: skip
     return GivenOut(replace(found, mean=mean), fields)
 
 
