@@ -16,7 +16,7 @@ def answered(folder: Path, *keys: bytes) -> tuple[int, str]:
     """Exit code and output of `scrl new` in a terminal, with one answer for each question."""
     child, terminal = pty.fork()
     if child == 0:
-        os.execv(sys.executable, [sys.executable, "-m", "scrl", "new", str(folder)])
+        os.execv(sys.executable, [sys.executable, "-m", "scrl", "new", str(folder)])  # noqa: S606
     said, left = b"", list(keys)
     try:
         while True:

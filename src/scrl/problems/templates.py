@@ -12,8 +12,9 @@ from typing import Any
 
 from scrl.errors import ProblemError
 from scrl.files import replacing
-from scrl.problems.load import BUILTIN_FOLDER, load_file, scale_of, with_long_horizon
+from scrl.problems.load import BUILTIN_FOLDER, load_file, with_long_horizon
 from scrl.problems.problem import Problem, ProblemOptions
+from scrl.problems.quantities import scale_of
 from scrl.problems.save import changed_fields, copy, value_text
 from scrl.rules.show import show_region
 from scrl.settings import Setting, settings_of
