@@ -322,7 +322,7 @@ def test_the_least_loosening_is_written_into_the_rule(session: Session, text: st
 
 
 def test_saving_keeps_quantities_and_lists_no_rule_of_the_world(tmp_path: Path) -> None:
-    """A speed in km/h that was not edited stays one; the rule of a keep-out area is not the user's."""
+    """A speed in km/h that was not edited stays one; a keep-out area has a rule of its own."""
     machine = Machine(boom=6.0, speed=12.0, flow=(0.0, 90.0), dose=(0.0, 250.0))
     start_problem(tmp_path / "farm", machine=machine)
     file = tmp_path / "farm" / "problem.toml"
