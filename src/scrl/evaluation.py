@@ -196,7 +196,7 @@ class Evaluation:
             return None
         share = 100.0 * self.outside / self.given_out if self.given_out else 0.0
         text = (
-            f"given out: {self._shown_total:,.2f} {self.unit}, {self.outside:,.2f} of them "
+            f"given out: {self.shown_total:,.2f} {self.unit}, {self.outside:,.2f} of them "
             f"({share:.1f} %) outside all regions"
         )
         if not self.overlap:
@@ -211,7 +211,7 @@ class Evaluation:
         return "cost: " + ", ".join(f"{each:,.2f} {name}" for name, each in self.cost.items())
 
     @property
-    def _shown_total(self) -> float:
+    def shown_total(self) -> float:
         """What was given out, such that numbers with two decimals add up where they should."""
         total, outside = self.given_out or 0.0, self.outside or 0.0
         parts = [
