@@ -199,7 +199,7 @@ class Evaluation:
             f"given out: {self.shown_total:,.2f} {self.unit}, {self.outside:,.2f} of them "
             f"({share:.1f} %) outside all regions"
         )
-        if not self.overlap:
+        if self.overlap < 0.005:  # which is rounding
             return text
         return f"{text}; {self.overlap:,.2f} count for more than one region, where these overlap"
 
