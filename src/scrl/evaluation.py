@@ -208,7 +208,8 @@ class Evaluation:
         """What an episode costs, as text; None where its units are not known."""
         if not self.cost:
             return None
-        return "cost: " + ", ".join(f"{each:,.2f} {name}" for name, each in self.cost.items())
+        told = {**self.cost, **({self.unit: self.shown_total} if self.unit in self.cost else {})}
+        return "cost: " + ", ".join(f"{each:,.2f} {name}" for name, each in told.items())
 
     @property
     def shown_total(self) -> float:

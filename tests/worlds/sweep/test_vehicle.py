@@ -157,4 +157,4 @@ def test_costs_are_told_in_minutes_product_and_money(strip: SweepSpec) -> None:
     assert found.cost == units.cost(found.steps, found.given_out or 0.0)
     assert found.to_json()["cost"] == found.cost
     # The strip takes 6 steps of 2 s.
-    assert f"cost: 0.20 minutes, {found.given_out:,.2f} litres, " in str(found)
+    assert f"cost: 0.20 minutes, {found.shown_total:,.2f} litres, " in str(found)
