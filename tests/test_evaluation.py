@@ -21,6 +21,7 @@ from scrl.evaluation import Evaluation, RuleResult, chosen_episodes, evaluate_mi
 from scrl.policies import Schedule, fixed_policy
 from scrl.problems import Problem, ProblemOptions
 from scrl.rollout import run_episodes
+from scrl.route import drive
 from scrl.rules import Clause, RuleSet, Statement, clauses_size, holds
 from scrl.statistics import share_interval
 from scrl.worlds.sweep.regions import from_labels, from_masks
@@ -191,6 +192,8 @@ def test_what_is_given_out_goes_to_the_union_of_the_regions_or_outside(
     assert result.given_out is not None
     assert result.given_out == pytest.approx(result.density["either"] + result.outside, rel=1e-6)
     assert 0.0 < result.outside < result.given_out
+    assert result.overlap == sum(result.density.values()) + result.outside - result.given_out
+    assert "count for more than one region" in str(result)
 
 
 @pytest.mark.parametrize("service", ["poured", "landing"])
@@ -206,10 +209,16 @@ def test_regions_that_do_not_overlap_and_the_outside_receive_all_that_is_given_o
         Wind(strength=strength),
         route=SweepRoute(swath=swath, service=service),
     )
-    result = scrl.evaluate(Problem.create(spec), "constant:1.7", episodes=3)
-    assert result.outside is not None
-    received = sum(result.density.values()) + result.outside
-    assert received == pytest.approx(result.given_out, rel=1e-5)
+    problem = Problem.create(spec)
+    result = scrl.evaluate(problem, "constant:1.7", episodes=1)
+    parts = [*result.density.values(), result.outside]
+    # To the last digit, in any order; and what each step gave out comes to as much.
+    assert result.given_out == sum(parts) == sum(reversed(parts)) == math.fsum(parts)
+    assert result.overlap == 0.0
+    driven = drive(problem, fixed_policy("constant:1.7", problem)).amount.sum()
+    assert result.given_out == pytest.approx(float(driven), rel=1e-5)
+    shown = [round(each, 2) for each in parts if each is not None]
+    assert f"given out: {math.fsum(shown):,.2f} " in str(result)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +242,7 @@ def test_the_step_that_ends_the_path_gives_only_what_lies_before_the_end(
     assert (result.given_out, result.outside) == pytest.approx(tuple(expected))
     cut = dataclasses.replace(spec, route=SweepRoute(horizon_steps=4, service=service))
     result = scrl.evaluate(Problem.create(cut), "full-speed")
-    assert (result.steps, result.given_out) == (4, 4 * 2.25)
+    assert (result.steps, result.given_out) == (4, pytest.approx(4 * 2.25))
     assert result.outside == pytest.approx(2.25 * outside)
 
 

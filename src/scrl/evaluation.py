@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import numpy as np
@@ -21,6 +21,7 @@ from scrl.rollout import run_episodes, unused_keys
 from scrl.rules import AtomTable, RuleSet
 from scrl.statistics import least_runs, share_interval
 from scrl.violation import required_from, rule_margins, rule_violation, share_quantile
+from scrl.worlds.sweep.spec import COUNTED
 
 DEFAULT_EPISODES = 100
 """Default number of episodes of an evaluation; 1 if episodes cannot differ."""
@@ -33,6 +34,8 @@ NO_MIXTURE = (
     "a mixture keeps rules on average over its plans, and here rules must hold in a share of "
     "single episodes: only a single plan can be judged by them"
 )
+DIGITS = 40
+"""Binary digits of the largest amount that are kept, so that 4,096 of them add up exactly."""
 MOST_NUMBERS = 20_000_000
 """Single episodes are judged in parts, each with at most this many atoms of clauses."""
 
@@ -132,9 +135,14 @@ class Evaluation:
     given_out: float | None = None
     """Units given out in all, summed like the densities; None without a map."""
     outside: float | None = None
-    """Units given out in cells of no region."""
+    """Units that no region received."""
+    overlap: float = 0.0
+    """Units that are counted twice or more, where regions overlap: what all regions and none
+    received, less what was given out. 0 where no two regions overlap: the numbers add up."""
     units: Mapping[str, str] = field(default_factory=dict)
     """The unit of each region, where these differ."""
+    cost: Mapping[str, float] = field(default_factory=dict)
+    """What an episode costs in minutes, in units of product and in money, as far as known."""
     confidence: float | None = None
     """The share of single episodes that must keep all rules together."""
     share_low: float | None = None
@@ -187,10 +195,32 @@ class Evaluation:
         if self.given_out is None or self.outside is None:
             return None
         share = 100.0 * self.outside / self.given_out if self.given_out else 0.0
-        return (
-            f"given out: {self.given_out:,.2f} {self.unit}, {self.outside:,.2f} of them "
+        text = (
+            f"given out: {self.shown_total:,.2f} {self.unit}, {self.outside:,.2f} of them "
             f"({share:.1f} %) outside all regions"
         )
+        if self.overlap < 0.005:  # which is rounding
+            return text
+        return f"{text}; {self.overlap:,.2f} count for more than one region, where these overlap"
+
+    @property
+    def cost_text(self) -> str | None:
+        """What an episode costs, as text; None where its units are not known."""
+        if not self.cost:
+            return None
+        told = {**self.cost, **({self.unit: self.shown_total} if self.unit in self.cost else {})}
+        return "cost: " + ", ".join(f"{each:,.2f} {name}" for name, each in told.items())
+
+    @property
+    def shown_total(self) -> float:
+        """What was given out, such that numbers with two decimals add up where they should."""
+        total, outside = self.given_out or 0.0, self.outside or 0.0
+        parts = [
+            amount for name, amount in self.density.items()
+            if name not in self.units or name not in COUNTED
+        ]  # fmt: skip
+        shown = math.fsum(round(each, 2) for each in (*parts, outside))
+        return shown if abs(shown - total) <= 0.01 * (1 + len(parts)) else total
 
     def to_json(self) -> dict[str, Any]:
         """The fields of the command contract."""
@@ -216,7 +246,9 @@ class Evaluation:
             "horizon_is_an_end": self.is_horizon_an_end,
             "given_out": self.given_out,
             "outside": self.outside,
+            "overlap": self.overlap,
             **({"units": dict(self.units)} if self.units else {}),
+            **({"cost": dict(self.cost)} if self.cost else {}),
         }
 
     @classmethod
@@ -233,7 +265,8 @@ class Evaluation:
             "given_out", "outside", "confidence", "share_low", "share_high", "broken_violation",
         )  # fmt: skip
         later: dict[str, Any] = {name: document.get(name) for name in names}
-        later["units"] = document.get("units", {})
+        later |= {name: document.get(name, {}) for name in ("units", "cost")}
+        later["overlap"] = document.get("overlap", 0.0)
         return cls(
             rules=rules, is_horizon_an_end=is_end, **renamed, **later,
             **{name: document[name] for name in same},
@@ -267,8 +300,7 @@ class Evaluation:
         )
         rules = [f"  {rule.name}: {rule.text} (margin {rule.margin_text()})" for rule in self.rules]
         lines = [self.headline, f"  {self.unit}: {amounts}", *rules]
-        if self.total is not None:
-            lines.insert(2, f"  {self.total}")
+        lines[2:2] = [f"  {text}" for text in (self.total, self.cost_text) if text is not None]
         return "\n".join([*lines, *self.warnings()])
 
     def warnings(self) -> list[str]:
@@ -325,6 +357,10 @@ def evaluate(
     keys = jax.random.split(jax.random.key(seed), episodes)
     ran = run_episodes(problem.world, policy, keys=keys, discount=problem.discount)
     amounts = problem.world_spec.vehicle.rate * np.asarray(ran.service, float)
+    given = given_out(
+        problem, amounts, np.asarray(ran.given, float).mean(axis=0),
+        float(np.asarray(ran.steps, float).mean()),
+    )  # fmt: skip
     return Evaluation(
         problem=problem.name,
         policy=label,
@@ -333,9 +369,8 @@ def evaluate(
         return_=float(np.asarray(ran.return_, float).mean()),
         episodes=episodes,
         episodes_truncated=int((~np.asarray(ran.is_terminated)).sum()),
-        steps=float(np.asarray(ran.steps, float).mean()),
-        **given_out(problem, np.asarray(ran.given, float).mean(axis=0)),
-        **verdict(problem, densities.from_episodes(amounts), amounts, problem.tolerance),
+        **given.fields,
+        **verdict(problem, given.density, amounts, problem.tolerance),
     )
 
 
@@ -365,7 +400,12 @@ def evaluate_mixture(
         return sum(weight * value for weight, value in zip(weights, values, strict=True))
 
     # All policies run with the same keys, so the error is that of the weighted sum per episode.
-    density = densities.from_episodes(expected(amounts))
+    given = given_out(
+        problem,
+        expected(amounts),
+        expected(np.asarray(each.given, float).mean(axis=0) for each in ran),
+        float(expected(np.asarray(each.steps, float).mean() for each in ran)),
+    )
     return Evaluation(
         problem=problem.name,
         policy=name,
@@ -374,9 +414,8 @@ def evaluate_mixture(
         return_=float(expected(np.asarray(each.return_, float).mean() for each in ran)),
         episodes=episodes,
         episodes_truncated=math.ceil(expected((~each.is_terminated).sum() for each in ran) - 1e-9),
-        steps=float(expected(np.asarray(each.steps, float).mean() for each in ran)),
-        **given_out(problem, expected(np.asarray(each.given, float).mean(axis=0) for each in ran)),
-        **verdict(problem, density, np.stack(amounts), problem.tolerance, weights),
+        **given.fields,
+        **verdict(problem, given.density, np.stack(amounts), problem.tolerance, weights),
     )
 
 
@@ -386,10 +425,38 @@ def units_of(problem: Problem) -> dict[str, str]:
     return {name: problem.unit_of([name]) for name in names}
 
 
-def given_out(problem: Problem, given: Float[np.ndarray, " 2"]) -> dict[str, float]:
-    """The fields `given_out` and `outside` of an evaluation, from steps of service."""
-    total, outside = (problem.world_spec.vehicle.rate * given).tolist()
-    return {"given_out": total, "outside": outside}
+class GivenOut(NamedTuple):
+    """Densities, and the fields of an evaluation that say what was given out in all."""
+
+    density: densities.Density
+    fields: dict[str, Any]
+
+
+def given_out(
+    problem: Problem,
+    amounts: Float[np.ndarray, "episode region"],
+    given: Float[np.ndarray, " 2"],
+    steps: float,
+) -> GivenOut:
+    """What was given out in so many steps, from amounts and from service in all and to no region.
+
+    All are whole multiples of a small power of two, so that they add up to the last digit, in
+    whatever order. Where no two regions overlap, what was given out is the sum of what all
+    regions and none received; the sums of single steps would differ from it by their rounding.
+    """
+    spec, found = problem.world_spec, densities.from_episodes(amounts)
+    total, outside = (spec.vehicle.rate * given).tolist()
+    largest = max(total, float(np.abs(found.mean).max(initial=0.0)), 1e-300)
+    unit = 2.0 ** (math.ceil(math.log2(largest)) - DIGITS)
+    mean = np.round(found.mean / unit) * unit
+    total, outside = (round(each / unit) * unit for each in (total, outside))
+    parts = float(mean[: len(spec.regions.names)].sum()) + outside
+    total = total if spec.has_overlaps else parts
+    fields = {
+        "given_out": total, "outside": outside, "overlap": parts - total, "steps": steps,
+        "cost": spec.units.cost(steps + problem.transit_steps, total),
+    }  # fmt: skip
+    return GivenOut(replace(found, mean=mean), fields)
 
 
 def checked_episodes(episodes: int) -> int:

@@ -33,10 +33,11 @@ def shell(*arguments: object) -> str:
 
 def test_eval_says_what_was_given_out_in_all_and_outside(tmp_path: Path) -> None:
     """Full speed lands in cells 1 and 3 in S1, 5 outside, 8 and 10 in S2, then at the end; on the
-    way it spends 1.59 steps outside, and 5.40 before the end."""
+    way it spends 1.59 steps outside, and 5.40 before the end. What is shown adds up: 5.34 + 3.23 +
+    3.59."""
     path = problem(tmp_path)
     said = shell("eval", path, "--policy", "full-speed")
-    assert "given out: 12.15 litres, 3.59 of them (29.5 %) outside all regions\n" in said
+    assert "given out: 12.16 litres, 3.59 of them (29.5 %) outside all regions\n" in said
     path.write_text(path.read_text().replace("[world]\n", '[world]\nservice = "landing"\n'))
     said = shell("eval", path, "--policy", "full-speed")
     assert "given out: 11.25 litres, 2.25 of them (20.0 %) outside all regions\n" in said

@@ -11,6 +11,7 @@ import pytest
 import scrl
 from scrl.errors import ProblemError
 from scrl.problems import Problem, ProblemOptions, builtin_names, load, start_problem
+from scrl.problems.templates import Machine
 from scrl.worlds.sweep.regions import RegionMap
 from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
@@ -97,9 +98,10 @@ def test_every_commented_setting_can_be_switched_on(tmp_path: Path) -> None:
     ]
     assert len(settings) > 15
     for line in settings:
-        if line.startswith(("# field", "# forbidden", "# coordinates", "# crs")):
-            continue  # these name things that this map does not have
-        on = [line, *(each for each in settings if line[:6] == "# dose" and each[:6] == "# flow")]
+        if line.startswith(("# field", "# forbidden", "# coordinates", "# crs", "# unit_cost")):
+            continue  # these name things that this map does not have, or need the name of a unit
+        needed = {"# dose": "# flow =", "# hour_cost": "# step ="}.get(line.split(" =")[0], line)
+        on = [line, *(each for each in settings if each.startswith(needed))]
         path.write_text("\n".join(each[2:] if each in on else each for each in lines))
         load(path)
 
@@ -159,3 +161,19 @@ def test_equal_problems_are_equal() -> None:
     assert load("agri-joint") == load("agri-joint")
     assert load("agri-joint") != load("agri-multi")
     assert len(repr(load("agri-joint").world_spec)) < 600
+
+
+def test_quantities_keep_their_units_where_they_are_the_same(tmp_path: Path) -> None:
+    machine = Machine(boom=24.0, speed=12.0, flow=(0.0, 90.0), dose=(0.0, 250.0))
+    problem = start_problem(tmp_path / "farm", machine=machine)
+    again = scrl.save(problem, tmp_path / "copy" / "problem.toml")
+    assert same(problem, load(again))
+    for written in ('"12 km/h"', '["0 litres/min", "90 litres/min"]', '"250 litres/ha"'):
+        assert written in again.read_text()
+    # Twice as fast: the speed is another, and what the pump gives is not.
+    spec = problem.world_spec
+    vehicle = dataclasses.replace(spec.vehicle, max_speed=2.0)
+    faster = dataclasses.replace(problem, world_spec=dataclasses.replace(spec, vehicle=vehicle))
+    text = scrl.save(faster, tmp_path / "faster" / "problem.toml").read_text()
+    assert "max_speed = 2.0" in text
+    assert '["0 litres/min", "90 litres/min"]' in text

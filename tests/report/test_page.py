@@ -186,13 +186,16 @@ def test_what_an_earlier_version_was_asked_for_is_still_told(tmp_path: Path) -> 
 
 
 def test_the_page_says_what_was_given_out_outside_and_what_a_return_is(tmp_path: Path) -> None:
-    """Of twelve cells four are of no region; at full speed they receive 1.59 of 5.40 steps."""
+    """Of twelve cells four are of no region; at full speed they receive 1.59 of 5.40 steps.
+
+    S1 receives 5.342, S2 3.227 and none 3.586 units: 12.155, shown as 5.34 + 3.23 + 3.59.
+    """
     spec = SweepSpec(from_labels(np.array([[1] * 4 + [0] * 4 + [2] * 4])))
     problem = Problem.create(spec, {"one": "S1 >= 1"}, ProblemOptions(name="strip"))
     run = make_run(tmp_path / "run", problem, speeds=[3.0], bound=-0.1)
-    assert figures(run)["Given out"] == ("12.15", "units, 29.5 % outside all regions", "")
+    assert figures(run)["Given out"] == ("12.16", "units, 29.5 % outside all regions", "")
     text = page_of(run).text
-    assert "Given out: 12.15 units, 3.59 of them (29.5 %) outside all regions." in text
+    assert "Given out: 12.16 units, 3.59 of them (29.5 %) outside all regions." in text
     assert "Return: the sum over all steps of -0.1 / (1 + speed in cells per step);" in text
     assert "no region" in text
     assert "must not be entered" not in text

@@ -56,11 +56,20 @@ def test_a_region_of_the_name_of_a_total_is_quoted():
     rules = read('"time" <= 3', '"distance" <= 4', "used <= 5", regions=regions)
     assert rules.regions == (*regions, "used")
     assert show(rules.rules[1].statement) == "distance <= 4"
+    same = read('region("time") <= 3', 'region("distance") <= 4', "used <= 5", regions=regions)
+    assert [rule.statement for rule in same.rules] == [rule.statement for rule in rules.rules]
+    with pytest.raises(RuleError, match=r"region\(...\) takes a region, and 'used' is an amount"):
+        read('region("used") <= 3', regions=regions)
+    with pytest.raises(RuleError, match="expected a region"):
+        read("region(3) <= 3", regions=regions)
+    # The word is reserved only before a parenthesis.
+    assert read("region <= 3", regions=("region",)).regions == ("region",)
     with pytest.raises(RuleError) as caught:
         read("S1 >= 2 and time <= 3", regions=regions)
     assert str(caught.value) == (
         "rule 'rule-1', line 1, column 13: 'time' is a region of this map and an amount of the "
-        'whole drive: write "time", in quotes, for the region; for the other, rename the region\n'
+        'whole drive: write region("time") or "time", in quotes, for the region; for the other, '
+        "rename it\n"
         "  S1 >= 2 and time <= 3\n"
         "              ^^^^"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import tomllib
@@ -11,9 +12,10 @@ import pytest
 
 from scrl.errors import ScrlError
 from scrl.problems import load, start_problem
+from scrl.problems.templates import Machine
 from scrl.reference.solve import fluid_reference
 from scrl.studio import place
-from scrl.studio.document import RuleText, StudioError
+from scrl.studio.document import Document, RuleText, StudioError
 from scrl.studio.session import ChangedOnDiskError, Session
 
 FIRST, SECOND = RuleText("a", "S1 >= 300"), RuleText("b", "if S2 > 300 then S3 >= 800")
@@ -317,3 +319,23 @@ def test_the_least_loosening_is_written_into_the_rule(session: Session, text: st
     assert not fluid_reference(session.problem()).conflict
     session.undo()
     assert session.document.rules[0].text == text
+
+
+def test_saving_keeps_quantities_and_lists_no_rule_of_the_world(tmp_path: Path) -> None:
+    """A speed in km/h that was not edited stays one; a keep-out area has a rule of its own."""
+    machine = Machine(boom=6.0, speed=12.0, flow=(0.0, 90.0), dose=(0.0, 250.0))
+    start_problem(tmp_path / "farm", machine=machine)
+    file = tmp_path / "farm" / "problem.toml"
+    text = file.read_text().replace("# [keep_out]", '[keep_out]\naround = "S5"')
+    file.write_text(text)
+    opened = Session.open(str(tmp_path / "farm"))
+    assert "keep_out" not in [rule.name for rule in Document.of(opened.problem()).rules]
+    settings = {table: dict(values) for table, values in opened.document.settings.items()}
+    settings["vehicle"]["inertia"] = 0.5
+    opened.edit(dataclasses.replace(opened.document, settings=settings))
+    opened.save()
+    opened.close()
+    saved = file.read_text()
+    assert 'max_speed = "12 km/h"' in saved
+    assert 'flow = ["0 litres/min", "90 litres/min"]' in saved
+    assert tomllib.loads(saved)["vehicle"]["inertia"] == 0.5

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 
 import scrl
-from scrl.errors import ScrlError
-from scrl.export import export
+from scrl.export.formats import POLICY_FORMATS
+from scrl.export.policies import PortableSweepPolicy
 from scrl.opening import open_run
 from scrl.problems import Problem, ProblemOptions
 from scrl.worlds.sweep.regions import from_labels
@@ -30,5 +31,13 @@ def test_every_learner_chooses_a_flow(name: str, tmp_path: Path) -> None:
     again = scrl.evaluate(problem, open_run(result.run).policy())
     assert again.density == pytest.approx(result.seeds[0].evaluation.density, rel=1e-5)
     assert again.given_out == pytest.approx(sum(again.density.values()), rel=1e-5)
-    with pytest.raises(ScrlError, match="for its throttle alone"):
-        export(open_run(result.run), "stablehlo", tmp_path / "policy")
+    state = {
+        "cell": np.array([0, 9, 31], np.int32), "offset": np.array([0.0, 0.3, 0.9], np.float32),
+        "speed": np.array([0.0, 1.2, 2.8], np.float32), "gust": np.zeros(3, np.float32),
+    }  # fmt: skip
+    policy = PortableSweepPolicy.of(problem, open_run(result.run).policy())
+    wanted = np.asarray(policy.function()(*state.values()))
+    model, _ = POLICY_FORMATS["onnx"].write(policy)
+    (found,) = onnxruntime.InferenceSession(model).run(["action"], state)
+    assert wanted.shape == (3, 2)
+    np.testing.assert_allclose(np.asarray(found), wanted, atol=1e-5)

@@ -177,6 +177,8 @@ def print_evaluation(
     out.print(_received(problem, result))
     if result.total is not None:
         out.print(escape(result.total), soft_wrap=True)
+    if result.cost_text is not None:
+        out.print(escape(result.cost_text), soft_wrap=True)
     title, held = ("Rules in this plan", "kept") if is_impossible else ("Rules", "holds")
     margin = "margin" if result.units else f"margin, {result.unit}"
     asked = () if result.is_on_average else ("must hold",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,11 +55,19 @@ def new(
         typer.Option(help="Least and most for any place, in units per hectare: --dose 0 250."),
     ] = None,
     unit: Annotated[str, typer.Option(help="Name of one unit of what is given out.")] = "litres",
+    unit_cost: Annotated[
+        float | None, typer.Option(help="Money for one unit of what is given out.")
+    ] = None,
+    hour_cost: Annotated[float | None, typer.Option(help="Money for an hour of driving.")] = None,
+    currency: Annotated[str, typer.Option(help="Name of the money.")] = "EUR",
     crs: CrsOption = None,
     strict: StrictFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write a commented problem file, with a map, to start from."""
+    """Write a commented problem file, with a map, to start from.
+
+    In a terminal it asks for the machine, unless options are given.
+    """
     from scrl.problems import start_problem
     from scrl.problems.templates import Machine
 
@@ -73,9 +82,14 @@ def new(
     chosen = {key: value for key, value in given.items() if value is not None}
     machine = None
     if boom is not None and speed is not None:
-        machine = Machine(boom, speed, flow, dose, unit)
-    elif (boom, speed, flow, dose) != (None,) * 4:
+        machine = Machine(boom, speed, flow, dose, unit, unit_cost, hour_cost, currency)
+    elif (boom, speed, flow, dose, unit_cost, hour_cost) != (None,) * 6:
         raise ScrlError("a machine has a boom and a speed: --boom METRES --speed KM/H")
+    elif not chosen and not as_json and sys.stdin.isatty():
+        try:
+            machine = _asked(unit, currency)
+        except typer.Abort:
+            raise KeyboardInterrupt from None  # as everywhere else
     with set_by(lambda key, value: f"add --{key} {value}"):
         problem = start_problem(folder, map_path, machine, **chosen)
     path = folder / "problem.toml"
@@ -91,6 +105,23 @@ def new(
         out.print(escape(line), soft_wrap=True)
     then = command_line("check", path)
     out.print(f"next: edit its rules, then  {then}", soft_wrap=True, markup=False)
+
+
+def _asked(unit: str, currency: str) -> Machine | None:
+    """The machine, asked for in a terminal; none where the vehicle of the paper will do."""
+    from scrl.problems.templates import Machine
+
+    def number(text: str, default: float) -> float:
+        return typer.prompt(text, default=default, type=float, err=True)
+
+    if not typer.confirm("Describe your machine (boom, speed, pump)?", default=True, err=True):
+        return None
+    boom, speed = number("Boom width, in metres", 24.0), number("Top speed, in km/h", 12.0)
+    flow = number(f"Most that the pump gives, in {unit} a minute", 90.0)
+    dose = number(f"Most for any place, in {unit} per hectare", 250.0)
+    unit_cost = number(f"Cost of one of the {unit}, in {currency}", 1.5)
+    hour_cost = number(f"Cost of an hour of driving, in {currency}", 40.0)
+    return Machine(boom, speed, (0.0, flow), (0.0, dose), unit, unit_cost, hour_cost, currency)
 
 
 class GridCommand(TyperCommand):
@@ -132,6 +163,8 @@ def _conversion(spec: SweepSpec, machine: Machine) -> list[str]:
     if machine.dose is not None:
         most, of_cell = machine.dose[1], vehicle.dose_limits[1]
         lines.append(f"{most:g} {units.unit} per hectare are {of_cell:.3g} a cell of the path")
+    if machine.flow is not None:
+        lines.append(f"one of the {units.unit} costs {vehicle.product_cost:g} of the return")
     return lines
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
@@ -24,9 +25,10 @@ from scrl.problems import Problem
 from scrl.runs.folder import EnvironmentRecord
 from scrl.worlds.sweep.places import turns_of
 from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.vehicle import Vehicle
 from scrl.worlds.sweep.world import SweepState, SweepWorld
 
-Throttle = Callable[..., Float[Array, " state"]]
+Throttle = Callable[..., Float[Array, "state *action"]]
 
 
 STATE = (
@@ -48,6 +50,11 @@ def given_port(problem: Problem) -> Port:
 
 
 THROTTLE = Port("throttle", "float32", (), "from 0 to 1, as a share of the top speed")
+ACTION = Port(
+    "action", "float32", (2,),
+    "the throttle and the opening of the pump, each from 0 to 1",
+)  # fmt: skip
+"""Of a vehicle with a flow."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,9 @@ class PortableSweepPolicy:
     problem: Problem
     policy: TrainedPolicy
 
-    outputs = (THROTTLE,)
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return (ACTION if self.problem.world_spec.vehicle.has_flow else THROTTLE,)
 
     @property
     def inputs(self) -> tuple[Port, ...]:
@@ -76,11 +85,6 @@ class PortableSweepPolicy:
                 "only a policy can be written as a function, and this run holds a fixed plan: "
                 "export it as csv, which has the throttle of every step"
             )
-        if problem.world_spec.vehicle.has_flow:
-            raise ExportError(
-                "a policy is written as a function for its throttle alone, and this vehicle has a "
-                "flow: export its route as csv, which has the flow of every step"
-            )
         there = len(problem.regions)
         if policy.regions != there:
             raise ExportError(
@@ -98,8 +102,8 @@ class PortableSweepPolicy:
 
     def draw(self, graph: Graph) -> tuple[str]:
         inputs = _inputs(graph, self.problem.world, self.policy)
-        throttle = draw_numbers(graph, self.policy.network, inputs, ())
-        return (graph.node("Clip", throttle, graph.constant(0.0), graph.constant(1.0)),)
+        action = draw_numbers(graph, self.policy.network, inputs, self.outputs[0].shape)
+        return (graph.node("Clip", action, graph.constant(0.0), graph.constant(1.0)),)
 
     def about(self) -> dict[str, Any]:
         return about_world(self.problem.world_spec)
@@ -119,6 +123,7 @@ def about_world(spec: SweepSpec) -> dict[str, Any]:
             "inertia": spec.vehicle.inertia,
             "crawl": spec.vehicle.crawl,
             "next_speed": "inertia * speed + (1 - inertia) * max_speed * max(throttle, crawl)",
+            **_about_flow(spec.vehicle),
         },
         "metres_per_cell": spec.units.cell,
         "seconds_per_step": spec.units.step,
@@ -136,6 +141,19 @@ def about_world(spec: SweepSpec) -> dict[str, Any]:
     }
 
 
+def _about_flow(vehicle: Vehicle) -> dict[str, Any]:
+    """What the opening of the pump means; nothing where the rate is fixed."""
+    if vehicle.flow is None:
+        return {}
+    low, high = vehicle.dose_limits
+    return {
+        "flow_per_step": list(vehicle.flow),
+        "dose_per_cell": [low, high if math.isfinite(high) else None],
+        "next_flow": "least + opening * (most - least), least and most: dose * speed over the "
+        "ground within flow; without a dose, flow",
+    }
+
+
 def throttle_function(problem: Problem, policy: TrainedPolicy) -> Throttle:
     """The policy as a function of whole arrays of states."""
     world = problem.world
@@ -146,7 +164,7 @@ def throttle_function(problem: Problem, policy: TrainedPolicy) -> Throttle:
         speed: Float[Array, ""],
         gust: Float[Array, ""],
         *given: Float[Array, " region"],
-    ) -> Float[Array, ""]:
+    ) -> Float[Array, "*action"]:
         state = SweepState(cell, offset, speed, gust, jax.numpy.zeros((), int))
         if isinstance(policy, ReactingPolicy):
             return policy.at(world, state, given[0] / world.rate, ())[0]

@@ -18,7 +18,7 @@ from scrl.evaluation import (
     chosen_episodes,
     evaluate_mixture,
 )
-from scrl.planning.drives import PriceDriver
+from scrl.planning.drives import AT_ONCE, PriceDriver
 from scrl.planning.margins import MarginSearch
 from scrl.planning.pool import SearchSettings
 from scrl.planning.search import Found, PlanSearch
@@ -85,6 +85,8 @@ class SearchOptions:
     """In place of that of the settings."""
     levels: int = 48
     """Speeds on the lattice, at least."""
+    is_quick: bool = False
+    """Whether the first search of a branch drives few plans at a time on a coarse lattice."""
     deadline: float = float("inf")
     say: Callable[[str], None] = lambda _: None
 
@@ -265,8 +267,11 @@ class _Judge:
 
     def _attempts(self) -> list[SearchSettings]:
         options = self.options
+        first = SearchSettings(rounds=FIRST_ROUNDS)
+        if options.is_quick:
+            first = replace(first, plans=AT_ONCE, is_coarse=True)
         calm = (
-            (SearchSettings(rounds=FIRST_ROUNDS), options.levels),
+            (first, options.levels),
             (SearchSettings(), int(FINER * options.levels)),
         )
         return [

@@ -90,7 +90,11 @@ class PriceDriver:
         self.window = window_for(spec.vehicle.max_speed)
 
     def lattice(
-        self, prices: Float[np.ndarray, " region"], least_levels: int = 0
+        self,
+        prices: Float[np.ndarray, " region"],
+        least_levels: int = 0,
+        *,
+        is_polished: bool = False,
     ) -> SpeedLattice | None:
         """The lattice for prices like these, in return for a step.
 
@@ -99,7 +103,10 @@ class PriceDriver:
         if self.spec.is_random:
             return None
         in_efforts = prices / self.spec.vehicle.effort
-        return lattice_for(self.spec, in_efforts, plans=AT_ONCE, least_levels=least_levels)
+        return lattice_for(
+            self.spec, in_efforts,
+            plans=AT_ONCE, least_levels=least_levels, is_polished=is_polished,
+        )  # fmt: skip
 
     def drive(
         self,

@@ -105,9 +105,7 @@ def _with_one_group_each(problem: Problem, treated: Int[np.ndarray, " part"]) ->
         kinds=mean(table.kinds),
         outside=mean(table.outside[:, None])[:, 0],
     )
-    changed = replace(spec)
-    changed.__dict__.update(path=spec.path, service=coarse)
-    return replace(problem, world_spec=changed)
+    return replace(problem, world_spec=spec.with_service(coarse))
 
 
 def _corrected(

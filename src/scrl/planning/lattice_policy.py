@@ -26,6 +26,9 @@ LEVELS = (32, 48, 64, 128, 256, 512)
 """Numbers of speeds to choose from: few, so that few sizes are compiled."""
 SLOWEST_LEVEL = 3.0
 """The slowest speed that is of use should be this many lengths of the lattice."""
+SLOWEST_POLISHED = 4.0
+"""What is taken for it at least where drives are polished: the slowest speed on the lattice is half
+of it, which makes it many times as quick."""
 MOST_POINTS = 60_000_000
 """Of all plans that are driven at once: 240 MB."""
 HIGHEST_PRICE = 0.998
@@ -60,11 +63,13 @@ def lattice_for(
     *,
     plans: int,
     least_levels: int = LEVELS[0],
+    is_polished: bool = False,
 ) -> SpeedLattice | None:
     """The coarsest lattice that is fine enough for these prices, in efforts for a step.
 
-    It has at least so many levels, if there is memory for them. None where the path is too long
-    for any, with so many plans side by side.
+    It has at least so many levels, if there is memory for them. Drives that are polished need no
+    finer one, and none that stops. None where the path is too long for any, with so many plans side
+    by side.
     """
     highest = min(float((spec.service.kinds.astype(float) @ prices).max()), 1.0 - 1e-9)
     free = 1.0 / max(1.0 / math.sqrt(1.0 - max(highest, 0.0)) - 1.0, 1e-9)
@@ -75,8 +80,11 @@ def lattice_for(
         if points > MOST_POINTS:
             break
         level = slowest_speed / spec.vehicle.max_speed * levels
-        found = SpeedLattice(spec, levels, 2 ** int(np.clip(math.log2(max(level, 2.0)) - 1, 0, 4)))
-        if level >= SLOWEST_LEVEL and levels >= least_levels:
+        least = SLOWEST_POLISHED if is_polished else 2.0
+        found = SpeedLattice(
+            spec, levels, 2 ** int(np.clip(math.log2(max(level, least)) - 1, 0, 4))
+        )
+        if (is_polished or level >= SLOWEST_LEVEL) and levels >= least_levels:
             break
     return found
 

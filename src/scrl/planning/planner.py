@@ -95,9 +95,11 @@ class Planner:
         driver.watch = lambda share: say(f"driving plans: {share:.0%} of the path")
         # The search asks all rules together of as many single episodes as the strictest one does.
         confidence = None if share is None else min(float(share), SUREST)
+        # With a flow, polishing finds what a coarse lattice misses.
         options = SearchOptions(
-            confidence, seed, may_mix=mix, deadline=started + time_limit_s, say=say
-        )
+            confidence, seed, may_mix=mix, is_quick=problem.world_spec.vehicle.has_flow,
+            deadline=started + time_limit_s, say=say,
+        )  # fmt: skip
         searched = search_plans(problem, priced, driver, options)
         priced, found, evaluation = searched.priced, searched.best.found, searched.best.evaluation
         reference = priced.reference

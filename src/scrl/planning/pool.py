@@ -35,6 +35,8 @@ class SearchSettings:
     are content with more."""
     levels: int = 48
     """Speeds on the lattice, at least."""
+    is_coarse: bool = False
+    """Whether drives on the lattice are polished, so that no finer one is needed."""
     deadline: float = float("inf")
     """By the monotonic clock, when the search ends with what it has."""
 
@@ -82,7 +84,7 @@ class Pool:
         """What a step of service can do to each atom's side."""
         self.most_steps, self.was_broken_off = float("inf"), False
         prices = -self.rate * branch.multipliers @ branch.coefficients
-        self.lattice = driver.lattice(prices, settings.levels)
+        self.lattice = driver.lattice(prices, settings.levels, is_polished=settings.is_coarse)
         """On which the best responses are found; none where the world is random or too large."""
         # A unit of time is not a unit of what is given out.
         plain = largest_step(branch.coefficients, self.rate)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from scrl.errors import ProblemError, ScrlError, check_texts, did_you_mean, set_by
 from scrl.problems.problem import MapSource, Problem, ProblemOptions
-from scrl.problems.quantities import Scale
+from scrl.problems.quantities import scale_of
 from scrl.worlds.sweep.keep_out import KeepOut
 from scrl.worlds.sweep.maps import MapOptions, is_map_name, load_map
 from scrl.worlds.sweep.regions import RegionMap, located
@@ -180,6 +180,7 @@ def _problem(tables: dict[str, Any], path: Path, *, strict: bool) -> Problem:
         source = dataclasses.replace(source, keep_out=_read(KeepOut, tables, "keep_out"))
     regions = _load_map(source, route, units)
     units = _with_map_scale(units, regions, route)
+    source = dataclasses.replace(source, quantities=dict(tables.get("vehicle", {})))
     try:
         vehicle = scale_of(regions, route, units).read(tables.get("vehicle", {}))
     except ScrlError as error:
@@ -193,12 +194,6 @@ def _problem(tables: dict[str, Any], path: Path, *, strict: bool) -> Problem:
     )
     texts = _rule_texts(tables.get("rules", {}))
     return dataclasses.replace(Problem.create(spec, texts, options), source=source)
-
-
-def scale_of(regions: RegionMap, route: SweepRoute, units: Units) -> Scale:
-    """What cells and steps of a map are on the ground."""
-    sides = math.prod(cell_sides(regions, route))
-    return Scale(units, route.swath * sides * (units.cell or 1.0) ** 2)
 
 
 def _load_map(source: MapSource, route: SweepRoute, units: Units) -> RegionMap:

@@ -216,6 +216,8 @@ class MapSource:
     path: Path
     options: MapOptions
     keep_out: KeepOut | None = None
+    quantities: Mapping[str, Any] = field(default_factory=dict)
+    """The keys of [vehicle] as they are written, such as "12 km/h"."""
 
 
 RuleInput = str | Statement | Mapping[str, str | Statement] | Sequence[str | Statement]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from scrl.errors import ProblemError
-from scrl.worlds.sweep.spec import HECTARE
+from scrl.worlds.sweep.regions import RegionMap
+from scrl.worlds.sweep.spec import HECTARE, SweepRoute, SweepSpec, cell_sides
 from scrl.worlds.sweep.vehicle import Units
 
 _QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*?)\s*")
@@ -28,6 +30,14 @@ class Scale:
     units: Units
     path_cell_m2: float
     """Square metres that a cell of the path covers with its swath."""
+
+    def written(self, values: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of [vehicle] as they were written before, where they still are the same."""
+
+        def is_same(key: str) -> bool:
+            return key in before and _listed(self._plain(key, before[key])) == _listed(values[key])
+
+        return {key: before[key] if is_same(key) else value for key, value in values.items()}
 
     def read(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The values of [vehicle] in cells and steps."""
@@ -58,6 +68,26 @@ class Scale:
             _known(cell, "cell", what)
             return self.path_cell_m2 / _SQUARE_METRES[per]
         return None
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def scale_of(regions: RegionMap, route: SweepRoute, units: Units) -> Scale:
+    """What cells and steps of a map are on the ground."""
+    sides = math.prod(cell_sides(regions, route))
+    return Scale(units, route.swath * sides * (units.cell or 1.0) ** 2)
+
+
+def as_written(
+    spec: SweepSpec, values: Mapping[str, Any], before: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The values of [vehicle] as a file has them, with their units, where they did not change."""
+    try:
+        return scale_of(spec.regions, spec.route, spec.units).written(values, before)
+    except ProblemError:  # a length that the file's quantities need is not there any more
+        return dict(values)
 
 
 def _known(length: float | None, key: str, what: str) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 from scrl.errors import ProblemError
 from scrl.files import replacing
 from scrl.problems.problem import Problem, ProblemOptions
+from scrl.problems.quantities import as_written
 from scrl.worlds.sweep.keep_out import KeepOut
 from scrl.worlds.sweep.maps import MapOptions
 from scrl.worlds.sweep.spec import SweepRoute
@@ -55,6 +56,7 @@ def save(problem: Problem, path: Path | str) -> Path:
         raise ProblemError(f"{path}: a problem file's name ends in .toml")
     spec = problem.world_spec
     options = problem.source.options if problem.source else _options_of_masks(problem)
+    quantities = problem.source.quantities if problem.source else {}
     map_path = path.parent / _map_name(problem, path)
     if path.exists() or (map_path.exists() and not _is_same_map(problem, map_path)):
         taken = path if path.exists() else map_path
@@ -69,7 +71,7 @@ def save(problem: Problem, path: Path | str) -> Path:
             **dict(changed_fields(spec.route, SweepRoute())),
             **dict(changed_fields(spec.units, Units())),
         },
-        "vehicle": dict(changed_fields(spec.vehicle, Vehicle())),
+        "vehicle": as_written(spec, dict(changed_fields(spec.vehicle, Vehicle())), quantities),
         "wind": dict(changed_fields(spec.wind, Wind())),
         "keep_out": _keep_out(problem),
         "rules": {rule.name: rule.text for rule in problem.own_rules},

@@ -12,8 +12,9 @@ from typing import Any
 
 from scrl.errors import ProblemError
 from scrl.files import replacing
-from scrl.problems.load import BUILTIN_FOLDER, load_file, scale_of, with_long_horizon
+from scrl.problems.load import BUILTIN_FOLDER, load_file, with_long_horizon
 from scrl.problems.problem import Problem, ProblemOptions
+from scrl.problems.quantities import scale_of
 from scrl.problems.save import changed_fields, copy, value_text
 from scrl.rules.show import show_region
 from scrl.settings import Setting, settings_of
@@ -39,12 +40,35 @@ class Machine:
     dose: tuple[float, float] | None = None
     """Least and most for any place, in units per hectare."""
     unit: str = "litres"
+    unit_cost: float | None = None
+    """Money for one unit."""
+    hour_cost: float | None = None
+    """Money for an hour of driving."""
+    currency: str = "EUR"
 
     def __post_init__(self) -> None:
+        for name, cost in (("a unit", self.unit_cost), ("an hour", self.hour_cost)):
+            if cost is not None and not 0.0 <= cost <= 1e9:
+                raise ProblemError(f"the cost of {name} is a number from 0 on, and not {cost:g}")
         if not (0.0 < self.boom <= 1e4 and 0.0 < self.speed <= 1e4):
             raise ProblemError("a boom (metres) and a speed (km/h) are above 0 and at most 10000")
         if self.dose is not None and self.flow is None:
             raise ProblemError("a dose needs a flow that can be chosen: give that, too")
+
+    @property
+    def has_no_costs(self) -> bool:
+        return self.unit_cost is None and self.hour_cost is None
+
+    def product_cost(self, spec: SweepSpec) -> float:
+        """Cost of a unit in return: by its price, where an hour has one too.
+
+        Otherwise product would be free: at full flow it costs as much as the time at top speed.
+        """
+        step = spec.vehicle.effort / (1.0 + spec.vehicle.max_speed)
+        units = 1.0 / spec.vehicle.rate
+        if self.hour_cost and self.unit_cost is not None:
+            units = self.unit_cost / (self.hour_cost * (spec.units.step or 0.0) / 3600.0)
+        return float(f"{step * units:.2g}")
 
     def vehicle(self) -> dict[str, Any]:
         """The keys of [vehicle]."""
@@ -78,6 +102,9 @@ class Machine:
             cell=None if is_measured else cell,
             step=float(f"{cell / (self.speed / 3.6):.6g}"),
             unit=self.unit,
+            hour_cost=self.hour_cost,
+            unit_cost=self.unit_cost,
+            currency=Units.currency if self.has_no_costs else self.currency,
         )
         spec = SweepSpec(regions, route=SweepRoute(swath=across), units=units)
         on_ground = dataclasses.replace(units, cell=cell_on_map(regions, spec.route) or cell)
@@ -151,9 +178,7 @@ def problem_text(
     """The commented file: every setting with its meaning, its unit and its default."""
     of_vehicle = {} if machine is None else machine.vehicle()
     if machine is not None and machine.flow is not None:
-        # Otherwise product would be free: at full flow it costs as much as the time at top speed.
-        step = spec.vehicle.effort / (1.0 + spec.vehicle.max_speed)
-        of_vehicle["product_cost"] = float(f"{step / spec.vehicle.rate:.2g}")
+        of_vehicle["product_cost"] = machine.product_cost(spec)
     blocks = [
         "# A problem for scrl. Lines that are commented out show the defaults.\n"
         "# Check it with `scrl check problem.toml`, try it with "
@@ -196,7 +221,7 @@ def _comment(known: Setting) -> str:
 
 _PLACEHOLDERS = {
     "cell": "10.0", "step": "1.0", "confidence": "0.95", "flow": "[0.0, 2.25]",
-    "dose": "[0.0, 1.5]",
+    "dose": "[0.0, 1.5]", "hour_cost": "40.0", "unit_cost": "1.5",
 }  # fmt: skip
 
 

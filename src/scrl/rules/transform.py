@@ -186,6 +186,15 @@ class FormulaTransformer(Transformer[Token, Piece]):
         return region(amount)
 
     @_placed
+    def region(self, children: list[Child]) -> LinearExpression:
+        found = _linear(children[2])
+        ((name, _),) = found.terms
+        known = known_names.get()
+        if known is not None and name not in known.regions:
+            raise RuleError(f"region(...) takes a region, and '{name}' is an amount of the drive")
+        return found
+
+    @_placed
     def sign(self, children: list[Child]) -> LinearExpression:
         is_negative = sum(child == "-" for child in children[:-1]) % 2 == 1
         return combine([(Fraction(-1 if is_negative else 1), _linear(children[-1]))])
@@ -258,7 +267,7 @@ def _check_not_region(name: str, other: str) -> None:
     if known is not None and name in known.totals and name in known.regions:
         raise RuleError(
             f"'{name}' is a region of this map and {other}: write "
-            f'"{name}", in quotes, for the region; for the other, rename the region'
+            f'region("{name}") or "{name}", in quotes, for the region; for the other, rename it'
         )
 
 

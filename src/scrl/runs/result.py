@@ -20,6 +20,7 @@ _EVALUATION: Mapping[str, Any] = {
     "satisfied": bool, "episodes": Range(int, 1), "episodes_satisfied": Range(int, 0),
     "episodes_truncated": Range(int, 0), "steps": Range(_NUMBER, 0.0),
     "horizon_is_an_end?": bool, "given_out?": _NUMBER | None, "outside?": _NUMBER | None,
+    "overlap?": _NUMBER, "cost?": Each(_NUMBER),
     "units?": Each(str), "confidence?": _SHARE, "share_low?": _SHARE, "share_high?": _SHARE,
     "broken_violation?": Range(_NUMBER | None, 0.0),
     "rules": [{"name": str, "text": str, "satisfied": bool, "margin": _NUMBER, "asked?": _SHARE,

@@ -65,7 +65,7 @@ class Document:
     @classmethod
     def of(cls, problem: Problem) -> Document:
         """The rules of a problem; nothing else is changed."""
-        return cls(tuple(RuleText(rule.name, rule.text) for rule in problem.rules.rules))
+        return cls(tuple(RuleText(rule.name, rule.text) for rule in problem.own_rules))
 
     @property
     def texts(self) -> dict[str, str]:

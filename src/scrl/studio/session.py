@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from threading import RLock
@@ -13,7 +14,7 @@ from scrl.errors import InternalError, ScrlError, check_text
 from scrl.files import replacing
 from scrl.problems import MapSource, Problem, ProblemOptions, load, save
 from scrl.problems.load import read_toml, with_long_horizon
-from scrl.problems.quantities import KINDS
+from scrl.problems.quantities import KINDS, as_written
 from scrl.problems.save import changed_fields
 from scrl.rules import PlacedRuleError, Rule, show
 from scrl.rules.show import TOTALS, dose_name
@@ -335,6 +336,9 @@ class Session:
             if table == "world" and document.map_name != self.saved.map_name:
                 values |= self._map_values(document.map_name)
                 known += ["map", *_names(MapOptions)]
+            if table == "vehicle":
+                spec, before = self.world(document).world_spec, tomllib.loads(text).get(table, {})
+                values = as_written(spec, values, before)
             text = with_values(text, table, values, known)
         _write(file, with_rules(text, document.rules))
 

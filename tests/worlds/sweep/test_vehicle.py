@@ -20,7 +20,7 @@ from scrl.worlds.sweep import dynamics
 from scrl.worlds.sweep.dynamics import Scalars
 from scrl.worlds.sweep.gym import SweepEnv
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
-from scrl.worlds.sweep.vehicle import Vehicle, Wind
+from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 from scrl.worlds.sweep.world import SweepWorld
 
 
@@ -131,3 +131,30 @@ def test_a_policy_of_throttles_is_refused_where_there_is_a_flow(strip: SweepSpec
     problem = Problem.create(dataclasses.replace(strip, vehicle=FLOWS[0]), ())
     with pytest.raises(PolicyError, match="an action is a throttle and an opening of the pump"):
         evaluate(problem, lambda _, key: jnp.ones(()))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"hour_cost": 40.0}, "hour_cost = 40 needs the length of a step: step = ... (seconds)"),
+        ({"unit_cost": 1.5}, 'unit_cost = 1.5 needs the unit that it is for: unit = "litres", say'),
+    ],
+)
+def test_a_cost_without_its_unit_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ProblemError) as caught:
+        Units(**settings)
+    assert str(caught.value) == message
+
+
+def test_costs_are_told_in_minutes_product_and_money(strip: SweepSpec) -> None:
+    assert Units().cost(90.0, 12.0) == {}
+    assert Units(step=2.0).cost(90.0, 12.0) == {"minutes": 3.0}
+    # 3 minutes at 40 EUR an hour are 2 EUR, and 12 litres at 1.5 EUR are 18 EUR.
+    units = Units(step=2.0, unit="litres", hour_cost=40.0, unit_cost=1.5, currency="EUR")
+    assert units.cost(90.0, 12.0) == {"minutes": 3.0, "litres": 12.0, "EUR": 20.0}
+    problem = Problem.create(dataclasses.replace(strip, units=units))
+    found = evaluate(problem, "full-speed")
+    assert found.cost == units.cost(found.steps, found.given_out or 0.0)
+    assert found.to_json()["cost"] == found.cost
+    # The strip takes 6 steps of 2 s.
+    assert f"cost: 0.20 minutes, {found.shown_total:,.2f} litres, " in str(found)

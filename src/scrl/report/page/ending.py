@@ -153,7 +153,11 @@ def figures_of(result: RunResult, problem: BaseProblem) -> tuple[Figure, ...]:
     if best.given_out is not None and best.outside is not None:
         share = percent(best.outside / best.given_out if best.given_out else 0.0)
         about = f"{problem.unit}, {share} outside all regions"
-        found.append(Figure("Given out", amount(best.given_out), about))
+        found.append(Figure("Given out", amount(best.shown_total), about))
+    if problem.units.currency in best.cost:
+        *others, (currency, money) = best.cost.items()
+        about = ", ".join(f"{amount(each)} {name}" for name, each in others)
+        found.append(Figure("Cost", f"{amount(money)} {currency}", about))
     if best.episodes > 1:
         enough = 1.0 if best.confidence is None else best.confidence
         state = "good" if best.share >= enough else "mixed"

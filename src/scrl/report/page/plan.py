@@ -140,6 +140,9 @@ def _rows(route: Route) -> tuple[PlanRow, ...]:
             )
         )
     given, outside = float(route.amount.sum()), float(route.outside.sum())
+    if not spec.has_overlaps and len(regions.names) <= MOST_ROWS:
+        parts = np.append(received.sum(axis=0), outside)
+        given = float(np.round(parts, 2).sum())  # so that what is shown adds up
     cells = spec.cell_area * int((regions.enterable & ~regions.masks.any(axis=0)).sum())
     rest = f"{outside / cells:.3g}" if cells else ""
     rows.append(PlanRow("outside all regions", _area(spec, cells), amount(outside), rest, ""))

@@ -131,11 +131,24 @@ class SweepSpec:
 
     def with_totals(self, totals: tuple[str, ...]) -> SweepSpec:
         """The same world with these totals counted."""
-        if totals == self.totals:
-            return self
-        changed = replace(self, totals=totals)
-        changed.__dict__["path"] = self.path  # which takes long on large maps, and is the same
+        return self if totals == self.totals else self._on_same_path(replace(self, totals=totals))
+
+    def with_service(self, table: ServiceTable) -> SweepSpec:
+        """The same world with another service of the path's parts."""
+        return self._on_same_path(replace(self), service=table)
+
+    def _on_same_path(self, changed: SweepSpec, **derived: ServiceTable) -> SweepSpec:
+        """Another world with this one's path, which takes long on large maps."""
+        changed.__dict__.update(path=self.path, **derived)
         return changed
+
+    @cached_property
+    def has_overlaps(self) -> bool:
+        """Whether something counts for several regions, so that what these receive and what is
+        outside of all come to more than what is given out."""
+        table = self.service
+        regions = table.kinds[:-1, : len(self.regions.names)].sum(axis=1, dtype=float)
+        return bool((regions + table.outside[:-1] > 1.0 + 1e-5).any())
 
     @cached_property
     def path(self) -> SweepPath:

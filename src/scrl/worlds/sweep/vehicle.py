@@ -10,6 +10,8 @@ from scrl.errors import ProblemError
 from scrl.settings import check_settings, setting
 
 Pump = Literal["free", "proportional"]
+UNNAMED = "units"
+"""What is given out is counted in these where nothing else is said."""
 
 
 @dataclass(frozen=True)
@@ -22,10 +24,46 @@ class Units:
     step: float | None = setting(
         None, "Length of a step.", unit="seconds", low=0.0, is_low_open=True, high=1e6
     )
-    unit: str = setting("units", "Name of one unit of what is given out, such as litres.")
+    unit: str = setting(UNNAMED, "Name of one unit of what is given out, such as litres.")
+    hour_cost: float | None = setting(
+        None, "What an hour of driving costs, to tell costs in money.",
+        unit="money per hour", low=0.0, high=1e9,
+    )  # fmt: skip
+    unit_cost: float | None = setting(
+        None, "What one unit of what is given out costs, to tell costs in money.",
+        unit="money per unit", low=0.0, high=1e9,
+    )  # fmt: skip
+    currency: str = setting("money", "Name of the money, such as EUR.")
 
     def __post_init__(self) -> None:
         check_settings(self)
+        if self.hour_cost is not None and self.step is None:
+            raise ProblemError(
+                f"hour_cost = {self.hour_cost:g} needs the length of a step: step = ... (seconds)"
+            )
+        if self.unit_cost is not None and self.unit == UNNAMED:
+            raise ProblemError(
+                f"unit_cost = {self.unit_cost:g} needs the unit that it is for: "
+                'unit = "litres", say'
+            )
+
+    def cost(self, steps: float, given_out: float) -> dict[str, float]:
+        """What a drive costs, by what it is counted in: minutes, the product's unit, money.
+
+        Only what is known: minutes where a step has a length, product where its unit has a name,
+        money where something has a price.
+        """
+        found: dict[str, float] = {}
+        if self.step is not None:
+            found["minutes"] = steps * self.step / 60.0
+        if self.unit != UNNAMED:
+            found[self.unit] = given_out
+        if (self.hour_cost, self.unit_cost) != (None, None):
+            hours = steps * (self.step or 0.0) / 3600.0
+            found[self.currency] = (
+                hours * (self.hour_cost or 0.0) + given_out * (self.unit_cost or 0.0)
+            )  # fmt: skip
+        return found
 
     def speed(self, cells_per_step: float) -> str:
         """A speed as text, in metres per second where both scales are known."""
