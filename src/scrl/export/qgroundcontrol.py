@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float
 
 from scrl.export.frame import Frame, degrees
+from scrl.export.geojson import totals
 from scrl.export.segments import ExportError, ExportOptions, Segment, segments
 from scrl.route import Route
 from scrl.worlds.sweep.spec import SweepSpec
@@ -81,12 +82,13 @@ def write_plan(route: Route, options: ExportOptions, warnings: Sequence[str] = (
     for number, item in enumerate(items, start=1):
         item["doJumpId"] = number
     top_speed = _metres_per_second(spec.vehicle.max_speed, route)
-    longitude, latitude = frame.places(route.cells[:1])[0].tolist()
+    longitude, latitude = frame.places(route.first_place[None])[0].tolist()
     document = {
         "fileType": "Plan",
         "version": 1,
         "groundStation": "QGroundControl",
         "warnings": list(warnings),
+        **totals(route),
         "mission": {
             "version": 2,
             "firmwareType": FIRMWARE[options.autopilot],

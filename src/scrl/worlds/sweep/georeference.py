@@ -71,6 +71,11 @@ class Georeference:
         origin, size = (self.left, self.top), (self.cell_width, -self.cell_height)
         return np.asarray(origin) + cells[:, ::-1] * size
 
+    def cells(self, places: Float[np.ndarray, "place 2"]) -> Float[np.ndarray, "place 2"]:
+        """Row and column of places (x, y): the inverse of `places`."""
+        origin, size = (self.left, self.top), (self.cell_width, -self.cell_height)
+        return ((places - np.asarray(origin)) / size)[:, ::-1]
+
     def cell_size_metres(self) -> tuple[float, float] | None:
         """(east, north) of a cell on the WGS84 ellipsoid at the middle latitude; None if plain.
 
