@@ -136,7 +136,7 @@ def _place(regions: RegionMap) -> dict[str, Any] | None:
     if georeference is None:
         return None
     rows, columns = regions.shape
-    left, bottom, right, top = georeference.extent
+    left, bottom, right, top = georeference.bounds
     east, north = georeference.cell_size_metres() or (None, None)
     area = None if east is None or north is None else int(regions.enterable.sum()) * east * north
     return {

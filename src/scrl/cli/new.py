@@ -54,6 +54,23 @@ def new(
         typer.Option(help="Least and most for any place, in units per hectare: --dose 0 250."),
     ] = None,
     unit: Annotated[str, typer.Option(help="Name of one unit of what is given out.")] = "litres",
+    turn_time: Annotated[
+        float, typer.Option(help="With a machine: seconds that a turn into another pass takes.")
+    ] = 10.0,
+    transfer_speed: Annotated[
+        float | None,
+        typer.Option(help="With a machine: km/h between passes; default the top speed."),
+    ] = None,
+    angle: Annotated[
+        str | None,
+        typer.Option(help="Degrees from east to north in which passes run, or 'best'."),
+    ] = None,
+    forbidden: Annotated[
+        list[str] | None, typer.Option(help="Shape that must not be entered; may be repeated.")
+    ] = None,
+    forbidden_buffer: Annotated[
+        float | None, typer.Option(help="Metres around forbidden shapes that are not entered.")
+    ] = None,
     crs: CrsOption = None,
     strict: StrictFlag = False,
     as_json: JsonFlag = False,
@@ -68,12 +85,15 @@ def new(
         "region_property": region_property,
         "field": field,
         "crs": crs,
+        "angle": None if angle is None else _degrees(angle),
+        "forbidden": None if not forbidden else tuple(forbidden),
+        "forbidden_buffer": forbidden_buffer,
         "strict": strict or None,
     }
     chosen = {key: value for key, value in given.items() if value is not None}
     machine = None
     if boom is not None and speed is not None:
-        machine = Machine(boom, speed, flow, dose, unit)
+        machine = Machine(boom, speed, flow, dose, unit, turn_time, transfer_speed)
     elif (boom, speed, flow, dose) != (None,) * 4:
         raise ScrlError("a machine has a boom and a speed: --boom METRES --speed KM/H")
     with set_by(lambda key, value: f"add --{key} {value}"):
@@ -107,6 +127,13 @@ class GridCommand(TyperCommand):
                 ]
                 break
         return super().parse_args(ctx, args)
+
+
+def _degrees(text: str) -> float | str:
+    try:
+        return text if text == "best" else float(text)
+    except ValueError:
+        raise ScrlError(f"--angle {text}: it takes degrees, as --angle 30, or 'best'") from None
 
 
 def _rows_and_columns(text: str) -> tuple[int, int]:

@@ -111,9 +111,9 @@ class CountedWay(NamedTuple):
             row, column = stand
             row = shape[0] - row if start.startswith("bottom") else row
             stand = row, shape[1] - column if start.endswith("right") else column
-        if direction == "columns":
-            sides, stand = sides[::-1], stand and stand[::-1]
-        return CountedWay(sides, stand)
+        if direction == "rows":
+            return CountedWay(sides, stand)
+        return CountedWay((sides[1], sides[0]), stand and (stand[1], stand[0]))
 
 
 def _check_options(direction: str, start: str, swath: int) -> None:

@@ -81,8 +81,8 @@ def transits_of(
 
 
 def forbidden_area(regions: RegionMap) -> list[Polygon]:
-    """The forbidden cells, without a thin rim; x is the column and y the row."""
-    return _polygons(regions.forbidden).tolist()
+    """The forbidden cells, without their buffer and a thin rim; x is the column and y the row."""
+    return _polygons(regions.forbidden if regions.fenced is None else regions.fenced).tolist()
 
 
 def _polygons(forbidden: Bool[np.ndarray, "row column"]) -> np.ndarray:
