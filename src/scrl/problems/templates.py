@@ -223,7 +223,9 @@ _PLACEHOLDERS = {
 
 
 def _world_table(map_name: str, spec: SweepSpec, options: MapOptions) -> str:
-    changed = changed_fields(replace(options, grid=spec.regions.shape), MapOptions())
+    # At an angle the grid of the file is that before the map is turned.
+    grid = options.grid if options.angle else spec.regions.shape
+    changed = changed_fields(replace(options, grid=grid), MapOptions())
     lines = [
         "[world]",
         'kind = "sweep"',

@@ -1,8 +1,9 @@
 """A short order of strips: fields one after another, and short ways from strip to strip.
 
-It starts with the nearest strip next. Then stretches of the order are turned round or moved (2-opt
-and Or-opt) while that makes the ways shorter; for a given order the corners at which strips are
-entered are the best ones, by dynamic programming. Distances are straight.
+It starts with the nearest strip next, from each of a few first ones. Then stretches of the order
+are turned round or moved (2-opt and Or-opt) while that makes the ways shorter; for a given order
+the corners at which strips are entered are the best ones, by dynamic programming. Distances are
+straight.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from jaxtyping import Float, Int
 MOST_STRIPS = 200
 """With more strips the nearest one is always next: the search takes cubic time."""
 MOST_MOVES = 2_000
+MOST_STARTS = 10
+"""Strips near the begin that are tried as the first one."""
 LONGEST_MOVED = 12
 """Most strips that are moved to another place of the order at once."""
 GAIN = 1e-6
@@ -45,10 +48,15 @@ def short_order(
 ) -> Order:
     """The order found from `begin`, back to `home` if there is one."""
     tour = _Tour(sweeps, begin, home)
-    order = tour.nearest_next()
-    if len(order.strip) > MOST_STRIPS:
-        return order
-    order = tour.best_ways(order)
+    if len(sweeps.field) > MOST_STRIPS:
+        return tour.nearest_next()
+    firsts = np.argsort(tour.from_begin, kind="stable")[:MOST_STARTS].tolist()
+    return min((_searched(tour, first) for first in firsts), key=tour.length)
+
+
+def _searched(tour: _Tour, first: int) -> Order:
+    """The order found from the nearest strip next after a first one."""
+    order = tour.best_ways(tour.nearest_next(first))
     for _ in range(MOST_MOVES):
         moved = tour.improved(order)
         if moved is None:
@@ -67,15 +75,16 @@ class _Tour:
         self.sweeps, self.begin, self.home = sweeps, begin, home
         places = np.concatenate([sweeps.entry.reshape(-1, 2), [begin], [begin if home is None
                                                                         else home]])  # fmt: skip
+        self.from_begin = np.hypot(*np.moveaxis(sweeps.entry - begin, -1, 0)).min(axis=1)
         self.far = (len(sweeps.field) + 2) * float(np.hypot(*np.ptp(places, axis=0)))
 
-    def nearest_next(self) -> Order:
-        """The nearest strip next, and those of the same field first."""
+    def nearest_next(self, first: int | None = None) -> Order:
+        """The nearest strip next, and those of the same field first; it may begin with any."""
         sweeps = self.sweeps
         is_left = np.ones(len(sweeps.field), bool)
         at, field, found = self.begin, -1, []
         for _ in sweeps.field:
-            left = np.flatnonzero(is_left)
+            left = np.flatnonzero(is_left) if found or first is None else np.array([first])
             away = np.hypot(*np.moveaxis(sweeps.entry[left] - at, -1, 0))
             away += self.far * (sweeps.field[left] != field)[:, None]
             row, way = np.unravel_index(np.argmin(away), away.shape)

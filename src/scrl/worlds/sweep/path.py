@@ -40,7 +40,8 @@ class SweepPath:
     legs: tuple[int, ...]
     """Where each unbroken leg starts; between legs the vehicle gives nothing out."""
     number: Int[np.ndarray, "row column"]
-    """The path cell whose swath covers each enterable cell of the map; -1 where none does."""
+    """The path cell whose swath covers each cell of the map; -1 where none does, and for cells
+    that cannot be entered unless turns count."""
     missed_cells: int
     """Enterable cells that are not covered, since the swath would touch forbidden cells."""
     along: int | None = None
@@ -85,13 +86,15 @@ def sweep_path(
     band, column = cover(free, band_width=swath, counted=counted)
     legs = _legs(free, band, column)
     at = (band, column)
-    service = _shares(region_map, region_map.masks, turn, field_cells, at)
+    # A boom without sections also gives to what lies beside the field.
+    covered = region_map.enterable if counted is None else np.ones(region_map.shape, bool)
+    service = _shares(covered, region_map.masks, turn, at)
     in_none = np.logical_not(np.any(region_map.masks, axis=0))
-    outside = _shares(region_map, in_none[None], turn, field_cells, at)[:, 0]
+    outside = _shares(covered, in_none[None], turn, at)[:, 0]
     _check_all_served(region_map, service, swath)
     cells = _cells(region_map.shape, turn, at)
     missed = int(field_cells.sum() - field_cells[free].sum())
-    number = np.where(region_map.enterable, _numbers(region_map.shape, turn, at), -1)
+    number = np.where(covered, _numbers(region_map.shape, turn, at), -1)
     along = None if counted is None else int(direction == "rows")
     return SweepPath(cells, service, outside, legs, number, missed, along)
 
@@ -160,20 +163,20 @@ def _legs(
 
 
 def _shares(
-    region_map: RegionMap,
+    covered: Bool[np.ndarray, "row column"],
     masks: Bool[np.ndarray, "region row column"],
     turn: tuple[Direction, Start, int],
-    field_cells: Integer[np.ndarray, "band place"],
     at: tuple[Int[np.ndarray, " cell"], Int[np.ndarray, " cell"]],
 ) -> Float[np.ndarray, "cell region"]:
-    """The share of the swath's field cells that each mask covers."""
+    """The share of the swath's covered cells that each mask has."""
     direction, start, swath = turn
-    enterable, regions = region_map.enterable, len(masks)
+    regions = len(masks)
     counts = np.stack(
-        [_banded(_turned(mask & enterable, direction, start), swath) for mask in masks]
+        [_banded(_turned(mask & covered, direction, start), swath) for mask in masks]
     ).reshape(regions, -1)
-    places = np.ravel_multi_index(at, field_cells.shape)
-    all_cells = field_cells[at].astype(np.float32)
+    in_bands = _banded(_turned(covered, direction, start), swath)
+    places = np.ravel_multi_index(at, in_bands.shape)
+    all_cells = in_bands[at].astype(np.float32)
     service = np.empty((len(places), regions), np.float32)
     # The transposed copy is written in blocks that fit into the processor's cache.
     for piece in (slice(begin, begin + 4096) for begin in range(0, len(places), 4096)):
