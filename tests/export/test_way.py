@@ -85,13 +85,13 @@ def test_no_working_metre_is_in_the_pond_and_no_metre_in_its_fence(plan: dict[st
     fence = [shapely.Polygon(np.array(each["polygon"])[:, ::-1])
              for each in plan["geoFence"]["polygons"]]  # fmt: skip
     assert fence
-    assert shapely.union_all(fence).area > pond.area
+    assert shapely.area(shapely.union_all(fence)) > pond.area
     for line in lines_of(plan):
         way = shapely.LineString(line.ends)
         assert not any(way.intersects(each) for each in fence)
         if line.is_on:  # what lies under the boom is 5 m and more away
             swept, near = (shapely.transform(each, metres) for each in (way, pond))
-            assert swept.buffer(12.0, cap_style="flat").distance(near) >= 5.0
+            assert shapely.distance(shapely.buffer(swept, 12.0, cap_style="flat"), near) >= 5.0
 
 
 def test_a_sprayer_gives_each_field_what_was_promised(

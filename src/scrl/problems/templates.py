@@ -83,11 +83,7 @@ class Machine:
         regions, across, angle = load_map(source, replace(options, angle=0.0)), 1, options.angle
         where = regions.georeference
         if where is not None and regions.outlines is not None and options.grid is None:
-            across = 3
-            fitted = self._fitted(where, options, across)
-            if math.prod(fitted.grid or (0, 0)) > MOST_CHOSEN:
-                across, fitted = 1, self._fitted(where, options, 1)
-            options = fitted
+            across, options = self._fitted(where, options, 3)
         is_measured = where is not None and where.cell_size_metres() is not None
         cell = self.boom / across
         units = Units(
@@ -107,8 +103,10 @@ class Machine:
         options = at_best_angle(replace(options, angle=angle), spec_of)
         return options, spec_of(options)
 
-    def _fitted(self, where: Georeference, options: MapOptions, across: int) -> MapOptions:
-        """A grid whose cells are a share of the boom wide; plain coordinates are metres."""
+    def _fitted(
+        self, where: Georeference, options: MapOptions, across: int
+    ) -> tuple[int, MapOptions]:
+        """Cells across the boom, and a grid of them; plain coordinates are metres."""
         east, north = where.cell_size_metres() or (where.cell_width, where.cell_height)
         cell = self.boom / across
         width, height = where.cell_width * cell / east, where.cell_height * cell / north
@@ -116,8 +114,10 @@ class Machine:
         # Whole booms: a narrower last pass would give its cells more.
         rows = across * math.ceil((top - bottom) / (across * height))
         columns = math.ceil((right - left) / width)
+        if across > 1 and rows * columns > MOST_CHOSEN:
+            return self._fitted(where, options, 1)
         extent = (left, top - rows * height, left + columns * width, top)
-        return replace(options, grid=(rows, columns), extent=extent)
+        return across, replace(options, grid=(rows, columns), extent=extent)
 
 
 MOST_CHOSEN = 40_000
