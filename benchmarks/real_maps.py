@@ -19,8 +19,8 @@ from typing import Any
 
 import pyogrio
 import pyogrio.raw
-from pyogrio.errors import DataSourceError
 import shapely
+from pyogrio.errors import DataSourceError
 
 from scrl.errors import ScrlError
 from scrl.export import ROUTE_FORMATS, ExportOptions

@@ -45,7 +45,8 @@ class SweepRoute:
     )
     start: Start | tuple[float, float] = setting(
         "top-left",
-        "Corner where the sweep begins, or [x, y] where the vehicle stands and comes back to.",
+        "Corner where the sweep begins (top-left, top-right, bottom-left, bottom-right), or [x, y] "
+        "where the vehicle stands and comes back to.",
     )
     swath: int = setting(
         1, "Width of the strip that one pass covers.", unit="cells", low=1, high=10_000
