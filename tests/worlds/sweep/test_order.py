@@ -90,8 +90,8 @@ def test_the_vehicle_comes_from_where_it_stands_and_goes_back() -> None:
     [
         ({"start": (0.0, 0.0)}, {}, "transfer_speed or turn_time"),
         ({"start": (0.0, 900.0)}, {"turn_time": 1.0}, "lies far from the map"),
-        ({"start": "middle"}, {}, "neither one of top-left"),
-        ({"start": (1.0, "x")}, {}, r"nor two numbers: \[x, y\]"),
+        ({"start": "middle"}, {}, "is not one of top-left"),
+        ({"start": (1.0, "x")}, {}, r"two numbers: \[x, y\]"),
         ({}, {"turn_time": 1.0, "start_noise": 4.0}, "within the first pass"),
     ],
 )

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 from jaxtyping import Float
 
-from scrl.errors import ProblemError, did_you_mean
+from scrl.errors import ProblemError
 from scrl.rules.linear import LinearExpression
 from scrl.rules.show import TOTALS, dose_name, is_dose
 from scrl.settings import check_settings, setting
@@ -45,8 +45,8 @@ class SweepRoute:
     )
     start: Start | tuple[float, float] = setting(
         "top-left",
-        "Corner where the sweep begins (top-left, top-right, bottom-left, bottom-right), or [x, y] "
-        "where the vehicle stands and comes back to.",
+        "Corner where the sweep begins, or [x, y] where the vehicle stands and comes back to.",
+        choices=get_args(Start),
     )
     swath: int = setting(
         1, "Width of the strip that one pass covers.", unit="cells", low=1, high=10_000
@@ -57,18 +57,17 @@ class SweepRoute:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if isinstance(self.start, list):
-            object.__setattr__(self, "start", tuple(self.start))
-        is_place = isinstance(self.start, tuple) and len(self.start) == 2 and all(
+        if isinstance(self.start, str):
+            return
+        place = tuple(self.start)
+        if len(place) != 2 or not all(
             isinstance(each, int | float) and not isinstance(each, bool) and abs(each) <= 1e12
-            for each in self.start
-        )  # fmt: skip
-        if not is_place and self.start not in get_args(Start):
-            hint = did_you_mean(str(self.start), get_args(Start))
+            for each in place
+        ):
             raise ProblemError(
-                f"start = {self.start!r:.60} is neither one of {', '.join(get_args(Start))}{hint}, "
-                "nor two numbers: [x, y]"
+                f"start = {list(place)!r:.60} must be a corner or two numbers: [x, y]"
             )
+        object.__setattr__(self, "start", place)
 
     @property
     def corner(self) -> Start:
