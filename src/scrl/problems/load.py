@@ -214,12 +214,19 @@ ANGLES = range(0, 180, 15)
 def at_best_angle(options: MapOptions, spec_of: Callable[[MapOptions], SweepSpec]) -> MapOptions:
     """The options with the angle of the shortest drive at top speed, where the best is asked for.
 
-    Cells are equally large at all angles. Of equal drives it is the smallest angle.
+    Cells are equally large at all angles. Of equal drives it is the smallest angle. An angle at
+    which the map cannot be swept is passed over.
     """
     if options.angle != BEST:
         return options
-    tried = [dataclasses.replace(options, angle=float(angle)) for angle in ANGLES]
-    return min(tried, key=lambda each: spec_of(each).fewest_steps)
+
+    def steps(tried: MapOptions) -> float:
+        try:
+            return spec_of(tried).fewest_steps
+        except ScrlError:
+            return math.inf
+
+    return min((dataclasses.replace(options, angle=float(each)) for each in ANGLES), key=steps)
 
 
 def scale_of(regions: RegionMap, route: SweepRoute, units: Units) -> Scale:

@@ -300,20 +300,28 @@ class KnownTotals(Mapping[str, LinearExpression | None]):
     def _doses(self) -> dict[str, int]:
         return {dose_name(name): index for index, name in enumerate(self.spec.regions.names)}
 
+    def __contains__(self, name: object) -> bool:
+        """Whether rules may name it; known before ways are looked for."""
+        if name == WORKING_TIME:
+            return self.spec.vehicle.counts_turns
+        if name == DISTANCE:
+            return self.spec.vehicle.start_noise == 0.0
+        dose = self._doses.get(str(name))
+        return name in COUNTED or (dose is not None and bool(self.spec.areas[dose]))
+
     def __getitem__(self, name: str) -> LinearExpression | None:
-        spec = self.spec
-        counts_turns = spec.vehicle.counts_turns
+        if name not in self:
+            raise KeyError(name)
+        spec, counts_turns = self.spec, self.spec.vehicle.counts_turns
         if name == TIME and counts_turns:
-            steps = exact_digits(spec.transit_steps * (spec.units.step or 1.0))
-            return LinearExpression(((WORKING_TIME, Fraction(1)),), steps)
-        if name in COUNTED and (counts_turns or name != WORKING_TIME):
+            ways = exact_digits(spec.transit_steps * (spec.units.step or 1.0))
+            return LinearExpression(((WORKING_TIME, Fraction(1)),), ways)
+        if name in COUNTED:
             return None
-        if name == DISTANCE and spec.vehicle.start_noise == 0.0:
+        if name == DISTANCE:
             cells = len(spec.path.cells) + (spec.transit_length if counts_turns else 0.0)
             return LinearExpression((), cells * (spec.units.cell or 1.0))
         index = self._doses[name]
-        if not spec.areas[index]:
-            raise KeyError(name)
         area = exact_digits(spec.areas[index])
         return LinearExpression(((spec.regions.names[index], 1 / area),))
 
