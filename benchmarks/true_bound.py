@@ -39,7 +39,8 @@ from scrl.violation import cons_vio
 from scrl.worlds.sweep import dynamics
 from scrl.worlds.sweep.bound import step_bound
 from scrl.worlds.sweep.dynamics import Place
-from scrl.worlds.sweep.spec import SweepSpec, service_table
+from scrl.worlds.sweep.service import service_table
+from scrl.worlds.sweep.spec import SweepSpec
 
 PRICES = 32
 """Vectors of prices that every drive is compared at."""

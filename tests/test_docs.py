@@ -22,7 +22,11 @@ from scrl.rules import parse
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-TUTORIAL = ROOT / "docs" / "tutorial.md"
+TUTORIALS = {
+    ROOT / "docs" / "tutorial.md": "farm.geojson",
+    ROOT / "docs" / "field.md": "fields.geojson",
+}
+"""Pages that can be typed along, and the names of their maps."""
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 assert len(PAGES) > 10
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -96,19 +100,22 @@ def check_console_block(text: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in pages_with("console") if page != TUTORIAL], ids=lambda page: page.stem
+    "page",
+    [page for page in pages_with("console") if page not in TUTORIALS],
+    ids=lambda page: page.stem,
 )
 def test_console_blocks_print_what_they_show(page: Path, tmp_path: Path) -> None:
     for _, text in blocks(page, "console"):
         check_console_block(text, tmp_path)
 
 
-def test_the_tutorial_can_be_typed_along(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_the_tutorial_can_be_typed_along(page: Path, tmp_path: Path) -> None:
     """Its map is saved, its settings are written into the problem file, its commands are run."""
     problem = tmp_path / "farm" / "problem.toml"
-    for kind, text in blocks(TUTORIAL, "json", "toml", "console", "sh"):
+    for kind, text in blocks(page, "json", "toml", "console", "sh"):
         if kind == "json":
-            (tmp_path / "farm.geojson").write_text(text, encoding="utf-8")
+            (tmp_path / TUTORIALS[page]).write_text(text, encoding="utf-8")
         elif kind == "console":
             check_console_block(text, tmp_path)
         elif kind == "sh":
@@ -118,10 +125,16 @@ def test_the_tutorial_can_be_typed_along(tmp_path: Path) -> None:
         elif text.startswith("[rules]"):
             before, _, _ = problem.read_text(encoding="utf-8").partition("[rules]")
             problem.write_text(before + text, encoding="utf-8")
+        elif text.startswith("[problem]"):
+            before = problem.read_text(encoding="utf-8")
+            problem.write_text(before.replace("[problem]\n", text), encoding="utf-8")
         else:
             before = problem.read_text(encoding="utf-8")
             problem.write_text(before.replace("[vehicle]", f"{text}\n[vehicle]"), encoding="utf-8")
     kept = {"report.html", "route.plan", "route.geojson", "regions.csv"}
+    if page.stem == "field":
+        kept = {"prescription.zip", "prescription.geojson", "prescription.tif", "route.plan"}
+        assert (tmp_path / "audit.html").is_file()
     assert kept <= {path.name for path in (tmp_path / "plan").iterdir()}
 
 

@@ -18,7 +18,7 @@ from scrl.rollout import CHUNK_STEPS, RunningEpisode, begin_episode, one_step
 from scrl.worlds.sweep.dynamics import Served, flow_of, ground_speed
 from scrl.worlds.sweep.georeference import Georeference
 from scrl.worlds.sweep.places import places_at, stretch_at
-from scrl.worlds.sweep.spec import ServiceTable
+from scrl.worlds.sweep.service import ServiceTable
 from scrl.worlds.sweep.transits import Transit
 from scrl.worlds.sweep.world import SweepWorld
 
@@ -130,15 +130,35 @@ class Route:
         first, last = stretch_at(spec.path, self.along[[0, -1]]).tolist()
         return spec.transits[first:last]
 
+    @cached_property
+    def ways(self) -> tuple[Transit, ...]:
+        """All ways on which nothing was given out: transits, and those from and to the start."""
+        spec = self.problem.world_spec
+        if spec.stand is None:
+            return self.transits
+        return (spec.ways[0], *self.transits, *(spec.ways[-1:] if self.is_whole else ()))
+
     @property
     def transit_length(self) -> float:
-        """Length of the transits in cells; `along` does not count it."""
-        return sum(each.length for each in self.transits)
+        """Length of these ways in cells; `along` does not count it."""
+        return sum(each.length for each in self.ways)
 
     @property
     def transit_steps(self) -> float:
-        """Steps of the transits at top speed; `steps` does not count them."""
-        return self.transit_length / self.problem.world_spec.vehicle.max_speed
+        """Steps of these ways and of the turns; `steps` does not count them."""
+        spec = self.problem.world_spec
+        return self.transit_length / spec.transfer_speed + len(self.transits) * spec.turn_steps
+
+    @property
+    def length(self) -> float:
+        """Length of the whole drive in cells."""
+        return float(self.along[-1] - self.along[0]) + self.transit_length
+
+    @property
+    def first_place(self) -> Float[np.ndarray, " 2"]:
+        """Row and column where the drive begins."""
+        stand = self.problem.world_spec.stand
+        return self.cells[0] if stand is None else np.array(stand)
 
     @property
     def duration(self) -> str:

@@ -74,6 +74,8 @@ def _checked(
     name = field.name
     if value is None and field.default is None:
         return value
+    if isinstance(value, tuple | list) and "tuple" in _plain_type(field):
+        return value  # checked by its class
     if known.choices:
         if value not in known.choices:
             hint = did_you_mean(str(value), known.choices)

@@ -77,6 +77,7 @@ def test_time_and_used_are_judged_too(field: Problem, route: Route, tmp_path: Pa
     assert found.density["used"] == pytest.approx(used, rel=1e-4)
     assert found.density["time"] == pytest.approx(seconds, abs=1.5)
     assert [rule.status for rule in found.rules] == ["held", "broken", "held", "broken"]
+    assert "used" in audit_page_text(found)
     in_steps = dataclasses.replace(
         field.world_spec, units=dataclasses.replace(field.units, step=None)
     )

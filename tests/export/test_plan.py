@@ -173,7 +173,7 @@ def test_ardupilot_switches_its_sprayer(farm_route: Route) -> None:
 def test_what_an_autopilot_does_not_follow_is_warned_of(route: Route, farm_route: Route) -> None:
     """Between the islands it flies at 21 m/s, over the farm at up to 8.3 m/s, or a tenth of it."""
     (fast,) = autopilot_warnings(route, ExportOptions())
-    assert "up to 21.0 m/s, and px4 flies at most 12 m/s unless MPC_XY_VEL_MAX is raised" in fast
+    assert "up to 21.0 m/s, and PX4 caps speeds at MPC_XY_VEL_MAX, 12 m/s unless it is" in fast
     assert autopilot_warnings(farm_route, ExportOptions()) == []
     spec = farm_route.problem.world_spec
     slower = replace(spec, units=replace(spec.units, step=40.0))

@@ -19,7 +19,7 @@ from scrl.audit.track import LogTrack, read_track
 from scrl.errors import MapError
 from scrl.problems import Problem
 from scrl.violation import margins_of
-from scrl.worlds.sweep.spec import TIME, USED
+from scrl.worlds.sweep.spec import TIME, USED, WORKING_TIME
 
 Status = Literal["held", "broken", "unknown"]
 MOST_GAPS = 100
@@ -261,15 +261,19 @@ def audit(problem: Problem, log: Path | str, options: AuditOptions | None = None
 def _totals(problem: Problem, track: LogTrack, unknown: float) -> dict[str, tuple[float, float]]:
     """The least and the most of each amount of the whole drive that rules name.
 
-    The time of a log is in seconds; in steps it is not known.
+    The time of a log is in seconds; in steps it is not known. Rules add the time of the ways
+    between passes to the working time, and the log has both.
     """
     used, seconds = float(track.amount.sum()), float(np.nansum(track.seconds))
-    has_seconds = problem.world_spec.units.step is not None
+    spec = problem.world_spec
+    time = (seconds, seconds) if spec.units.step is not None else (0.0, np.inf)
+    ways = spec.transit_steps * (spec.units.step or 0.0)
     known = {
-        TIME: (seconds, seconds) if has_seconds else (0.0, np.inf),
+        TIME: time,
+        WORKING_TIME: (max(time[0] - ways, 0.0), max(time[1] - ways, 0.0)),
         USED: (used, used + unknown),
     }
-    return {name: known[name] for name in problem.world_spec.totals}
+    return {name: known[name] for name in spec.totals}
 
 
 def _lines(track: LogTrack, problem: Problem, frame: GridFrame, findings: Findings) -> Lines:

@@ -50,8 +50,7 @@ class GridFrame:
 
     def cells(self, places: Float[np.ndarray, "place 2"]) -> Float[np.ndarray, "place 2"]:
         """Column and row of x and y; the centre of the first cell is (0.5, 0.5)."""
-        origin = np.array([self.where.left, self.where.top])
-        return (places - origin) / (self.where.cell_width, -self.where.cell_height)
+        return self.where.cells(places)[:, ::-1]
 
     def places(self, cells: Float[np.ndarray, "place 2"]) -> Float[np.ndarray, "place 2"]:
         """x and y of columns and rows."""

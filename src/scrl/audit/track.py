@@ -217,7 +217,7 @@ def _is_on(cells: Float[np.ndarray, "place 2"], frame: GridFrame) -> Bool[np.nda
 def _elsewhere(places: Float[np.ndarray, "place 2"], frame: GridFrame, log: RawLog) -> str:
     """The message for a log none of whose points is on the map."""
     (left, bottom), (right, top) = places.min(axis=0), places.max(axis=0)
-    west, south, east, north = frame.where.extent
+    west, south, east, north = frame.where.bounds
     said = (
         f"no point of the log lies on the map: x of the log is from {left:.7g} to {right:.7g} and "
         f"y from {bottom:.7g} to {top:.7g}, and the map reaches from {west:.7g} to {east:.7g} and "

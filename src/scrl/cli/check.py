@@ -89,6 +89,7 @@ def _document(problem: Problem) -> dict[str, Any]:
         "legs": len(spec.path.legs),
         "turns": _turns(spec),
         "place": _place(spec.regions),
+        "ways": _ways(spec),
         "outside_share": spec.service.outside_share,
         "given_out_at_full_speed": _at_full_speed(spec),
         "unit": spec.units.unit,
@@ -121,9 +122,11 @@ def _always(value: LinearExpression | None) -> float | None:
 
 
 def _turns(spec: SweepSpec) -> int:
-    """How often the vehicle changes to another row or column within a leg."""
+    """How often the vehicle changes to another row or column, within a leg unless turns count."""
     import numpy as np
 
+    if spec.vehicle.counts_turns:
+        return len(spec.transits)
     moves = np.diff(spec.path.cells, axis=0)
     is_across = moves[:, 0 if spec.route.direction == "rows" else 1] != 0
     is_across[np.array(spec.path.legs[1:], int) - 1] = False
@@ -132,19 +135,24 @@ def _turns(spec: SweepSpec) -> int:
 
 def _place(regions: RegionMap) -> dict[str, Any] | None:
     """Position and size of the map, to reveal wrong coordinates."""
+    from scrl.worlds.sweep.georeference import metres
+
     georeference = regions.georeference
     if georeference is None:
         return None
-    rows, columns = regions.shape
-    left, bottom, right, top = georeference.extent
-    east, north = georeference.cell_size_metres() or (None, None)
-    area = None if east is None or north is None else int(regions.enterable.sum()) * east * north
+    left, bottom, right, top = georeference.bounds
+    along, across = georeference.cell_size_metres() or (None, None)
+    width = height = area = None
+    if along is not None and across is not None:
+        width, height = metres((bottom + top) / 2, right - left, top - bottom)
+        area = int(regions.enterable.sum()) * along * across
     return {
         "coordinates": georeference.kind,
         "extent": [left, bottom, right, top],
         "centre": [(left + right) / 2, (bottom + top) / 2],
-        "width_m": None if east is None else columns * east,
-        "height_m": None if north is None else rows * north,
+        "width_m": width,
+        "height_m": height,
+        "angle": 0.0 if georeference.turn is None else georeference.turn.angle,
         "field_m2": area,
     }
 
@@ -155,6 +163,8 @@ def _place_text(problem: Problem) -> str:
     place = _place(problem.world_spec.regions)
     if place is None:
         return path
+    if place["angle"]:
+        path += f" at {place['angle']:g} degrees from east to north"
     x, y = place["centre"]
     left, bottom, right, top = place["extent"]
     if place["coordinates"] == "plain":
@@ -165,6 +175,28 @@ def _place_text(problem: Problem) -> str:
         f"east, {place['height_m']:,.0f} m from south to north; field of "
         f"{place['field_m2'] / 10_000:,.2f} ha; {path}"
     )
+
+
+def _ways(spec: SweepSpec) -> dict[str, float]:
+    """Length and time of the ways without work, and of the whole drive at top speed."""
+    cell, step = spec.units.cell or 1.0, spec.units.step or 1.0
+    return {
+        "length": spec.transit_length * cell,
+        "time": spec.transit_steps * step,
+        "least_driving_time": spec.fewest_steps * step,
+    }
+
+
+def _ways_lines(spec: SweepSpec) -> list[str]:
+    """What the ways without work cost, where they count."""
+    if not spec.vehicle.counts_turns:
+        return []
+    units = spec.units
+    return [
+        f"ways without work: {units.length(spec.transit_length)}, "
+        f"{units.duration(spec.transit_steps)} with {_turns(spec):,} turns; the whole drive takes "
+        f"at least {units.duration(spec.fewest_steps)}"
+    ]
 
 
 def _at_full_speed(spec: SweepSpec) -> float:
@@ -197,9 +229,22 @@ def heading(problem: Problem) -> str:
     return f"[bold]{escape(problem.name)}[/bold]" + (f": {escape(about)}" if about else "")
 
 
+def _total_lines(problem: Problem) -> Iterator[str]:
+    """What the totals and doses are that rules name."""
+    from scrl.rules.show import is_dose
+    from scrl.worlds.sweep.spec import TIME
+
+    spec = problem.world_spec
+    for total in _totals(problem):
+        always = "" if total["always"] is None else f", always {total['always']:,.10g} here"
+        if total["name"] == TIME and spec.vehicle.counts_turns:
+            always = f": working_time and {_ways(spec)['time']:,.2f} for ways and turns"
+        of = "what is given to the region" if is_dose(total["name"]) else "of the whole drive"
+        yield f"{total['name']}: {of}, in {total['unit']}{always}"
+
+
 def _print(problem: Problem) -> None:
     from scrl.rules import show, show_share
-    from scrl.rules.show import is_dose
 
     spec, units = problem.world_spec, problem.world_spec.units
     out = console()
@@ -209,7 +254,7 @@ def _print(problem: Problem) -> None:
         f"map {rows} x {columns} cells; path {units.length(len(spec.path.cells))}; top speed "
         f"{units.speed(spec.vehicle.max_speed)}; {_given_text(spec)}"
     )
-    out.print(_place_text(problem), soft_wrap=True)
+    out.print("\n".join([_place_text(problem), *_ways_lines(spec)]), soft_wrap=True)
     if (outside := spec.service.outside_share) > 0.0:
         given = _at_full_speed(spec)
         out.print(
@@ -220,10 +265,8 @@ def _print(problem: Problem) -> None:
     regions = table("region", ">cells", *[">hectares"] * has_hectares, title="Regions")
     for name, cells, area in _sizes(spec):
         regions.add_row(escape(name), str(cells), *[f"{area:,.3f}"] * has_hectares)
-    for total in _totals(problem):
-        always = "" if total["always"] is None else f", always {total['always']:,.10g} here"
-        of = "what is given to the region" if is_dose(total["name"]) else "of the whole drive"
-        out.print(escape(f"{total['name']}: {of}, in {total['unit']}{always}"))
+    for line in _total_lines(problem):
+        out.print(escape(line))
     rules = table("rule", "as understood", title="Rules")
     for rule in problem.rules.rules:
         rules.add_row(escape(rule.name), escape(show(rule.statement)))

@@ -60,6 +60,23 @@ def new(
     ] = None,
     hour_cost: Annotated[float | None, typer.Option(help="Money for an hour of driving.")] = None,
     currency: Annotated[str, typer.Option(help="Name of the money.")] = "EUR",
+    turn_time: Annotated[
+        float, typer.Option(help="With a machine: seconds that a turn into another pass takes.")
+    ] = 10.0,
+    transfer_speed: Annotated[
+        float | None,
+        typer.Option(help="With a machine: km/h between passes; default the top speed."),
+    ] = None,
+    angle: Annotated[
+        str | None,
+        typer.Option(help="Degrees from east to north in which passes run, or 'best'."),
+    ] = None,
+    forbidden: Annotated[
+        list[str] | None, typer.Option(help="Shape that must not be entered; may be repeated.")
+    ] = None,
+    forbidden_buffer: Annotated[
+        float | None, typer.Option(help="Metres around forbidden shapes that are not entered.")
+    ] = None,
     crs: CrsOption = None,
     strict: StrictFlag = False,
     as_json: JsonFlag = False,
@@ -77,12 +94,18 @@ def new(
         "region_property": region_property,
         "field": field,
         "crs": crs,
+        "angle": None if angle is None else _degrees(angle),
+        "forbidden": None if not forbidden else tuple(forbidden),
+        "forbidden_buffer": forbidden_buffer,
         "strict": strict or None,
     }
     chosen = {key: value for key, value in given.items() if value is not None}
     machine = None
     if boom is not None and speed is not None:
-        machine = Machine(boom, speed, flow, dose, unit, unit_cost, hour_cost, currency)
+        machine = Machine(
+            boom, speed, flow, dose, unit, unit_cost=unit_cost, hour_cost=hour_cost,
+            currency=currency, turn=turn_time, transfer=transfer_speed,
+        )  # fmt: skip
     elif (boom, speed, flow, dose, unit_cost, hour_cost) != (None,) * 6:
         raise ScrlError("a machine has a boom and a speed: --boom METRES --speed KM/H")
     elif not chosen and not as_json and sys.stdin.isatty():
@@ -138,6 +161,13 @@ class GridCommand(TyperCommand):
                 ]
                 break
         return super().parse_args(ctx, args)
+
+
+def _degrees(text: str) -> float | str:
+    try:
+        return text if text == "best" else float(text)
+    except ValueError:
+        raise ScrlError(f"--angle {text}: it takes degrees, as --angle 30, or 'best'") from None
 
 
 def _rows_and_columns(text: str) -> tuple[int, int]:

@@ -29,7 +29,10 @@ def write_geojson(route: Route, options: ExportOptions, warnings: Sequence[str] 
 
 
 def totals(route: Route) -> dict[str, float | None]:
-    """Time of the whole route and of its transits; null without a time scale."""
+    """Time and length of the whole route and of its transits; null without their scale.
+
+    The time of transits has that of turns in it: `turns` times `turn_seconds`.
+    """
     units = route.problem.world_spec.units
 
     def scaled(value: float, scale: float | None) -> float | None:
@@ -41,6 +44,9 @@ def totals(route: Route) -> dict[str, float | None]:
         "transit_steps": neat(route.transit_steps),
         "transit_seconds": scaled(route.transit_steps, units.step),
         "transit_m": scaled(route.transit_length, units.cell),
+        "driving_m": scaled(route.length, units.cell),
+        "turns": len(route.transits),
+        "turn_seconds": scaled(route.problem.world_spec.turn_steps, units.step),
     }
 
 

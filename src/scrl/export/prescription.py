@@ -19,6 +19,7 @@ from jaxtyping import Float, Int
 from scrl.export.frame import Frame, frame_of, neat
 from scrl.export.segments import ExportError, ExportOptions
 from scrl.route import Route, given_over_cells
+from scrl.worlds.sweep.georeference import Georeference
 from scrl.worlds.sweep.spec import SweepSpec, cell_sides
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ WGS84_WKT = (
     'PRIMEM["Greenwich",0.0],UNIT["Degree",0.0174532925199433]]'
 )
 """The projection file of a shapefile in degrees."""
-PIXEL_SCALE, TIE_POINT, GEO_KEYS, GDAL_NO_DATA, DESCRIPTION = 33550, 33922, 34735, 42113, 270
+PIXEL_SCALE, TIE_POINT, TRANSFORMATION, GEO_KEYS = 33550, 33922, 34264, 34735
+GDAL_NO_DATA, DESCRIPTION = 42113, 270
 GEOGRAPHIC = (1024, 0, 1, 2), (1025, 0, 1, 1), (2048, 0, 1, 4326)
 """GeoKeys: the model is geographic, a pixel is an area, the system is EPSG:4326."""
 UNDEFINED = (1024, 0, 1, 32767), (1025, 0, 1, 1)
@@ -231,8 +233,7 @@ def write_geotiff(route: Route, options: ExportOptions, warnings: Sequence[str] 
     lines = [f"dose in {found.unit}", *(f"WARNING: {each}" for each in warnings)]
     for tag, kind, value in (
         (DESCRIPTION, ASCII, "\n".join(lines).encode("ascii", "replace").decode()),
-        (PIXEL_SCALE, DOUBLE, (where.cell_width, where.cell_height, 0.0)),
-        (TIE_POINT, DOUBLE, (0.0, 0.0, 0.0, where.left, where.top, 0.0)),
+        *_position(where),
         (GEO_KEYS, SHORT, directory),
         (GDAL_NO_DATA, ASCII, f"{NO_DATA:g}"),
     ):
@@ -242,6 +243,20 @@ def write_geotiff(route: Route, options: ExportOptions, warnings: Sequence[str] 
     held = io.BytesIO()
     Image.fromarray(pixels).save(held, "TIFF", tiffinfo=tags)
     return held.getvalue()
+
+
+def _position(where: Georeference) -> list[tuple[int, int, tuple[float, ...]]]:
+    """The tags for the position of pixels; a turned grid has a matrix (ModelTransformation)."""
+    if where.turn is None:
+        return [
+            (PIXEL_SCALE, DOUBLE, (where.cell_width, where.cell_height, 0.0)),
+            (TIE_POINT, DOUBLE, (0.0, 0.0, 0.0, where.left, where.top, 0.0)),
+        ]
+    origin, down, right = where.places(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]))
+    matrix = np.eye(4)
+    matrix[2, 2] = 0.0
+    matrix[:2] = np.column_stack([right - origin, down - origin, np.zeros(2), origin])
+    return [(TRANSFORMATION, DOUBLE, tuple(matrix.ravel().tolist()))]
 
 
 ASCII, SHORT, DOUBLE = 2, 3, 12

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float
 
 from scrl.export.frame import Frame, degrees
+from scrl.export.geojson import totals
 from scrl.export.segments import ExportError, ExportOptions, Segment, segments
 from scrl.route import Route
 from scrl.worlds.sweep.spec import SweepSpec
@@ -34,8 +35,11 @@ GROUND_SPEED, KEEP_THROTTLE = 1, -1
 ALTITUDE_MODE_RELATIVE = 1
 FIRMWARE = {"px4": 12, "ardupilot": 3}
 QUADROTOR = 2
-FASTEST_M_S = {"px4": (12.0, "MPC_XY_VEL_MAX"), "ardupilot": (20.0, "WPNAV_SPEED")}
-"""The highest speed of each autopilot, by default or at all, and its parameter."""
+FASTEST_M_S = {
+    "px4": (12.0, "PX4 caps speeds at MPC_XY_VEL_MAX, {limit:g} m/s unless it is raised"),
+    "ardupilot": (20.0, "ArduPilot documents speeds up to {limit:g} m/s (WPNAV_SPEED)"),
+}
+"""The speed from which on an autopilot may be slower than the plan, and why."""
 SLOWEST_SPRAYING_M_S = 1.0
 """Below this speed ArduPilot stops its pump, unless SPRAY_SPEED_MIN says otherwise."""
 SPEED_DIGITS = 6
@@ -81,12 +85,13 @@ def write_plan(route: Route, options: ExportOptions, warnings: Sequence[str] = (
     for number, item in enumerate(items, start=1):
         item["doJumpId"] = number
     top_speed = _metres_per_second(spec.vehicle.max_speed, route)
-    longitude, latitude = frame.places(route.cells[:1])[0].tolist()
+    longitude, latitude = frame.places(route.first_place[None])[0].tolist()
     document = {
         "fileType": "Plan",
         "version": 1,
         "groundStation": "QGroundControl",
         "warnings": list(warnings),
+        **totals(route),
         "mission": {
             "version": 2,
             "firmwareType": FIRMWARE[options.autopilot],
@@ -253,12 +258,12 @@ def autopilot_warnings(route: Route, options: ExportOptions) -> list[str]:
     checked_frame(route.problem.world_spec)  # what cannot be written gets no warnings
     stretches = _stretches(route, options.tolerance)
     found = []
-    limit, name = FASTEST_M_S[options.autopilot]
+    limit, why = FASTEST_M_S[options.autopilot]
     too_fast = [each.speed for each in stretches if each.speed > limit]
     if too_fast:
         found.append(
             f"{_flown(len(too_fast))} at up to {max(too_fast):.1f} m/s, and "
-            f"{options.autopilot} flies at most {limit:g} m/s unless {name} is raised"
+            f"{why.format(limit=limit)}"
         )
     if options.autopilot != "ardupilot":
         return found

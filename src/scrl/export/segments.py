@@ -18,6 +18,7 @@ from scrl.errors import ScrlError, did_you_mean
 from scrl.route import Route
 from scrl.worlds.sweep.path import SweepPath
 from scrl.worlds.sweep.places import ends_of_stretches, places_at, stretch_at, turns_of
+from scrl.worlds.sweep.transits import Transit
 
 DEFAULT_TOLERANCE = 0.02
 """Steps are merged while their speeds differ by at most this share of the top speed."""
@@ -45,7 +46,7 @@ class Segment:
     steps: float
     """Duration in steps; the last segment includes the rest of the last step."""
     speed: float
-    """Cells per step while it moves; in transits, the top speed."""
+    """Cells per step while it moves; in transits, the transfer speed."""
     amount: float
     """Units given out on it; for landing service, by the steps that end in its cells."""
     received: Float[np.ndarray, " region"]
@@ -70,16 +71,19 @@ def segments(route: Route, tolerance: float = DEFAULT_TOLERANCE) -> list[Segment
         heads = np.union1d(heads, _other_flow(pieces, heads, tolerance * spec.vehicle.rate))
     tails = np.append(heads[1:], len(pieces.speed))
     amount, received = _given(route, pieces, heads)
-    found: list[Segment] = []
+    found = [] if spec.stand is None else _way(route, spec.ways[0], 0)
     ends = ends_of_stretches(spec.path)
     for index, (head, tail) in enumerate(zip(heads.tolist(), tails.tolist(), strict=True)):
         stretch = int(pieces.stretch[head])
-        if found and pieces.stretch[head - 1] != stretch:
-            found += _transit(route, stretch - 1, found[-1].first_step)
+        if head and pieces.stretch[head - 1] != stretch:
+            step = found[-1].first_step
+            found += _way(route, spec.transits[stretch - 1], step, spec.turn_steps)
         is_end = tail == len(pieces.speed) or pieces.stretch[tail] != stretch
         end = _end(route, pieces, tail, ends[stretch]) if is_end else pieces.places[tail]
         line = np.stack([pieces.places[head], end])
         found.append(_segment(pieces, slice(head, tail), line, (amount[index], received[index])))
+    if spec.stand is not None and route.is_whole:
+        found += _way(route, spec.ways[-1], route.steps - 1)
     return found
 
 
@@ -228,15 +232,16 @@ def _segment(
     )
 
 
-def _transit(route: Route, index: int, step: int) -> list[Segment]:
-    """The straight parts of the transit after a stretch of the path, at top speed."""
-    spec = route.problem.world_spec
-    transit, top_speed = spec.transits[index], spec.vehicle.max_speed
-    nothing = np.zeros(len(route.regions))
+def _way(route: Route, way: Transit, step: int, turn_steps: float = 0.0) -> list[Segment]:
+    """The straight parts of a way on which nothing is given out; the last one has the turn."""
+    spec, nothing = route.problem.world_spec, np.zeros(len(route.regions))
     return [
-        Segment(np.stack(ends), step, length, length / top_speed, top_speed, 0.0, nothing, True)
-        for ends, length in zip(pairwise(transit.places), transit.lengths, strict=True)
-    ]
+        Segment(np.stack(ends), step, length, steps, spec.transfer_speed, 0.0, nothing, True)
+        for ends, length, steps in zip(
+            pairwise(way.places), way.lengths, way.steps(spec.transfer_speed, turn_steps),
+            strict=True,
+        )
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from scrl.export.frame import frame_of, neat, single
 from scrl.export.segments import ExportOptions
 from scrl.route import Route
 from scrl.worlds.sweep.places import ends_of_stretches, stretch_at
+from scrl.worlds.sweep.transits import Transit
 
 FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
 """First characters by which a spreadsheet takes a cell for a formula."""
@@ -60,23 +61,34 @@ def _parts(route: Route) -> Iterator[_Part]:
     spec = route.problem.world_spec
     stretches = stretch_at(spec.path, route.along).tolist()
     ends = ends_of_stretches(spec.path)
+    if spec.stand is not None:
+        yield from _way(route, spec.ways[0], -1, float(route.along[0]))
     for step in range(route.steps):
         at, end = route.along[step : step + 2].tolist()
         whole = end - at
         for stretch in range(stretches[step], stretches[step + 1]):
             edge = float(spec.path.stretches[stretch + 1])
             yield _Part(step, edge, ends[stretch], edge - at, (edge - at) / whole, False, False)
-            at, transit = edge, spec.transits[stretch]
-            for place, length in zip(transit.places[1:], transit.lengths, strict=True):
-                steps = length / spec.vehicle.max_speed
-                yield _Part(step, edge, place, length, steps, True, False)
+            at = edge
+            yield from _way(route, spec.transits[stretch], step, edge, spec.turn_steps)
         share = (end - at) / whole if whole > 0 else 1.0
         yield _Part(step, end, route.cells[step + 1], end - at, share, False, True)
+    if spec.stand is not None and route.is_whole:
+        yield from _way(route, spec.ways[-1], route.steps - 1, float(route.along[-1]))
+
+
+def _way(
+    route: Route, way: Transit, step: int, along: float, turn_steps: float = 0.0
+) -> Iterator[_Part]:
+    """The straight parts of a way on which nothing is given out."""
+    times = way.steps(route.problem.world_spec.transfer_speed, turn_steps)
+    for place, length, steps in zip(way.places[1:], way.lengths, times, strict=True):
+        yield _Part(step, along, place, length, steps, True, False)
 
 
 def _step_rows(route: Route) -> Iterator[list[Any]]:
     spec = route.problem.world_spec
-    units, frame, top_speed = spec.units, frame_of(spec), spec.vehicle.max_speed
+    units, frame = spec.units, frame_of(spec)
     names, has_flow = [defused(name) for name in route.regions], spec.vehicle.has_flow
 
     def scaled(value: float, scale: float | None) -> float | str:
@@ -97,13 +109,13 @@ def _step_rows(route: Route) -> Iterator[list[Any]]:
             *(neat(amount) for amount in received.tolist()),
         ]  # fmt: skip
 
-    start = _Part(-1, float(route.along[0]), route.cells[0], 0.0, 0.0, False, False)
+    start = _Part(-1, float(route.along[0]), route.first_place, 0.0, 0.0, False, False)
     yield row(start, scaled(0.0, units.step), "", 0.0)
     elapsed = 0.0
     for part in _parts(route):
         elapsed += part.steps
         throttle = "" if part.is_transit else single(float(route.throttle[part.step]))
-        speed = top_speed if part.is_transit else float(route.speed[part.step])
+        speed = spec.transfer_speed if part.is_transit else float(route.speed[part.step])
         yield row(part, scaled(elapsed, units.step), throttle, speed)
 
 

@@ -197,14 +197,17 @@ def _dose_warnings(route: Route, options: ExportOptions) -> list[str]:
 
 def _transit_warnings(route: Route) -> list[str]:
     """Warnings about transits: their length, and crossings of forbidden cells."""
-    units, found = route.problem.world_spec.units, []
-    if route.transits:
+    spec, found = route.problem.world_spec, []
+    units = spec.units
+    if route.ways:
         length, time = units.length(route.transit_length), units.duration(route.transit_steps)
-        found.append(
-            f"give nothing out on {_count(route.transits)} ({length} in all, {time} at top speed): "
-            "neither the return nor the rules count these ways"
-        )
-    crossing = [each for each in route.transits if each.forbidden_length > 0]
+        told = f"{length} in all, {time}"
+        if spec.vehicle.counts_turns:
+            told += " with the turns)"
+        else:
+            told += " at top speed): neither the return nor the rules count these ways"
+        found.append(f"give nothing out on {_count(route.ways)} ({told}")
+    crossing = [each for each in route.ways if each.forbidden_length > 0]
     if crossing:
         length = units.length(sum(each.forbidden_length for each in crossing))
         found.append(

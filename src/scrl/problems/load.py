@@ -7,15 +7,15 @@ import math
 import re
 import shlex
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from scrl.errors import ProblemError, ScrlError, check_texts, did_you_mean, set_by
 from scrl.problems.problem import MapSource, Problem, ProblemOptions
 from scrl.problems.quantities import scale_of
-from scrl.worlds.sweep.keep_out import KeepOut
-from scrl.worlds.sweep.maps import MapOptions, is_map_name, load_map
+from scrl.worlds.sweep.keep_out import KeepOut, with_buffer
+from scrl.worlds.sweep.maps import BEST, MapOptions, is_map_name, load_map
 from scrl.worlds.sweep.regions import RegionMap, located
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec, cell_on_map, cell_sides
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
@@ -178,37 +178,83 @@ def _problem(tables: dict[str, Any], path: Path, *, strict: bool) -> Problem:
     units = _read(Units, tables, "world", _world_keys())
     if "keep_out" in tables:
         source = dataclasses.replace(source, keep_out=_read(KeepOut, tables, "keep_out"))
+    source = dataclasses.replace(source, quantities=dict(tables.get("vehicle", {})))
+
+    def spec_of(options: MapOptions) -> SweepSpec:
+        read = dataclasses.replace(source, options=options)
+        return _spec(read, tables, route, units)
+
+    options_of_map = at_best_angle(source.options, spec_of)
+    source, spec = dataclasses.replace(source, options=options_of_map), spec_of(options_of_map)
+    texts = _rule_texts(tables.get("rules", {}))
+    return dataclasses.replace(Problem.create(spec, texts, options), source=source)
+
+
+def _spec(
+    source: MapSource, tables: Mapping[str, Any], route: SweepRoute, units: Units
+) -> SweepSpec:
     regions = _load_map(source, route, units)
     units = _with_map_scale(units, regions, route)
-    source = dataclasses.replace(source, quantities=dict(tables.get("vehicle", {})))
     try:
         vehicle = scale_of(regions, route, units).read(tables.get("vehicle", {}))
     except ScrlError as error:
         raise ProblemError(f"[vehicle] {error}") from None
-    spec = SweepSpec(
+    return SweepSpec(
         regions,
         vehicle=_read(Vehicle, {"vehicle": vehicle}, "vehicle"),
         wind=_read(Wind, tables, "wind"),
         route=route,
         units=units,
     )
-    texts = _rule_texts(tables.get("rules", {}))
-    return dataclasses.replace(Problem.create(spec, texts, options), source=source)
+
+
+ANGLES = range(0, 180, 15)
+"""Degrees that are tried for the best angle."""
+
+
+def at_best_angle(options: MapOptions, spec_of: Callable[[MapOptions], SweepSpec]) -> MapOptions:
+    """The options with the angle of the shortest drive at top speed, where the best is asked for.
+
+    Cells are equally large at all angles. Of equal drives it is the smallest angle. An angle at
+    which the map cannot be swept is passed over.
+    """
+    if options.angle != BEST:
+        return options
+
+    def steps(tried: MapOptions) -> float:
+        try:
+            return spec_of(tried).fewest_steps
+        except ScrlError:
+            return math.inf
+
+    return min((dataclasses.replace(options, angle=float(each)) for each in ANGLES), key=steps)
 
 
 def _load_map(source: MapSource, route: SweepRoute, units: Units) -> RegionMap:
     """The map, with the keep-out area as one more region where there is one."""
-    keep_out = source.keep_out
+    keep_out, options = source.keep_out, source.options
 
     def add(region_map: RegionMap, shapes: RegionMap) -> RegionMap:
-        if keep_out is None:
+        if keep_out is None and not options.forbidden_buffer:
             return region_map
         cell = _with_map_scale(units, region_map, route).cell or 1.0
         height, width = (cell * side for side in cell_sides(region_map, route))
+        if options.forbidden_buffer:
+            region_map = with_buffer(
+                region_map, shapes, options.forbidden_names, options.forbidden_buffer,
+                (height, width),
+            )  # fmt: skip
+        if keep_out is None:
+            return region_map
         with located("[keep_out]"):
             return keep_out.added_to(region_map, shapes, (height, width))
 
-    return load_map(source.path, source.options, add)
+    return load_map(source.path, options, add, whole_swaths(route))
+
+
+def whole_swaths(route: SweepRoute) -> tuple[int, int]:
+    """Of what the rows and columns of a grid must be multiples, so that no pass is narrower."""
+    return (route.swath, 1) if route.direction == "rows" else (1, route.swath)
 
 
 def _world_keys() -> list[str]:

@@ -17,7 +17,7 @@ from scrl.settings import check_settings, setting
 from scrl.statistics import least_runs
 from scrl.worlds.sweep.keep_out import KeepOut
 from scrl.worlds.sweep.maps import MapOptions
-from scrl.worlds.sweep.spec import TIME, USED, SweepSpec, cell_on_map
+from scrl.worlds.sweep.spec import TIMES, USED, SweepSpec, cell_on_map
 from scrl.worlds.sweep.vehicle import Units, Vehicle
 
 if TYPE_CHECKING:
@@ -337,7 +337,7 @@ class Problem(BaseProblem):
             "vehicle": spec.vehicle,
             "wind": spec.wind,
             "route": spec.route,
-            **({"step": spec.units.step} if TIME in spec.totals else {}),
+            **({"step": spec.units.step} if set(TIMES) & {*spec.totals} else {}),
             **self.judged_by(),
         }
 

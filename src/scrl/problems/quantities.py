@@ -18,9 +18,12 @@ _SPEEDS = {"km/h": 1 / 3.6, "m/s": 1.0}
 """In metres per second."""
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _SQUARE_METRES = {"ha": HECTARE, "m2": 1.0}
-KINDS = {"max_speed": "speed", "rate": "flow", "flow": "flow", "dose": "dose"}
+KINDS = {
+    "max_speed": "speed", "transfer_speed": "speed", "turn_time": "time", "rate": "flow",
+    "flow": "flow", "dose": "dose",
+}  # fmt: skip
 """The keys of [vehicle] whose values may have a unit."""
-_EXAMPLES = {"speed": "12 km/h or 3 m/s", "flow": "60 l/min", "dose": "200 l/ha"}
+_EXAMPLES = {"speed": "12 km/h or 3 m/s", "time": "10 s", "flow": "60 l/min", "dose": "200 l/ha"}
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,9 @@ class Scale:
         step, cell = self.units.step, self.units.cell
         if kind == "speed" and unit in _SPEEDS:
             return _SPEEDS[unit] * _known(step, "step", what) / _known(cell, "cell", what)
+        if kind == "time":
+            length = _SECONDS.get(unit)
+            return None if length is None else length / _known(step, "step", what)
         product, _, per = unit.partition("/")
         if not product.strip() or kind == "speed":
             return None

@@ -6,13 +6,20 @@ import dataclasses
 import math
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from scrl.errors import ProblemError
 from scrl.files import replacing
-from scrl.problems.load import BUILTIN_FOLDER, load_file, with_long_horizon
+from scrl.problems.load import (
+    BUILTIN_FOLDER,
+    at_best_angle,
+    load_file,
+    whole_swaths,
+    with_long_horizon,
+)
 from scrl.problems.problem import Problem, ProblemOptions
 from scrl.problems.quantities import scale_of
 from scrl.problems.save import changed_fields, copy, value_text
@@ -45,11 +52,17 @@ class Machine:
     hour_cost: float | None = None
     """Money for an hour of driving."""
     currency: str = "EUR"
+    turn: float | None = 10.0
+    """Seconds that a turn into another pass takes; none: ways between passes are free."""
+    transfer: float | None = None
+    """Speed between passes, in km/h; none: the top speed."""
 
     def __post_init__(self) -> None:
         for name, cost in (("a unit", self.unit_cost), ("an hour", self.hour_cost)):
             if cost is not None and not 0.0 <= cost <= 1e9:
                 raise ProblemError(f"the cost of {name} is a number from 0 on, and not {cost:g}")
+        if not (0.0 <= (self.turn or 0.0) <= 1e4 and 0.0 < (self.transfer or 1.0) <= 1e4):
+            raise ProblemError("a turn takes from 0 to 10000 s, and transfers up to 10000 km/h")
         if not (0.0 < self.boom <= 1e4 and 0.0 < self.speed <= 1e4):
             raise ProblemError("a boom (metres) and a speed (km/h) are above 0 and at most 10000")
         if self.dose is not None and self.flow is None:
@@ -73,6 +86,9 @@ class Machine:
     def vehicle(self) -> dict[str, Any]:
         """The keys of [vehicle]."""
         found: dict[str, Any] = {"max_speed": f"{self.speed:g} km/h"}
+        if self.turn is not None:
+            found["transfer_speed"] = f"{self.transfer or self.speed:g} km/h"
+            found["turn_time"] = f"{self.turn:g} s"
         if self.flow is not None:
             found["flow"] = tuple(f"{each:g} {self.unit}/min" for each in self.flow)
         if self.dose is not None:
@@ -87,15 +103,10 @@ class Machine:
         other maps have cells already, each as wide as the boom. A step is as long as
         the top speed takes for a cell.
         """
-        regions, across = load_map(source, options), 1
+        regions, across, angle = load_map(source, replace(options, angle=0.0)), 1, options.angle
         where = regions.georeference
         if where is not None and regions.outlines is not None and options.grid is None:
-            across = 3
-            fitted = self._fitted(where, options, across)
-            if math.prod(fitted.grid or (0, 0)) > MOST_CHOSEN:
-                across, fitted = 1, self._fitted(where, options, 1)
-            options, regions = fitted, load_map(source, fitted)
-            where = regions.georeference
+            across, options = self._fitted(where, options, 3)
         is_measured = where is not None and where.cell_size_metres() is not None
         cell = self.boom / across
         units = Units(
@@ -106,15 +117,22 @@ class Machine:
             unit_cost=self.unit_cost,
             currency=Units.currency if self.has_no_costs else self.currency,
         )
-        spec = SweepSpec(regions, route=SweepRoute(swath=across), units=units)
-        on_ground = dataclasses.replace(units, cell=cell_on_map(regions, spec.route) or cell)
-        scale = scale_of(regions, spec.route, on_ground)
-        vehicle = Vehicle(**scale.read({key: _listed(each)
-                                        for key, each in self.vehicle().items()}))  # fmt: skip
-        return options, dataclasses.replace(spec, vehicle=vehicle)
+        route = SweepRoute(swath=across)
 
-    def _fitted(self, where: Georeference, options: MapOptions, across: int) -> MapOptions:
-        """A grid whose cells are a share of the boom wide; plain coordinates are metres."""
+        def spec_of(options: MapOptions) -> SweepSpec:
+            regions = load_map(source, options, whole=whole_swaths(route))
+            on_ground = replace(units, cell=cell_on_map(regions, route) or cell)
+            values = {key: _listed(each) for key, each in self.vehicle().items()}
+            vehicle = Vehicle(**scale_of(regions, route, on_ground).read(values))
+            return SweepSpec(regions, vehicle, route=route, units=units)
+
+        options = at_best_angle(replace(options, angle=angle), spec_of)
+        return options, spec_of(options)
+
+    def _fitted(
+        self, where: Georeference, options: MapOptions, across: int
+    ) -> tuple[int, MapOptions]:
+        """Cells across the boom, and a grid of them; plain coordinates are metres."""
         east, north = where.cell_size_metres() or (where.cell_width, where.cell_height)
         cell = self.boom / across
         width, height = where.cell_width * cell / east, where.cell_height * cell / north
@@ -122,8 +140,10 @@ class Machine:
         # Whole booms: a narrower last pass would give its cells more.
         rows = across * math.ceil((top - bottom) / (across * height))
         columns = math.ceil((right - left) / width)
+        if across > 1 and rows * columns > MOST_CHOSEN:
+            return self._fitted(where, options, 1)
         extent = (left, top - rows * height, left + columns * width, top)
-        return dataclasses.replace(options, grid=(rows, columns), extent=extent)
+        return across, replace(options, grid=(rows, columns), extent=extent)
 
 
 MOST_CHOSEN = 40_000
@@ -145,7 +165,7 @@ def start_problem(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ProblemError(f"{folder} exists already and is not an empty folder; name a new one")
     source = map_path or SAMPLE_MAP
-    chosen = dataclasses.replace(MapOptions() if map_path else SAMPLE_OPTIONS, **options)
+    chosen = replace(MapOptions() if map_path else SAMPLE_OPTIONS, **options)
     if machine is None:
         spec = SweepSpec(load_map(source, chosen))
     else:
@@ -163,9 +183,9 @@ def start_problem(
         raise
     problem = load_file(path)
     # A grid that was chosen is given in the file; the warning about the choice is kept.
-    regions = dataclasses.replace(problem.world_spec.regions, warnings=spec.regions.warnings)
-    world_spec = dataclasses.replace(problem.world_spec, regions=regions)
-    return dataclasses.replace(problem, world_spec=world_spec)
+    regions = replace(problem.world_spec.regions, warnings=spec.regions.warnings)
+    world_spec = replace(problem.world_spec, regions=regions)
+    return replace(problem, world_spec=world_spec)
 
 
 def problem_text(
@@ -220,13 +240,16 @@ def _comment(known: Setting) -> str:
 
 
 _PLACEHOLDERS = {
-    "cell": "10.0", "step": "1.0", "confidence": "0.95", "flow": "[0.0, 2.25]",
-    "dose": "[0.0, 1.5]", "hour_cost": "40.0", "unit_cost": "1.5",
+    "transfer_speed": "3.0", "turn_time": "1.0", "cell": "10.0", "step": "1.0",
+    "confidence": "0.95", "flow": "[0.0, 2.25]", "dose": "[0.0, 1.5]", "hour_cost": "40.0",
+    "unit_cost": "1.5",
 }  # fmt: skip
 
 
 def _world_table(map_name: str, spec: SweepSpec, options: MapOptions) -> str:
-    changed = changed_fields(dataclasses.replace(options, grid=spec.regions.shape), MapOptions())
+    # At an angle the grid of the file is that before the map is turned.
+    grid = options.grid if options.angle else spec.regions.shape
+    changed = changed_fields(replace(options, grid=grid), MapOptions())
     lines = [
         "[world]",
         'kind = "sweep"',
@@ -254,6 +277,8 @@ _MAP_HINTS = (
     'region_property = "name"  # GeoJSON property that names a region',
     'field = "boundary"  # shape that outlines the field; "*": nothing outside the regions',
     'forbidden = ["pond"]  # shapes that must not be entered',
+    "forbidden_buffer = 5.0  # metres around them that must not be entered either",
+    'angle = 30.0  # degrees from east to north in which the passes run; or "best"',
     "strict = true  # refuse a GeoJSON map with faults; otherwise it is repaired, with warnings",
 )
 

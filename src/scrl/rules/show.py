@@ -44,7 +44,7 @@ _ESCAPED = re.compile(r"\\(.)")
 _DOSE = re.compile(r'dose\(([^\W\d]\w*|"(?:[^"\\\n]|\\["\\])*")\)')
 
 
-TOTALS = ("time", "distance", "used")
+TOTALS = ("time", "distance", "used", "working_time")
 """Amounts of a whole drive; a region of such a name is quoted in rules."""
 
 

@@ -15,7 +15,8 @@ import pytest
 from scrl.errors import ProblemError
 from scrl.problems import load
 from scrl.worlds.sweep.regions import from_labels, from_masks
-from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec, service_table
+from scrl.worlds.sweep.service import service_table
+from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle, Wind
 from scrl.worlds.sweep.world import SweepState, SweepWorld
 

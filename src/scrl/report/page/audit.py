@@ -61,7 +61,8 @@ def audit_page_text(result: Audit) -> str:
     (picture,), most = heat_pictures([result.cells])
     received = Received("log", 0, result.density, {})
     bars, left_out = region_bars(problem, [received])
-    limits = {each.name: limit_text(each.received, each.at_most) for each in result.regions}
+    limits = dict.fromkeys(result.totals, "")
+    limits |= {each.name: limit_text(each.received, each.at_most) for each in result.regions}
     about = f"Where the log gives out how much of {amount(result.given_out)} {result.unit}."
     return page_environment().get_template("audit.html").render(
         audit=result,

@@ -99,10 +99,17 @@ def _plan(label: str, run: int, route: Route, picture: str) -> PlanSection:
     most = ", ".join(f"{name} {amount(value)}" for name, value in totals[:8])
     units = route.problem.world_spec.units
     slow, fast = float(route.speed.min()), float(route.speed.max())
+    length = units.length(route.along[-1])
+    if route.problem.world_spec.vehicle.counts_turns:
+        idle = units.length(route.transit_length)
+        length = f"{units.length(route.length)} ({idle} of it without work)"
     about_route = (
-        f"The route of {label}: {route.duration}, over "
-        f"{units.length(route.along[-1])}, at {units.speed(slow)} to {units.speed(fast)}."
+        f"The route of {label}: {route.duration}, over {length}, at {units.speed(slow)} to "
+        f"{units.speed(fast)}."
     )
+    if route.georeference is not None and route.georeference.turn is not None:
+        angle = route.georeference.turn.angle
+        about_route += f" The map is turned: its rows run {angle:g} degrees from east to north."
     drawn = draw_route(route)
     if drawn.legs > 1:
         about_route += f" It has {drawn.legs:,} legs; nothing is given out between them."

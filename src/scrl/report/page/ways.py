@@ -69,11 +69,12 @@ def draw_route(route: Route) -> DrawnRoute:
     driven_transits = [
         each for each, at in zip(spec.transits, starts, strict=True) if classes[at] >= 0
     ]
+    drawn = [*route.ways] if spec.stand is not None else driven_transits
     is_many = lanes > MOST_LINES or sum(len(line.d) for line in lines) > 12 * MOST_POINTS
     return DrawnRoute(
         frame,
         () if is_many else lines,
-        "".join(_polyline(each.places * frame.scale) for each in driven_transits[:MOST_TRANSITS]),
+        "".join(_polyline(each.places * frame.scale) for each in drawn[:MOST_TRANSITS]),
         len(driven_transits) + 1,
         _arrows(path[: driven[-1] + 1 if len(driven) else 0], frame),
         speed_picture(classes, spec.path.number) if is_many else None,

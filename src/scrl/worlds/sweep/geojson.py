@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool
@@ -21,6 +21,7 @@ from scrl.worlds.sweep.georeference import (
     Coordinates,
     Extent,
     Georeference,
+    Turn,
     check_geographic,
     from_extent,
 )
@@ -53,7 +54,16 @@ WGS84 = re.compile(r"(CRS:?84|EPSG:+([\d.]*:)?4326)$", re.IGNORECASE)
 """Matches the names of WGS84 degrees, the coordinates that the GeoJSON standard prescribes."""
 
 
-def read_geojson(
+class Slant(NamedTuple):
+    """Rows of the grid that run at an angle."""
+
+    angle: float
+    """Degrees from east to north."""
+    whole: tuple[int, int] = (1, 1)
+    """Of what the number of rows and that of columns are multiples."""
+
+
+def read_geojson(  # noqa: PLR0913 (one for each thing that a user may want to say)
     path: Path,
     *,
     grid: tuple[int, int] | None = DEFAULT_GRID,
@@ -62,13 +72,15 @@ def read_geojson(
     region_property: str = "name",
     forbidden: Collection[str] = (),
     strict: bool = False,
+    slant: Slant | None = None,
 ) -> RegionMap:
     """The map of a GeoJSON file on `grid` rows and columns; features of one name are united.
 
     Without a grid, 50 x 50 or a finer one in which every region has a cell. Shapes named in
     `forbidden` take every cell that they overlap. `coordinates` is `geographic`, `plain`, or a
     coordinate system, which is transformed to degrees, as is one that the file names. Faults
-    are repaired and become warnings of the map; `strict` refuses a file that has any.
+    are repaired and become warnings of the map; `strict` refuses a file that has any. With a
+    slant the rows run at an angle, and cells are as large as without.
     """
     faults = Faults()
     document = _document(path)
@@ -90,6 +102,12 @@ def read_geojson(
     check_names(names)
     check_size(len(names), grid or DEFAULT_GRID)
     where = from_extent(extent or _bounds(drawn), grid or DEFAULT_GRID, kind)
+    turn = None
+    if slant is not None and slant.angle % 360.0 != 0.0:
+        turn = Turn.of(slant.angle, where.extent, kind)
+        drawn = _turned(drawn, turn, extent)
+        where = _covering(_bounds(drawn), where, slant.whole)
+        check_size(len(names), where.shape)
     places = {shape.name: shape.place for shape in reversed(shapes)}
     can_choose = grid is None and not strict
     masks, where = _rasterised(
@@ -97,9 +115,40 @@ def read_geojson(
     )
     if strict:
         faults.refuse()
-    region_map = from_masks(masks, names, replace(where, system=system))
+    region_map = from_masks(masks, names, replace(where, system=system, turn=turn))
     outlines = Edges.of(list(drawn.values())).in_cells(where)
     return replace(region_map, outlines=outlines, warnings=(*faults.warnings(), *notes))
+
+
+def _turned(
+    drawn: dict[str, list[Polygon]], turn: Turn, extent: Extent | None
+) -> dict[str, list[Polygon]]:
+    """The polygons on the turned map, without what lies outside the extent."""
+    import shapely
+
+    found = {}
+    for name, polygons in drawn.items():
+        inside = (
+            polygons if extent is None else shapely.intersection(polygons, shapely.box(*extent))
+        )
+        parts = shapely.get_parts(inside).tolist()
+        areas = [each for each in parts if each.geom_type == "Polygon" and not each.is_empty]
+        found[name] = [shapely.transform(each, turn.inward) for each in areas or polygons]
+    return found
+
+
+def _covering(bounds: Extent, cells: Georeference, whole: tuple[int, int]) -> Georeference:
+    """A grid of cells of the same size that covers the bounds, with its middle on theirs."""
+    left, bottom, right, top = bounds
+    size = cells.cell_height, cells.cell_width
+    rows, columns = (
+        several * max(1, math.ceil(length / (several * each) - 1e-9))
+        for length, each, several in zip((top - bottom, right - left), size, whole, strict=True)
+    )
+    x, y = (left + right) / 2, (bottom + top) / 2
+    height, width = rows * cells.cell_height, columns * cells.cell_width
+    start = x - width / 2, y + height / 2
+    return replace(cells, left=start[0], top=start[1], shape=(rows, columns))
 
 
 def projection_of(crs: str | None, system: str | None) -> Projection | None:

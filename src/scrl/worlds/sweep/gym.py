@@ -21,7 +21,7 @@ from scrl.worlds.sweep.observation import (
     place_of_cells,
 )
 from scrl.worlds.sweep.regions import region_colours
-from scrl.worlds.sweep.spec import TIME, SweepSpec
+from scrl.worlds.sweep.spec import TIMES, SweepSpec
 
 
 class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
@@ -115,8 +115,9 @@ class SweepEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         )  # fmt: skip
         reward -= world.vehicle.product * flow * self._given(distance, left)
         given = flow * labels
-        if TIME in world.totals:
-            given[world.amounts.index(TIME)] = labels[world.amounts.index(TIME)]
+        for index, name in enumerate(world.amounts):
+            if name in world.totals and name in TIMES:
+                given[index] = labels[index]
         info = {"labels": np.array(given, np.float32)}
         return self._observe(), reward, is_terminated, is_truncated, info
 

@@ -17,7 +17,7 @@ from scrl.errors import MapError, did_you_mean
 from scrl.settings import check_settings, setting
 from scrl.worlds.sweep.georeference import from_extent
 from scrl.worlds.sweep.regions import RegionMap
-from scrl.worlds.sweep.scanline import Edges, fill
+from scrl.worlds.sweep.scanline import Edges, fill, fill_overlapped
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -64,10 +64,10 @@ class KeepOut:
         chosen = [shapes.names.index(name) for name in self.names]
         if region_map.outlines is None or shapes.outlines is None:
             kept = np.any(shapes.masks[chosen], axis=0) if chosen else None
-            mask, outlines = self._near_cells(region_map, kept, sides), region_map.outlines
+            mask, outlines = self.near_cells(region_map, kept, sides), region_map.outlines
         else:
             kept = shapes.outlines.of_regions(chosen) if chosen else None
-            near = self._near(region_map, region_map.outlines, kept, sides)
+            near = self.near(region_map, region_map.outlines, kept, sides)
             mask = np.zeros(region_map.shape, bool)
             rows, columns = region_map.shape
             grid = from_extent((0.0, 0.0, columns, rows), region_map.shape, "plain")
@@ -81,7 +81,7 @@ class KeepOut:
             masks=np.concatenate([region_map.masks, mask[None]]), keep_out=self.name,
         )  # fmt: skip
 
-    def _near_cells(
+    def near_cells(
         self, region_map: RegionMap, kept: Bool[np.ndarray, "row column"] | None, sides: Sides
     ) -> Bool[np.ndarray, "row column"]:
         """The cells of which some point is nearer than the distance to cells that are kept clear.
@@ -100,7 +100,7 @@ class KeepOut:
         near = kept | (gap < self.distance)
         return near[1:-1, 1:-1]
 
-    def _near(
+    def near(
         self, region_map: RegionMap, outlines: Edges, kept: Edges | None, sides: Sides
     ) -> Edges:
         """The outline of all that is nearer than the distance, in cells."""
@@ -119,6 +119,30 @@ class KeepOut:
         cells = shapely.transform(near & whole, lambda places: places / (width, height))
         polygons = [each for each in shapely.get_parts(cells) if each.geom_type == "Polygon"]
         return Edges.of([polygons])
+
+
+def with_buffer(
+    region_map: RegionMap,
+    shapes: RegionMap,
+    names: tuple[str, ...],
+    distance: float,
+    sides: Sides,
+) -> RegionMap:
+    """The map in which no cell may be entered of which some point is nearer to forbidden shapes."""
+    import shapely
+
+    near, chosen = KeepOut(distance, names), [shapes.names.index(name) for name in names]
+    if shapes.outlines is None:
+        kept = np.any(shapes.masks[chosen], axis=0)
+        mask = near.near_cells(region_map, kept, sides)
+    else:
+        mask, (rows, columns) = np.zeros(region_map.shape, bool), region_map.shape
+        grid = from_extent((0.0, 0.0, columns, rows), region_map.shape, "plain")
+        kept = shapes.outlines.of_regions(chosen)
+        for outer, holes in near.near(region_map, shapes.outlines, kept, sides).polygons():
+            fill_overlapped(mask, shapely.Polygon(outer, holes), grid)
+    blocked = region_map.forbidden | mask
+    return replace(region_map, forbidden=blocked, fenced=region_map.forbidden)
 
 
 def _area(edges: Edges, sides: Sides) -> BaseGeometry:

@@ -6,19 +6,21 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from jaxtyping import Bool
 
 from scrl.errors import MapError, did_you_mean
-from scrl.worlds.sweep.geojson import read_geojson
+from scrl.worlds.sweep.geojson import Slant, read_geojson
 from scrl.worlds.sweep.georeference import Coordinates, Extent, from_extent
 from scrl.worlds.sweep.raster import read_array, read_image
 from scrl.worlds.sweep.regions import MOST_CELLS, RegionMap, located
 
 GEOJSON_SUFFIXES = (".geojson", ".json")
 IMAGE_SUFFIXES = (".png", ".tif", ".tiff", ".bmp", ".gif")
+BEST = "best"
+"""As `angle`: the one of the shortest drive."""
 SUFFIXES = (*GEOJSON_SUFFIXES, *IMAGE_SUFFIXES, ".npy")
 
 
@@ -55,6 +57,22 @@ def _check_extent(extent: Any) -> None:
         raise MapError(wrong)
 
 
+def _is_number(value: object, most: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= most
+
+
+def _check_angle(angle: object) -> None:
+    if angle != BEST and not _is_number(angle, 360.0):
+        raise MapError(f"angle = {angle!r} must be degrees, from -360 to 360, or 'best'")
+
+
+def _check_buffer(buffer: Any, forbidden: object) -> None:
+    if not _is_number(buffer, 1e6) or buffer < 0.0:
+        raise MapError(f"forbidden_buffer = {buffer!r} must be metres from 0 on")
+    if buffer and not forbidden:
+        raise MapError("forbidden_buffer needs forbidden shapes: forbidden = [...]")
+
+
 def _check_texts(option: str, value: object) -> None:
     names = value if isinstance(value, tuple) else () if value is None else (value,)
     if option == "regions" and isinstance(value, str):
@@ -84,6 +102,10 @@ class MapOptions:
     """The shape or shapes that outline the field, `*` for the regions; default the whole grid."""
     forbidden: str | tuple[str, ...] = ()
     """The shape or shapes that must not be entered, and with them every cell they overlap."""
+    forbidden_buffer: float = 0.0
+    """How near to forbidden shapes must not be entered either, in metres (or cells)."""
+    angle: float | Literal["best"] = 0.0
+    """Degrees from east to north in which the rows run; `best`: of the shortest drive."""
     strict: bool = False
     """Whether a GeoJSON file with faults is refused; else it is repaired, with warnings."""
 
@@ -105,8 +127,15 @@ class MapOptions:
             raise MapError("plain coordinates have no coordinate system: leave crs out")
         if not isinstance(self.region_property, str):
             raise MapError(f"region_property must be a text, not {self.region_property!r}")
+        _check_angle(self.angle)
+        _check_buffer(self.forbidden_buffer, self.forbidden)
         if not isinstance(self.strict, bool):
             raise MapError(f"strict must be true or false, not {self.strict!r}")
+
+    @property
+    def forbidden_names(self) -> tuple[str, ...]:
+        """The forbidden shapes."""
+        return _as_tuple(self.forbidden)
 
 
 DEFAULT_OPTIONS = MapOptions()
@@ -119,20 +148,22 @@ def load_map(
     path: Path,
     options: MapOptions = DEFAULT_OPTIONS,
     add: Callable[[RegionMap, RegionMap], RegionMap] | None = None,
+    whole: tuple[int, int] = (1, 1),
 ) -> RegionMap:
     """The map in a file, checked; every error names the file and the place in it.
 
-    `add` adds regions to the map, given the map and all shapes of the file.
+    `add` adds regions to the map, given the map and all shapes of the file. The rows and columns
+    of a grid at an angle are multiples of `whole`.
     """
     path = Path(path)
     with located(str(path)):
         _check_file(path)
         try:
-            region_map = _read(path, options)
+            region_map = _read(path, options, whole)
         except OSError as error:
             raise MapError(f"cannot be read: {error.strerror or error}") from error
         try:
-            cut = _cut(region_map, _as_tuple(options.field), _as_tuple(options.forbidden))
+            cut = _cut(region_map, _as_tuple(options.field), options.forbidden_names)
         except MapError as error:
             raise MapError("\n  ".join([str(error), *region_map.warnings])) from error
         if add is not None:
@@ -141,7 +172,8 @@ def load_map(
         return replace(cut, warnings=tuple(f"{path.name}: {each}" for each in texts))
 
 
-def _read(path: Path, options: MapOptions) -> RegionMap:
+def _read(path: Path, options: MapOptions, whole: tuple[int, int]) -> RegionMap:
+    angle = 0.0 if options.angle == BEST else float(options.angle)
     if path.suffix.lower() in GEOJSON_SUFFIXES:
         if options.regions is not None:
             raise MapError(
@@ -154,8 +186,14 @@ def _read(path: Path, options: MapOptions) -> RegionMap:
             extent=options.extent,
             coordinates=options.crs or options.coordinates,
             region_property=options.region_property,
-            forbidden=_as_tuple(options.forbidden),
+            forbidden=options.forbidden_names,
             strict=options.strict,
+            slant=Slant(angle, whole),
+        )
+    if angle:
+        raise MapError(
+            "an angle is for GeoJSON maps, whose shapes can be turned; on images and arrays set "
+            'direction = "columns"'
         )
     if options.crs is not None:
         raise MapError(
@@ -163,7 +201,7 @@ def _read(path: Path, options: MapOptions) -> RegionMap:
             f"{options.crs} -t_srs EPSG:4326"
         )
     read = read_image if path.suffix.lower() in IMAGE_SUFFIXES else read_array
-    forbidden = _as_tuple(options.forbidden)
+    forbidden = options.forbidden_names
     region_map = read(path, grid=options.grid, names=options.regions, forbidden=forbidden)
     if options.extent is None:
         return region_map

@@ -11,6 +11,7 @@ always holds, because its runs overlap. Elsewhere a new leg begins.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, get_args
@@ -19,6 +20,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Integer
 
 from scrl.errors import MapError, did_you_mean
+from scrl.worlds.sweep.order import Sweeps, short_order
 from scrl.worlds.sweep.regions import RegionMap
 
 Direction = Literal["rows", "columns"]
@@ -38,17 +40,24 @@ class SweepPath:
     legs: tuple[int, ...]
     """Where each unbroken leg starts; between legs the vehicle gives nothing out."""
     number: Int[np.ndarray, "row column"]
-    """The path cell whose swath covers each enterable cell of the map; -1 where none does."""
+    """The path cell whose swath covers each cell of the map; -1 where none does, and for cells
+    that cannot be entered unless turns count."""
     missed_cells: int
     """Enterable cells that are not covered, since the swath would touch forbidden cells."""
+    along: int | None = None
+    """Where turns count: the axis of the bands, 0 down the rows and 1 along them."""
 
     @cached_property
     def stretches(self) -> tuple[int, ...]:
         """Where each stretch of neighbouring cells starts; between stretches is a transit.
 
-        A leg is one stretch or several: moves to another band may be longer than a cell.
+        A leg is one stretch or several: moves to another band may be longer than a cell. Where
+        turns count, every move to another band is a transit.
         """
-        is_far = np.abs(np.diff(self.cells, axis=0)).sum(axis=1) != 1
+        moves = np.abs(np.diff(self.cells, axis=0))
+        is_far = moves.sum(axis=1) != 1
+        if self.along is not None:
+            is_far |= moves[:, 1 - self.along] != 0
         return (0, *(np.flatnonzero(is_far) + 1).tolist())
 
 
@@ -58,10 +67,12 @@ def sweep_path(
     direction: Direction = "rows",
     start: Start = "top-left",
     swath: int = 1,
+    counted: CountedWay | None = None,
 ) -> SweepPath:
     """The path that covers every enterable cell once, in bands of `swath` rows or columns.
 
-    Shares are counted in field cells: 0 or 1 if the swath is 1.
+    Shares are counted in field cells: 0 or 1 if the swath is 1. Where the ways between bands
+    count, fields are swept one after another in a short order.
     """
     _check_options(direction, start, swath)
     field_cells = _banded(_turned(region_map.enterable, direction, start), swath)
@@ -69,18 +80,43 @@ def sweep_path(
     free = (field_cells > 0) & (forbidden_cells == 0)
     if not free.any():
         raise MapError(f"a swath of {swath} touches forbidden cells everywhere: use a narrower one")
-    band, column = cover(free, band_width=swath)
-    legs = _legs(free, band, column)
     turn: tuple[Direction, Start, int] = (direction, start, swath)
+    if counted is not None:
+        counted = counted.seen(region_map.shape, turn)
+    band, column = cover(free, band_width=swath, counted=counted)
+    legs = _legs(free, band, column)
     at = (band, column)
-    service = _shares(region_map, region_map.masks, turn, field_cells, at)
+    # A boom without sections also gives to what lies beside the field.
+    covered = region_map.enterable if counted is None else np.ones(region_map.shape, bool)
+    service = _shares(covered, region_map.masks, turn, at)
     in_none = np.logical_not(np.any(region_map.masks, axis=0))
-    outside = _shares(region_map, in_none[None], turn, field_cells, at)[:, 0]
+    outside = _shares(covered, in_none[None], turn, at)[:, 0]
     _check_all_served(region_map, service, swath)
     cells = _cells(region_map.shape, turn, at)
     missed = int(field_cells.sum() - field_cells[free].sum())
-    number = np.where(region_map.enterable, _numbers(region_map.shape, turn, at), -1)
-    return SweepPath(cells, service, outside, legs, number, missed)
+    number = np.where(covered, _numbers(region_map.shape, turn, at), -1)
+    along = None if counted is None else int(direction == "rows")
+    return SweepPath(cells, service, outside, legs, number, missed, along)
+
+
+class CountedWay(NamedTuple):
+    """What a short order needs: the height and width of a cell, and where the vehicle stands."""
+
+    sides: tuple[float, float] = (1.0, 1.0)
+    stand: tuple[float, float] | None = None
+    """Row and column; none: at the corner where the sweep begins, and it need not come back."""
+
+    def seen(self, shape: tuple[int, int], turn: tuple[Direction, Start, int]) -> CountedWay:
+        """The same as seen from the start, with the bands along rows."""
+        direction, start, _ = turn
+        sides, stand = self.sides, self.stand
+        if stand is not None:
+            row, column = stand
+            row = shape[0] - row if start.startswith("bottom") else row
+            stand = row, shape[1] - column if start.endswith("right") else column
+        if direction == "rows":
+            return CountedWay(sides, stand)
+        return CountedWay((sides[1], sides[0]), stand and (stand[1], stand[0]))
 
 
 def _check_options(direction: str, start: str, swath: int) -> None:
@@ -127,20 +163,20 @@ def _legs(
 
 
 def _shares(
-    region_map: RegionMap,
+    covered: Bool[np.ndarray, "row column"],
     masks: Bool[np.ndarray, "region row column"],
     turn: tuple[Direction, Start, int],
-    field_cells: Integer[np.ndarray, "band place"],
     at: tuple[Int[np.ndarray, " cell"], Int[np.ndarray, " cell"]],
 ) -> Float[np.ndarray, "cell region"]:
-    """The share of the swath's field cells that each mask covers."""
+    """The share of the swath's covered cells that each mask has."""
     direction, start, swath = turn
-    enterable, regions = region_map.enterable, len(masks)
+    regions = len(masks)
     counts = np.stack(
-        [_banded(_turned(mask & enterable, direction, start), swath) for mask in masks]
+        [_banded(_turned(mask & covered, direction, start), swath) for mask in masks]
     ).reshape(regions, -1)
-    places = np.ravel_multi_index(at, field_cells.shape)
-    all_cells = field_cells[at].astype(np.float32)
+    in_bands = _banded(_turned(covered, direction, start), swath)
+    places = np.ravel_multi_index(at, in_bands.shape)
+    all_cells = in_bands[at].astype(np.float32)
     service = np.empty((len(places), regions), np.float32)
     # The transposed copy is written in blocks that fit into the processor's cache.
     for piece in (slice(begin, begin + 4096) for begin in range(0, len(places), 4096)):
@@ -197,11 +233,55 @@ class _Runs(NamedTuple):
 
 
 def cover(
-    free: Bool[np.ndarray, "band column"], *, band_width: int
+    free: Bool[np.ndarray, "band column"], *, band_width: int, counted: CountedWay | None = None
 ) -> tuple[Int[np.ndarray, " cell"], Int[np.ndarray, " cell"]]:
     """Band and column of every free column once, in the order of travel from the first corner."""
     runs = _find_runs(free)
-    return _visit(runs, _strips(runs, free.shape[1]), band_width)
+    strips = _strips(runs, free.shape[1])
+    if counted is None:
+        return _visit(runs, strips, _nearest_first(runs, strips, band_width))
+    return _visit(runs, strips, _short(runs, strips, free, band_width, counted))
+
+
+_Choice = tuple[int, bool, bool]
+"""A strip, and whether it is swept from the right and upwards."""
+
+
+def _short(
+    runs: _Runs,
+    strips: list[Int[np.ndarray, " _"]],
+    free: Bool[np.ndarray, "band column"],
+    band_width: int,
+    counted: CountedWay,
+) -> Iterator[_Choice]:
+    """The strips in a short order, those of one field one after another."""
+    from scipy.ndimage import label
+
+    height, width = counted.sides
+    groups = np.empty(free.shape, np.int32)
+    label(free, output=groups)
+    ends = np.array([[strip[0], strip[-1]] for strip in strips])
+    from_right = np.array([False, False, True, True])
+    upwards = np.array([False, True, False, True])
+    first, last = ends[:, upwards.astype(int)], ends[:, 1 - upwards.astype(int)]
+    lengths = np.array([len(strip) for strip in strips])[:, None]
+    ends_right = (lengths - 1 + from_right) % 2 == 0
+
+    def place(run: np.ndarray, is_right: np.ndarray) -> np.ndarray:
+        column = np.where(is_right, runs.right[run] + 1, runs.left[run])
+        across = (runs.band[run] + 0.5) * band_width
+        return np.stack([across * height, column * width], axis=-1)
+
+    sweeps = Sweeps(
+        place(first, np.broadcast_to(from_right, first.shape)),
+        place(last, ends_right),
+        2 * ends_right + (1 - upwards),
+        groups[runs.band[ends[:, 0]], runs.left[ends[:, 0]]],
+    )
+    stand = None if counted.stand is None else np.multiply(counted.stand, (height, width))
+    order = short_order(sweeps, np.zeros(2) if stand is None else stand, stand)
+    for strip, way in zip(order.strip.tolist(), order.way.tolist(), strict=True):
+        yield strip, bool(from_right[way]), bool(upwards[way])
 
 
 def _find_runs(free: Bool[np.ndarray, "band column"]) -> _Runs:
@@ -285,20 +365,29 @@ class _Corners:
         return corners[max(place - 1, 0) : place + 1]
 
 
-def _visit(
+def _nearest_first(
     runs: _Runs, strips: list[Int[np.ndarray, " _"]], band_width: int
-) -> tuple[Int[np.ndarray, " cell"], Int[np.ndarray, " cell"]]:
-    """Band and column of every path cell, strip after strip."""
+) -> Iterator[_Choice]:
+    """The strips, from the first corner always to the nearest corner of another one."""
     corners = _Corners(runs, strips, band_width)
-    ordered, leftward, band, column = [], [], 0, 0
+    band, column = 0, 0
     for _ in strips:
         number, from_right, upwards = corners.take_nearest(band, column)
+        yield number, from_right, upwards
+        last = strips[number][0 if upwards else -1]
+        is_leftward = (len(strips[number]) - 1 + from_right) % 2 == 1
+        band, column = int(runs.band[last]), int((runs.left if is_leftward else runs.right)[last])
+
+
+def _visit(
+    runs: _Runs, strips: list[Int[np.ndarray, " _"]], choices: Iterable[_Choice]
+) -> tuple[Int[np.ndarray, " cell"], Int[np.ndarray, " cell"]]:
+    """Band and column of every path cell, strip after strip."""
+    ordered, leftward = [], []
+    for number, from_right, upwards in choices:
         strip = strips[number][::-1] if upwards else strips[number]
-        turns = (np.arange(len(strip)) + from_right) % 2 == 1
         ordered.append(strip)
-        leftward.append(turns)
-        last = strip[-1]
-        band, column = int(runs.band[last]), int((runs.left if turns[-1] else runs.right)[last])
+        leftward.append((np.arange(len(strip)) + from_right) % 2 == 1)
     run, to_left = np.concatenate(ordered), np.concatenate(leftward)
     lengths = (runs.right - runs.left + 1)[run]
     within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)

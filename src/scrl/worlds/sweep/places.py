@@ -62,9 +62,9 @@ def moves_of(path: SweepPath) -> tuple[Int[np.ndarray, "cell 2"], Int[np.ndarray
     first = np.array(path.stretches)
     last = np.append(first[1:], len(path.cells)) - 1
     is_lone = first == last
-    to_the_right = np.array([0, 1])
+    alone = np.array([1, 0]) if path.along == 0 else np.array([0, 1])
     leaving = moves.copy()
-    leaving[last] = np.where(is_lone[:, None], to_the_right, moves[last - 1])
+    leaving[last] = np.where(is_lone[:, None], alone, moves[last - 1])
     arriving = np.roll(moves, 1, axis=0)
-    arriving[first] = np.where(is_lone[:, None], to_the_right, moves[first])
+    arriving[first] = np.where(is_lone[:, None], alone, moves[first])
     return arriving, leaving

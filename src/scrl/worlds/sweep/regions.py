@@ -41,6 +41,8 @@ class RegionMap:
     a map without polygons."""
     keep_out: str | None = None
     """The region in which nothing may be given, if there is one."""
+    fenced: Bool[np.ndarray, "row column"] | None = None
+    """The forbidden cells without the buffer around them; none: all of them."""
 
     def __post_init__(self) -> None:
         check_size(len(self.names), self.field.shape)

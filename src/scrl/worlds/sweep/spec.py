@@ -7,25 +7,27 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from scrl.errors import ProblemError
 from scrl.rules.linear import LinearExpression
 from scrl.rules.show import TOTALS, dose_name, is_dose
 from scrl.settings import check_settings, setting
-from scrl.worlds.sweep.dynamics import Place, Served, share_of_step
-from scrl.worlds.sweep.inside import PARTS, Corrections, corrections
-from scrl.worlds.sweep.path import Direction, Start, SweepPath, sweep_path
+from scrl.worlds.sweep.georeference import local_georeference
+from scrl.worlds.sweep.inside import corrections
+from scrl.worlds.sweep.path import CountedWay, Direction, Start, SweepPath, sweep_path
 from scrl.worlds.sweep.regions import RegionMap
+from scrl.worlds.sweep.service import FARTHEST_STEP, ServiceTable, service_table
 from scrl.worlds.sweep.transits import Transit, transits_of
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 Service = Literal["poured", "landing"]
-TIME, DISTANCE, USED = TOTALS
-COUNTED = (TIME, USED)
+TIME, DISTANCE, USED, WORKING_TIME = TOTALS
+TIMES = (TIME, WORKING_TIME)
+COUNTED = (*TIMES, USED)
 """Totals that are counted in each step; the distance is that of the path."""
 
 
@@ -41,10 +43,10 @@ class SweepRoute:
     direction: Direction = setting(
         "rows", "Sweep along rows or along columns.", choices=("rows", "columns")
     )
-    start: Start = setting(
+    start: Start | tuple[float, float] = setting(
         "top-left",
-        "Corner where the sweep begins.",
-        choices=("top-left", "top-right", "bottom-left", "bottom-right"),
+        "Corner where the sweep begins, or [x, y] where the vehicle stands and comes back to.",
+        choices=get_args(Start),
     )
     swath: int = setting(
         1, "Width of the strip that one pass covers.", unit="cells", low=1, high=10_000
@@ -55,6 +57,22 @@ class SweepRoute:
 
     def __post_init__(self) -> None:
         check_settings(self)
+        if isinstance(self.start, str):
+            return
+        place = tuple(self.start)
+        if len(place) != 2 or not all(
+            isinstance(each, int | float) and not isinstance(each, bool) and abs(each) <= 1e12
+            for each in place
+        ):
+            raise ProblemError(
+                f"start = {list(place)!r:.60} must be a corner or two numbers: [x, y]"
+            )
+        object.__setattr__(self, "start", place)
+
+    @property
+    def corner(self) -> Start:
+        """The corner from which the grid is seen."""
+        return "top-left" if isinstance(self.start, tuple) else self.start
 
 
 @dataclass(frozen=True)
@@ -75,15 +93,36 @@ class SweepSpec:
                 f"start_noise = {self.vehicle.start_noise:g} must be below the path's length, "
                 f"{len(self.path.cells)} cells"
             )
+        if self.vehicle.counts_turns and self.vehicle.start_noise > (*self.path.stretches, 0)[1]:
+            raise ProblemError(
+                "start_noise must end within the first pass where turns count: transfer_speed and "
+                "turn_time in [vehicle]"
+            )
         if self.vehicle.has_flow and not self.is_poured:
             raise ProblemError(
                 'service = "landing" counts whole steps at a fixed rate: with a flow, write '
                 'service = "poured"'
             )
 
+        self._check_start()
         for name in self.totals:
             if name not in COUNTED or name in self.regions.names:
                 raise ProblemError(f"totals: '{name}' is none of {', '.join(COUNTED)}, or a region")
+
+    def _check_start(self) -> None:
+        if not isinstance(self.route.start, tuple):
+            return
+        if not self.vehicle.counts_turns:
+            raise ProblemError(
+                "a start at a place needs ways that count: transfer_speed or turn_time in [vehicle]"
+            )
+        rows, columns = self.regions.shape
+        row, column = self.stand or (0.0, 0.0)
+        if not (-rows <= row <= 2 * rows and -columns <= column <= 2 * columns):
+            x, y = self.route.start
+            raise ProblemError(
+                f"start = [{x:g}, {y:g}] lies far from the map: write x (longitude) first"
+            )
 
     @property
     def amounts(self) -> tuple[str, ...]:
@@ -120,7 +159,7 @@ class SweepSpec:
     def unit_of_total(self, name: str) -> str:
         """The unit of a total, as text."""
         match name:
-            case "time":
+            case "time" | "working_time":
                 return "steps" if self.units.step is None else "seconds"
             case "distance":
                 return "cells" if self.units.cell is None else "metres"
@@ -153,10 +192,26 @@ class SweepSpec:
     @cached_property
     def path(self) -> SweepPath:
         """The cells in the order in which they are visited."""
-        route = self.route
+        route, counted = self.route, None
+        if self.vehicle.counts_turns:
+            counted = CountedWay(cell_sides(self.regions, route), self.stand)
         return sweep_path(
-            self.regions, direction=route.direction, start=route.start, swath=route.swath
+            self.regions,
+            direction=route.direction,
+            start=route.corner,
+            swath=route.swath,
+            counted=counted,
         )
+
+    @cached_property
+    def stand(self) -> tuple[float, float] | None:
+        """Row and column where the vehicle stands, if the route begins at a place."""
+        if not isinstance(self.route.start, tuple):
+            return None
+        where = self.regions.georeference
+        where = where or local_georeference(self.regions.shape, self.units.cell)
+        ((row, column),) = where.cells(np.array([self.route.start])).tolist()
+        return row, column
 
     @cached_property
     def service(self) -> ServiceTable:
@@ -175,15 +230,15 @@ class SweepSpec:
     def in_step(self) -> Float[np.ndarray, " region"]:
         """The most that a step adds to each amount, in what it gives out at full flow."""
         time = (self.units.step or 1.0) / self.vehicle.rate
-        return np.array([time if name in self.totals and name == TIME else 1.0
+        return np.array([time if name in self.totals and name in TIMES else 1.0
                          for name in self.amounts])  # fmt: skip
 
     @property
     def timed(self) -> int | None:
         """The index of an amount that a flow does not change: the time, where the flow can be
         chosen and the time is counted."""
-        is_apart = self.vehicle.has_flow and TIME in self.totals
-        return self.amounts.index(TIME) if is_apart else None
+        named = [name for name in self.totals if name in TIMES]
+        return self.amounts.index(named[0]) if self.vehicle.has_flow and named else None
 
     @property
     def is_poured(self) -> bool:
@@ -191,14 +246,40 @@ class SweepSpec:
         return self.route.service == "poured"
 
     @cached_property
+    def ways(self) -> tuple[Transit, ...]:
+        """All ways on which nothing is given out, in order: with those from and to the start."""
+        sides = cell_sides(self.regions, self.route)
+        return transits_of(self.regions, self.path, sides, self.stand)
+
+    @property
     def transits(self) -> tuple[Transit, ...]:
-        """The ways between the stretches of the path, which the world does not count."""
-        return transits_of(self.regions, self.path, cell_sides(self.regions, self.route))
+        """The ways between the stretches of the path."""
+        return self.ways if self.stand is None else self.ways[1:-1]
+
+    @property
+    def transfer_speed(self) -> float:
+        """The speed on ways on which nothing is given out, in cells per step."""
+        return self.vehicle.transfer_speed or self.vehicle.max_speed
+
+    @property
+    def turn_steps(self) -> float:
+        """How long a turn takes beside its way, in steps."""
+        return self.vehicle.turn_time or 0.0
+
+    @cached_property
+    def transit_length(self) -> float:
+        """Length of all ways on which nothing is given out, in cells along the sweep."""
+        return sum(each.length for each in self.ways)
 
     @property
     def transit_steps(self) -> float:
-        """How long all transits take at top speed, in steps."""
-        return sum(each.length for each in self.transits) / self.vehicle.max_speed
+        """How long these ways take, with a turn into each pass but the first, in steps."""
+        return self.transit_length / self.transfer_speed + len(self.transits) * self.turn_steps
+
+    @property
+    def fewest_steps(self) -> float:
+        """How long the whole drive takes at top speed, in steps."""
+        return len(self.path.cells) / self.vehicle.max_speed + self.transit_steps
 
     @property
     def is_random(self) -> bool:
@@ -209,15 +290,21 @@ class SweepSpec:
 
 HECTARE = 10_000.0
 """Square metres of a hectare."""
-AREA_DIGITS = 6
-"""Significant digits of the areas in rules."""
+DIGITS = 6
+"""Significant digits of areas and times of ways in rules."""
+
+
+def exact_digits(value: float) -> Fraction:
+    """A number of the map, rounded, as rules have it."""
+    return Fraction(f"{value:.{DIGITS - 1}e}")
 
 
 @dataclass(frozen=True)
 class KnownTotals(Mapping[str, LinearExpression | None]):
     """What rules may name beside regions: totals, the distance as a number, and doses.
 
-    dose(R) is the amount of R divided by its area. Areas are computed when a rule names one.
+    dose(R) is the amount of R divided by its area. Areas are computed when a rule names one. Where
+    ways between passes count, they are constants of the path: time = working_time + theirs.
     """
 
     spec: SweepSpec
@@ -226,16 +313,29 @@ class KnownTotals(Mapping[str, LinearExpression | None]):
     def _doses(self) -> dict[str, int]:
         return {dose_name(name): index for index, name in enumerate(self.spec.regions.names)}
 
+    def __contains__(self, name: object) -> bool:
+        """Whether rules may name it; known before ways are looked for."""
+        if name == WORKING_TIME:
+            return self.spec.vehicle.counts_turns
+        if name == DISTANCE:
+            return self.spec.vehicle.start_noise == 0.0
+        dose = self._doses.get(str(name))
+        return name in COUNTED or (dose is not None and bool(self.spec.areas[dose]))
+
     def __getitem__(self, name: str) -> LinearExpression | None:
-        spec = self.spec
+        if name not in self:
+            raise KeyError(name)
+        spec, counts_turns = self.spec, self.spec.vehicle.counts_turns
+        if name == TIME and counts_turns:
+            ways = exact_digits(spec.transit_steps * (spec.units.step or 1.0))
+            return LinearExpression(((WORKING_TIME, Fraction(1)),), ways)
         if name in COUNTED:
             return None
-        if name == DISTANCE and spec.vehicle.start_noise == 0.0:
-            return LinearExpression((), len(spec.path.cells) * (spec.units.cell or 1.0))
+        if name == DISTANCE:
+            cells = len(spec.path.cells) + (spec.transit_length if counts_turns else 0.0)
+            return LinearExpression((), cells * (spec.units.cell or 1.0))
         index = self._doses[name]
-        if not spec.areas[index]:
-            raise KeyError(name)
-        area = Fraction(f"{spec.areas[index]:.{AREA_DIGITS - 1}e}")
+        area = exact_digits(spec.areas[index])
         return LinearExpression(((spec.regions.names[index], 1 / area),))
 
     def __iter__(self) -> Iterator[str]:
@@ -262,162 +362,3 @@ def cell_sides(regions: RegionMap, route: SweepRoute) -> tuple[float, float]:
     width, height = where.cell_size_metres() or (where.cell_width, where.cell_height)
     along = width if route.direction == "rows" else height
     return height / along, width / along
-
-
-@dataclass(frozen=True)
-class ServiceTable:
-    """Service rows, stored once for each kind of part: a large map has few kinds of them.
-
-    Past the end of the path is one more cell, which serves nothing: the last kind.
-    """
-
-    kind_of_part: Int[np.ndarray, " part_and_end"]
-    kinds: Float[np.ndarray, "kind region"]
-    outside: Float[np.ndarray, " kind"]
-    """The share of a step's amount that no region receives."""
-    is_poured: bool
-    most_cells: float
-    """The largest number of cells that a step may cover."""
-    parts: int = 1
-    """Equal parts of a path cell, each of which has a kind."""
-
-    @cached_property
-    def of_regions(self) -> Served:
-        """What each region receives."""
-        return self._served(self.kinds)
-
-    @cached_property
-    def of_none(self) -> Served:
-        """What no region receives, as one column."""
-        return self._served(self.outside[:, None])
-
-    def with_everywhere(self, values: Float[np.ndarray, " column"]) -> ServiceTable:
-        """With columns that have the same value on the whole path."""
-        if not len(values):
-            return self
-        columns = np.tile(values.astype(self.kinds.dtype), (len(self.kinds), 1))
-        columns[-1] = 0.0
-        return replace(self, kinds=np.concatenate([self.kinds, columns], axis=1))
-
-    @property
-    def outside_share(self) -> float:
-        """The share of the path that lies outside all regions."""
-        return float(self.outside[self.on_path].mean(dtype=float))
-
-    @property
-    def lengths(self) -> Float[np.ndarray, " region"]:
-        """How many cells of the path lie inside each region."""
-        count = np.bincount(self.on_path, minlength=len(self.kinds))
-        return count @ self.kinds.astype(float) / self.parts
-
-    @property
-    def on_path(self) -> Int[np.ndarray, " part"]:
-        """The kinds of all parts of the path, without its end."""
-        return self.kind_of_part[: -self.parts]
-
-    def _served(self, kinds: Float[np.ndarray, "kind column"]) -> Served:
-        """The sums of these columns along the path, in fixed point.
-
-        31 bits hold what a step serves and the rest of its first run.
-        """
-        first, kinds = self._first_parts, kinds.astype(float)
-        longest = self.parts * (self.most_cells + LONGEST_RUN + 2.0)
-        longest *= max(1.0, float(kinds.max(initial=0.0)))
-        unit = 2.0 ** (math.ceil(math.log2(longest)) - 31)
-        of_run = np.round(kinds / unit).astype(np.int64)[self.kind_of_part[first]]
-        parts = np.diff(first, append=len(self.kind_of_part))[:, None]
-        sums = np.cumsum(of_run * parts, axis=0) - of_run * parts
-        run_of_part = np.repeat(np.arange(len(first), dtype=np.int32), parts[:, 0])
-        return Served(
-            self.kind_of_part, kinds, run_of_part, first.astype(np.int32), sums.astype(np.int32),
-            unit,
-        )  # fmt: skip
-
-    @property
-    def _first_parts(self) -> Int[np.ndarray, " run"]:
-        """Where runs begin; long ones are cut, so that places in them keep their precision."""
-        parts = np.arange(len(self.kind_of_part))
-        is_first = np.diff(self.kind_of_part, prepend=-1) != 0
-        return np.flatnonzero(is_first | (parts % (LONGEST_RUN * self.parts) == 0))
-
-    def share_between(
-        self,
-        served: Served,
-        begin: Float[np.ndarray, "*step"],
-        end: Float[np.ndarray, "*step"],
-    ) -> np.ndarray:
-        """What each column receives of steps between two distances along the path, in cells."""
-        last = len(self.kind_of_part) - 1
-        begin, end = self.parts * begin, self.parts * end
-        before, after = (np.minimum(along.astype(int), last) for along in (begin, end))
-        return share_of_step(
-            served, Place(before, begin - before), Place(after, end - after), end - begin,
-            is_poured=self.is_poured, look=_columns_first,
-        )  # fmt: skip
-
-
-def _columns_first(table: np.ndarray, index: Int[np.ndarray, "*step"]) -> np.ndarray:
-    """Rows of a table, with the axis of its columns before those of the steps."""
-    return table[index] if table.ndim == 1 else np.moveaxis(table[index], -1, 0)
-
-
-LONGEST_RUN = 16
-FARTHEST_STEP = 8.0
-"""The longest step in any wind, in steps at top speed; the deviation of gusts is at most 1."""
-
-
-def service_table(
-    service: Float[np.ndarray, "cell region"],
-    outside: Float[np.ndarray, " cell"],
-    finer: Corrections | None = None,
-    *,
-    is_poured: bool,
-    most_cells: float,
-) -> ServiceTable:
-    """Group cells with equal rows, or parts of cells whose rows are corrected."""
-    first, kind = _grouped(service, outside)
-    service, outside = service[first], outside[first]
-    parts = 1 if finer is None else PARTS
-    if finer is not None:
-        changed, entry = np.unique(finer.part, return_inverse=True)
-        old = kind[changed // parts]
-        rows = np.column_stack([service[old], outside[old]])
-        np.add.at(rows, (entry, finer.column), finer.share)
-        np.clip(rows, 0.0, 1.0, out=rows)
-        service = np.concatenate([service, rows[:, :-1]])
-        outside = np.concatenate([outside, rows[:, -1]])
-        kind = np.repeat(kind, parts)
-        kind[changed] = len(first) + np.arange(len(changed))
-        used, kind = _numbered(kind)
-        first, group = _grouped(service[used], outside[used])
-        service, outside, kind = service[used][first], outside[used][first], group[kind]
-    kinds = np.concatenate([service, np.zeros((1, service.shape[1]))]).astype(np.float32)
-    kind = np.append(kind, np.full(parts, len(service))).astype(np.int32)
-    outside = np.append(outside, 0.0).astype(np.float32)
-    return ServiceTable(kind, kinds, outside, is_poured, most_cells, parts)
-
-
-def _grouped(
-    service: Float[np.ndarray, "row region"], outside: Float[np.ndarray, " row"]
-) -> tuple[Int[np.ndarray, " group"], Int[np.ndarray, " row"]]:
-    """The first row of each group of equal rows, and the group of each row.
-
-    Rows are compared by a fixed random projection, and it is checked that the grouping is exact.
-    """
-    *weights, last = np.random.default_rng(0).standard_normal(service.shape[1] + 1)
-    projected = service @ np.array(weights) + last * outside
-    _, first, group = np.unique(projected, return_index=True, return_inverse=True)
-    if not np.array_equal(service[first][group], service) or not np.array_equal(
-        outside[first][group], outside
-    ):
-        rows = np.column_stack([service, outside])
-        _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    return first, group.ravel()
-
-
-def _numbered(
-    kind: Int[np.ndarray, " part"],
-) -> tuple[Int[np.ndarray, " used"], Int[np.ndarray, " part"]]:
-    """The kinds that occur, and the number among these of each."""
-    is_used = np.bincount(kind) > 0
-    return np.flatnonzero(is_used), (np.cumsum(is_used) - 1)[kind]

@@ -42,16 +42,29 @@ class Transit:
         """Length of all parts, in cells along the sweep."""
         return sum(self.lengths)
 
+    def steps(self, speed: float, turn_steps: float = 0.0) -> list[float]:
+        """How long each part takes, the last one with a turn into the next stretch."""
+        *others, last = (length / speed for length in self.lengths)
+        return [*others, last + turn_steps]
+
 
 def transits_of(
-    regions: RegionMap, path: SweepPath, sides: tuple[float, float]
+    regions: RegionMap,
+    path: SweepPath,
+    sides: tuple[float, float],
+    stand: tuple[float, float] | None = None,
 ) -> tuple[Transit, ...]:
-    """One transit between each two stretches; `sides` are a cell's height and width."""
+    """One transit between each two stretches; `sides` are a cell's height and width.
+
+    With a place where the vehicle stands, the first one leads from there and the last one back.
+    """
     import shapely
 
-    begins = ends_of_stretches(path)[:-1]
-    ends = places_at(path, np.array(path.stretches[1:], float))
-    ways = list(np.stack([begins, ends], axis=1))
+    begins, ends = ends_of_stretches(path), places_at(path, np.array(path.stretches, float))
+    if stand is None:
+        ways = list(np.stack([begins[:-1], ends[1:]], axis=1))
+    else:
+        ways = list(np.stack([np.vstack([stand, begins]), np.vstack([ends, stand])], axis=1))
     inside = np.zeros(len(ways))
     if len(ways) and regions.forbidden.any():
         area = _polygons(np.pad(regions.forbidden, 1, mode="edge"))
@@ -68,8 +81,8 @@ def transits_of(
 
 
 def forbidden_area(regions: RegionMap) -> list[Polygon]:
-    """The forbidden cells, without a thin rim; x is the column and y the row."""
-    return _polygons(regions.forbidden).tolist()
+    """The forbidden cells, without their buffer and a thin rim; x is the column and y the row."""
+    return _polygons(regions.forbidden if regions.fenced is None else regions.fenced).tolist()
 
 
 def _polygons(forbidden: Bool[np.ndarray, "row column"]) -> np.ndarray:

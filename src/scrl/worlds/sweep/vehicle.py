@@ -122,6 +122,15 @@ class Vehicle:
         low=1e-6,
         high=1.0,
     )
+    transfer_speed: float | None = setting(
+        None,
+        "Speed on the way from one pass to the next, which then counts (none: free, at top speed).",
+        unit="cells per step", low=0.0, is_low_open=True, high=1000.0,
+    )  # fmt: skip
+    turn_time: float | None = setting(
+        None, "Time that each turn into another pass takes beside its way (none: free).",
+        unit="steps", low=0.0, high=1e6,
+    )  # fmt: skip
     rate: float = setting(
         2.25,
         "What the vehicle gives out in one step; with a flow, the most that it can.",
@@ -221,6 +230,11 @@ class Vehicle:
                 f"cell at least {self.least_flow * self.rate / self.max_speed:g} units, and at "
                 f"most {high:g} are allowed; raise max_speed or the dose"
             )
+
+    @property
+    def counts_turns(self) -> bool:
+        """Whether the ways between passes count: in the order of passes, in time and distance."""
+        return self.transfer_speed is not None or self.turn_time is not None
 
     @property
     def supply(self) -> Noise:

@@ -21,7 +21,7 @@ from scrl.worlds.sweep import dynamics
 from scrl.worlds.sweep.dynamics import Place, Served
 from scrl.worlds.sweep.lookup import on_device
 from scrl.worlds.sweep.observation import cells_ahead, milestones, observation_size, place_of_cells
-from scrl.worlds.sweep.spec import TIME, SweepSpec
+from scrl.worlds.sweep.spec import TIMES, SweepSpec
 
 
 class SweepState(NamedTuple):
@@ -298,7 +298,7 @@ def _supply(spec: SweepSpec) -> SupplyNumbers | None:
     supply = spec.vehicle.supply
     if supply.is_calm:
         return None
-    counts = np.array([name != TIME for name in spec.amounts], float)
+    counts = np.array([name not in TIMES for name in spec.amounts], float)
     numbers = supply.persistence, supply.freshness, counts
     return SupplyNumbers(*(on_device(each, float) for each in numbers))
 
