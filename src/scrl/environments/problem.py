@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
-from scrl.environments.contract import EnvironmentFault, Guard
+from scrl.environments.contract import EnvironmentFault, Guard, rewards_of
 from scrl.environments.labels import Labels, LabelSource, Step
 from scrl.environments.lanes import Lanes
 from scrl.environments.sources import Source, made, own_horizon
@@ -60,7 +60,7 @@ class EnvironmentProblem(BaseEnvironmentProblem):
             actions=self.actions.to_json(),
             options=self.options,
             counts=self.counts,
-            labels=self.labels.keys,
+            labels=self.labels.keys if self.source.rewards is None else None,
         )
 
     def evaluate(
@@ -87,8 +87,9 @@ class EnvironmentProblem(BaseEnvironmentProblem):
 def environment(  # noqa: PLR0913 (named by whoever calls it)
     env: Any,
     *,
-    labels: LabelSource | Labels,
+    labels: LabelSource | Labels | None = None,
     rules: RuleSource = (),
+    rewards: Mapping[str, float] | Sequence[str] | None = None,
     regions: Sequence[str] | None = None,
     horizon_steps: int | None = None,
     processes: bool = False,
@@ -100,18 +101,20 @@ def environment(  # noqa: PLR0913 (named by whoever calls it)
 
     `env` is an id, a function that makes one, one or several environments, or a vector environment.
     `labels` say what a step gives to each region (see `Labels`), `rules` what must hold of the
-    sums over an episode. With `processes` every environment is stepped in a process of its own,
-    and a step or reset that takes longer than `step_timeout_s` seconds (300) ends the run: in this
-    process nothing could interrupt it. `unit` names what is counted: one word for all regions, or a
-    mapping from regions to words. `options` are those of a problem file: `name`, `tolerance`,
-    `discount`, `margin`, `equality_band`, `confidence`.
+    sums over an episode. Where a step has several rewards, `rewards` names them and says how much
+    each weighs in the return; they are labels too. With `processes` every environment is stepped in
+    a process of its own, and a step or reset that takes longer than `step_timeout_s` seconds (300)
+    ends the run: in this process nothing could interrupt it. `unit` names what is counted: one word
+    for all regions, or a mapping from regions to words. `options` are those of a problem file:
+    `name`, `tolerance`, `discount`, `margin`, `equality_band`, `confidence`.
     """
     for key in options:
         if key not in OPTIONS:
             raise EnvironmentFault(f"unknown option '{key}'{did_you_mean(key, OPTIONS)}")
     _check_timeout(step_timeout_s, processes)
     check_texts(unit, "unit", error=EnvironmentFault)
-    source = Source.of(env)
+    source = replace(Source.of(env), rewards=rewards_of(rewards))
+    labels = _with_rewards(labels, source)
     sample, spaces, horizon = _first_look(source, horizon_steps)
     found = Labels.of(labels, regions, sample=sample)
     found(sample)
@@ -123,6 +126,23 @@ def environment(  # noqa: PLR0913 (named by whoever calls it)
         source, found, rule_set, horizon, observations, actions, chosen,
         _checked_unit(unit, found.names), processes, step_timeout_s,
     )  # fmt: skip
+
+
+def _with_rewards(labels: LabelSource | Labels | None, source: Source) -> LabelSource | Labels:
+    """Labels with one for each of several rewards, where there are some."""
+    if source.rewards is None:
+        if labels is None:
+            raise EnvironmentFault("labels are missing: what a step gives to each region")
+        return labels
+    if source.vector is not None:
+        raise EnvironmentFault(
+            "rewards are read in single environments: give a function that makes one, or a list of "
+            "them, and no vector environment"
+        )
+    of_rewards = {name: name for name in source.rewards}
+    if labels is None:
+        return of_rewards
+    return {**of_rewards, **labels} if isinstance(labels, Mapping) else labels
 
 
 def _checked_unit(unit: str | Mapping[str, str], regions: Sequence[str]) -> str | Mapping[str, str]:
@@ -142,7 +162,7 @@ def _checked_unit(unit: str | Mapping[str, str], regions: Sequence[str]) -> str 
 
 
 OPTIONS: tuple[str, ...] = (
-    "labels", "rules", "regions", "horizon_steps", "processes", "step_timeout_s", "unit",
+    "labels", "rules", "rewards", "regions", "horizon_steps", "processes", "step_timeout_s", "unit",
     *(each.name for each in fields(ProblemOptions)),
 )  # fmt: skip
 """Names of all that `environment` takes beside the environment."""
@@ -171,7 +191,7 @@ def _first_look(
     if source.vector is not None:
         return _look_at_vector(source, horizon_steps)
     env = made(source.maker(0), 0)
-    guarded = Guard(env, 0)
+    guarded = Guard(env, 0, rewards=source.rewards)
     try:
         horizon = _horizon(horizon_steps, own_horizon(env), source.name)
         spaces = Observations.of(env.observation_space), Actions.of(env.action_space)

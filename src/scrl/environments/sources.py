@@ -13,7 +13,7 @@ import gymnasium
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers import TimeLimit
 
-from scrl.environments.contract import EnvironmentFault, Guard
+from scrl.environments.contract import EnvironmentFault, Guard, Rewards
 from scrl.environments.labels import Labels
 from scrl.environments.processes import Obedient, end, follow_parent, kill_below
 
@@ -37,6 +37,8 @@ class Source:
     """As many as there are."""
     vector: VectorEnv[Any, Any, Any] | None = None
     """One that the user has made, and closes."""
+    rewards: Rewards | None = None
+    """The names and weights of several rewards; none where there is one."""
 
     @classmethod
     def of(cls, env: Any) -> Source:
@@ -86,7 +88,8 @@ class Source:
             return self.vector
         home = os.getpid()
         makes = [
-            _Lane(self.maker(index), index, labels, horizon_steps, home) for index in range(lanes)
+            _Lane(self.maker(index), index, labels, horizon_steps, home, self.rewards)
+            for index in range(lanes)
         ]
         if limit_s is None:
             return _here(makes)
@@ -208,6 +211,7 @@ class _Lane:
     horizon_steps: int
     home: int
     """The process that trains."""
+    rewards: Rewards | None
     spaces: tuple[Any, Any] | None = None
     """Of observations and actions, for a lane that must stand in its process whatever happens."""
 
@@ -226,7 +230,7 @@ class _Lane:
                 kill_below(os.getpid())
             raise
         env = _Borrowed(env) if isinstance(self.make, _Given) else env
-        lane = TimeLimit(Guard(env, self.index, self.labels), self.horizon_steps)
+        lane = TimeLimit(Guard(env, self.index, self.labels, self.rewards), self.horizon_steps)
         return Obedient(lane) if is_away else lane
 
 
