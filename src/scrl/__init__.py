@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from scrl.api import load_policy as load_policy
     from scrl.api import resume as resume
     from scrl.api import train as train
+    from scrl.environments import JaxEnvironment as JaxEnvironment
     from scrl.environments import environment as environment
     from scrl.errors import ScrlError as ScrlError
     from scrl.evaluation import Evaluation as Evaluation
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Evaluation": "scrl.evaluation",
+    "JaxEnvironment": "scrl.environments",
     "Problem": "scrl.problems",
     "ScrlError": "scrl.errors",
     "d": "scrl.rules",
@@ -76,6 +78,7 @@ _MOVED = {
 
 __all__ = [
     "Evaluation",
+    "JaxEnvironment",
     "Problem",
     "ScrlError",
     "__version__",

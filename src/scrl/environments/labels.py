@@ -83,7 +83,7 @@ class Labels:
         """What each region receives in a step, in units."""
         given = self.read(step)
         if isinstance(given, Mapping):
-            given = [given[name] for name in _same_names(given, self.names)]
+            given = [_one(name, given[name]) for name in _same_names(given, self.names)]
         try:
             amounts = np.asarray(given, np.float64)
         except (TypeError, ValueError):
@@ -125,27 +125,25 @@ def _reader(source: Any) -> tuple[Callable[[Step], Any], tuple[str, ...] | None]
     )
 
 
-def _reader_of_one(name: str, source: Any) -> Callable[[Step], float]:
+def _reader_of_one(name: str, source: Any) -> Callable[[Step], Any]:
     """The amount of one region."""
     if isinstance(source, str):
-        read = _from_info(source)
-    elif callable(source):
-        read = _calling(source, f"the label of '{name}'")
-    else:
+        return _from_info(source)
+    if callable(source):
+        return _calling(source, f"the label of '{name}'")
+    raise LabelError(
+        f"the label of '{name}' must be a function or a key of `info`, not {_short(source)}"
+    )
+
+
+def _one(name: str, given: Any) -> Any:
+    """The amount of one region, if it is one number."""
+    if np.size(given) != 1:
+        given = given.tolist() if isinstance(given, np.ndarray) else given
         raise LabelError(
-            f"the label of '{name}' must be a function or a key of `info`, not {_short(source)}"
+            f"the label of '{name}' must be one number (or true or false), not {_short(given)}"
         )
-
-    def one(step: Step) -> float:
-        value = np.asarray(read(step))
-        if value.size != 1:
-            raise LabelError(
-                f"the label of '{name}' must be one number (or true or false), not "
-                f"{_short(value.tolist())}"
-            )
-        return value.reshape(()).item()
-
-    return one
+    return np.reshape(given, ()).item()
 
 
 def _from_info(key: str) -> Callable[[Step], Any]:

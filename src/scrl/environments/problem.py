@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from gymnasium import spaces
 
 from scrl.environments.contract import EnvironmentFault, Guard, rewards_of
 from scrl.environments.labels import Labels, LabelSource, Step
 from scrl.environments.lanes import Lanes
-from scrl.environments.sources import Source, made, own_horizon
+from scrl.environments.sources import JaxEnvironment, Source, made, own_horizon
 from scrl.environments.spaces import Actions, Observations
 from scrl.errors import check_texts, did_you_mean
 from scrl.evaluation import Evaluation
@@ -20,6 +22,9 @@ from scrl.problems.problem import check_shares
 from scrl.rules import RuleSet
 from scrl.rules.ruleset import Source as RuleSource
 from scrl.runs.environment import NEUTRAL, BaseEnvironmentProblem, EnvironmentRecord
+
+if TYPE_CHECKING:
+    from scrl.environments.compiled import Course
 
 UNKNOWN_CHANCE = "how far chance goes in an environment, only the environment knows"
 STEP_TIMEOUT_S = 300.0
@@ -71,8 +76,15 @@ class EnvironmentProblem(BaseEnvironmentProblem):
 
         return evaluate(self, policy, episodes=episodes, seed=seed, name=name)
 
+    @cached_property
+    def course(self) -> Course | None:
+        """An environment of pure JAX functions, as it is compiled; else none."""
+        return _course(self.source, self.labels, self.horizon_steps)
+
     def open(self, lanes: int) -> Lanes:
         """So many environments side by side; use it in a `with` statement."""
+        if self.course is not None:
+            return self.course.open(lanes)
         limit_s = (self.step_timeout_s or STEP_TIMEOUT_S) if self.processes else None
         vector = self.source.open(
             lanes, self.labels, horizon_steps=self.horizon_steps, limit_s=limit_s
@@ -134,10 +146,10 @@ def _with_rewards(labels: LabelSource | Labels | None, source: Source) -> LabelS
         if labels is None:
             raise EnvironmentFault("labels are missing: what a step gives to each region")
         return labels
-    if source.vector is not None:
+    if source.vector is not None or source.compiled is not None:
         raise EnvironmentFault(
-            "rewards are read in single environments: give a function that makes one, or a list of "
-            "them, and no vector environment"
+            "rewards are read in single environments of Gymnasium: give a function that makes one, "
+            "or a list of them"
         )
     of_rewards = {name: name for name in source.rewards}
     if labels is None:
@@ -190,6 +202,8 @@ def _first_look(
         raise EnvironmentFault(f"horizon_steps = {horizon_steps!r} must be a whole number above 0")
     if source.vector is not None:
         return _look_at_vector(source, horizon_steps)
+    if source.compiled is not None:
+        return _look_at_compiled(source, source.compiled, horizon_steps)
     env = made(source.maker(0), 0)
     guarded = Guard(env, 0, rewards=source.rewards)
     try:
@@ -202,6 +216,29 @@ def _first_look(
         if not source.is_given(0):
             guarded.close()
     return Step(observation, action, reward, info), spaces, horizon
+
+
+def _course(source: Source, labels: Labels, horizon_steps: int) -> Course | None:
+    if source.compiled is None:
+        return None
+    from scrl.environments.compiled import Course  # with JAX, which other environments do without
+
+    return Course(source.compiled, labels, horizon_steps)
+
+
+def _look_at_compiled(
+    source: Source, env: JaxEnvironment, horizon_steps: int | None
+) -> tuple[Step, tuple[Observations, Actions], int]:
+    if not isinstance(env.observation_space, spaces.Box):
+        raise EnvironmentFault(
+            f"the observations of a JAX environment are a Box, not {env.observation_space!r:.80}"
+        )
+    horizon = _horizon(horizon_steps, env.horizon_steps, source.name)
+    observations, actions = Observations.of(env.observation_space), Actions.of(env.action_space)
+    course = _course(source, Labels(("first look",), lambda _: 0.0), horizon)
+    assert course is not None  # noqa: S101 (for the type checker)
+    action = actions.to_environment(actions.random(1, np.random.default_rng(0)))[0]
+    return course.first_step(action), (observations, actions), horizon
 
 
 def _look_at_vector(

@@ -26,6 +26,23 @@ MAKING_S = 300.0
 """For making all environments in processes of their own, at least."""
 
 
+@dataclass(frozen=True, eq=False)
+class JaxEnvironment:
+    """An environment of pure JAX functions, which is compiled together with the training.
+
+    `info` is a dictionary of arrays. Episodes end when they are terminated, or with the horizon.
+    """
+
+    reset: Callable[[Any], tuple[Any, Any]]
+    """key -> (state, observation)."""
+    step: Callable[[Any, Any, Any], tuple[Any, Any, Any, Any, Any]]
+    """(state, action, key) -> (state, observation, reward, is_terminated, info)."""
+    observation_space: gymnasium.spaces.Box
+    action_space: gymnasium.Space[Any]
+    horizon_steps: int
+    name: str = "JaxEnvironment"
+
+
 @dataclass(frozen=True)
 class Source:
     """Where lanes come from."""
@@ -37,6 +54,8 @@ class Source:
     """As many as there are."""
     vector: VectorEnv[Any, Any, Any] | None = None
     """One that the user has made, and closes."""
+    compiled: JaxEnvironment | None = None
+    """One of pure JAX functions."""
     rewards: Rewards | None = None
     """The names and weights of several rewards; none where there is one."""
 
@@ -49,6 +68,8 @@ class Source:
             return cls(env, make=_MakeById(env))
         if isinstance(env, VectorEnv):
             return cls(_name_of(env), vector=env)
+        if isinstance(env, JaxEnvironment):
+            return cls(env.name, compiled=env)
         if isinstance(env, gymnasium.Env):
             return cls(_name_of(env), makes=(_Given(env),))
         if callable(env):
