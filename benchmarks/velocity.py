@@ -112,7 +112,7 @@ TASKS = {
          "CUP": (64, 22)},
         {"limit": LIMIT, "if-fast": "if fast > 25 then energy <= 0.5",
          "gaits": "plus <= 100 or minus <= 100"},
-        {**USUAL, "discount": 0.9995, "gae_lambda": 0.98, "initial_std": 0.2,
+        {**USUAL, "discount": 0.9999, "gae_lambda": 0.98, "initial_std": 0.2,
          "learning_rate": 3e-4},
     ),
 }  # fmt: skip
@@ -149,21 +149,24 @@ class Training(NamedTuple):
         return [self.task, *(text for pair in named for text in pair)]
 
 
-def all_trainings(tasks: Sequence[str], steps: int = 10_000_000) -> Iterator[Training]:
-    """All that the tables of some tasks need."""
+def all_trainings(
+    tasks: Sequence[str], steps: int = 10_000_000, first: int = 0
+) -> Iterator[Training]:
+    """All that the tables of some tasks need, with seeds from the first on."""
     for task in tasks:
         seeds = 5 if task in ("HalfCheetah", "Swimmer") else 3
-        yield from (Training(task, seed=seed, steps=steps) for seed in range(seeds))
+        yield from (Training(task, seed=first + at, steps=steps) for at in range(seeds))
 
 
-def all_variants(tasks: Sequence[str]) -> Iterator[Training]:
+def all_variants(tasks: Sequence[str], first: int = 0) -> Iterator[Training]:
     """All that the tables of the if-then variants of some tasks need."""
     for task in tasks:
         for rules in [*TASKS[task].variants][1:]:
             for method in METHODS:
                 # Both branches together have the steps of one other training.
                 steps = 1_500_000 if method.startswith("dcrl") else 3_000_000
-                yield from (Training(task, rules, method, seed, steps) for seed in range(3))
+                seeds = range(first, first + 3)
+                yield from (Training(task, rules, method, seed, steps) for seed in seeds)
 
 
 class Until:
@@ -376,6 +379,12 @@ def speed(rounds: int = 5) -> dict[str, float]:
     return {name: steps / float(np.median(each)) for name, each in seconds.items()}
 
 
+def _known(task: str) -> str:
+    if task not in TASKS:
+        raise argparse.ArgumentTypeError(f"there is no task {task}: {', '.join(TASKS)}")
+    return task
+
+
 def main() -> None:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -384,11 +393,11 @@ def main() -> None:
     one.add_argument("task", choices=[*TASKS])
     one.add_argument("--rules", default="limit")
     one.add_argument("--method", default="scrl", choices=METHODS)
-    one.add_argument("--seed", type=int, default=0)
-    every.add_argument("tasks", nargs="*", metavar="TASK", help=f"some of {', '.join(TASKS)}")
+    every.add_argument("tasks", nargs="*", type=_known, metavar="TASK", help="default: all")
     every.add_argument("--variants", action="store_true", help="the if-then variants instead")
     every.add_argument("--jobs", type=int, default=os.cpu_count())
     for each in (one, every):
+        each.add_argument("--seed", type=int, default=0, help="the first, where there are several")
         each.add_argument("--steps", type=int, default=10_000_000)
         each.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
         each.add_argument("--time-limit", type=float, metavar="SECONDS")
@@ -410,11 +419,10 @@ def main() -> None:
         settings = parse_settings(given.set)
         print(json.dumps(train(training, given.out, settings, given.time_limit)))
         return
-    for name in given.tasks:
-        if name not in TASKS:
-            parser.error(f"there is no task {name}: {', '.join(TASKS)}")
     tasks = given.tasks or [*TASKS]
-    trainings = [*(all_variants(tasks) if given.variants else all_trainings(tasks, given.steps))]
+    trainings = [*all_trainings(tasks, given.steps, given.seed)]
+    if given.variants:
+        trainings = [*all_variants(tasks, given.seed)]
     options = [text for each in given.set for text in ("--set", each)]
     limit_s = float("inf") if given.time_limit is None else given.time_limit
     failed = train_all(trainings, given.out, options, given.jobs, limit_s)
