@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from scrl.api import train as train
     from scrl.environments import JaxEnvironment as JaxEnvironment
     from scrl.environments import environment as environment
+    from scrl.environments.labels import near as near
     from scrl.errors import ScrlError as ScrlError
     from scrl.evaluation import Evaluation as Evaluation
     from scrl.evaluation import evaluate as evaluate
@@ -62,6 +63,7 @@ _HOMES = {
     "train": "scrl.api",
     "resume": "scrl.api",
     "load_policy": "scrl.api",
+    "near": "scrl.environments.labels",
     "plot": "scrl.report.figures",
 }
 _ROOMS = ("gym", "reference", "sb3")
@@ -93,6 +95,7 @@ __all__ = [
     "learned",
     "load",
     "load_policy",
+    "near",
     "planner",
     "plot",
     "reference",

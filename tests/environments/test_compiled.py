@@ -38,7 +38,7 @@ def walk_from(start: float, ends: float = 3.0) -> scrl.JaxEnvironment:
     return scrl.JaxEnvironment(reset, step, ROWS, Discrete(3, start=-1), 4)  # pyright: ignore[reportArgumentType]
 
 
-LABELS = {"right": lambda seen: seen[0] > 0.5, "way": "way"}
+LABELS = {"right": scrl.near(1.0, 0.5), "way": "way"}
 
 
 def rounds(kind: type[EnvironmentRounds], env: Any) -> tuple[EnvironmentRounds, Any]:

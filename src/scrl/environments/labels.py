@@ -100,6 +100,61 @@ class Labels:
         return amounts
 
 
+@dataclass(frozen=True)
+class Near:
+    """A label by a Gaussian kernel around a point: exp(-|x - point|^2 / (2 bandwidth^2)).
+
+    A step at the point counts 1. Its sum over an episode, divided by (2 pi bandwidth^2)^(d / 2),
+    is the kernel estimate of the density at the point.
+    """
+
+    point: tuple[float, ...]
+    bandwidth: tuple[float, ...]
+    """One number for each entry of the point."""
+    entries: tuple[int, ...]
+    """The entries of the observation that are compared."""
+
+    def __call__(self, observation: Any) -> Any:
+        seen = observation if hasattr(observation, "__array_namespace__") else np.array(observation)
+        xp = seen.__array_namespace__()
+        away = seen.ravel()[np.array(self.entries)] - np.array(self.point)
+        away = away / np.array(self.bandwidth)
+        return xp.exp(-0.5 * (away**2).sum())
+
+
+def near(
+    point: Sequence[float] | float,
+    bandwidth: Sequence[float] | float,
+    *,
+    entries: Sequence[int] | None = None,
+) -> Near:
+    """A label for the density near a point, for `scrl.environment(labels={"top": near(...)})`.
+
+    `entries` are the entries of the observation that the point has; without them it has all, from
+    the first on. The bandwidth is one number, or one for each of them.
+    """
+    try:
+        found = np.atleast_1d(np.asarray(point, float))
+        wide = np.broadcast_to(np.asarray(bandwidth, float), found.shape)
+        chosen = np.arange(found.size) if entries is None else np.asarray(entries)
+        is_good = found.ndim == 1 and chosen.shape == found.shape and chosen.dtype.kind in "iu"
+    except (TypeError, ValueError):
+        raise LabelError(
+            f"near({_short(point)}, {_short(bandwidth)}): numbers are needed"
+        ) from None
+    if not is_good or (chosen < 0).any():
+        raise LabelError(
+            f"near: entries = {_short(entries)} must be as many whole numbers of at least 0 as the "
+            f"point has: {found.size}"
+        )
+    if not np.isfinite(found).all() or not np.isfinite(wide).all() or not (wide > 0).all():
+        raise LabelError(
+            f"near({_short(point)}, {_short(bandwidth)}): the point must be finite, and the "
+            "bandwidth above 0"
+        )
+    return Near(tuple(found.tolist()), tuple(wide.tolist()), tuple(chosen.tolist()))
+
+
 def _keys_of(source: LabelSource) -> str | dict[str, str] | None:
     if isinstance(source, str):
         return source
