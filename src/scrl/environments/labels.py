@@ -100,12 +100,16 @@ class Labels:
         return amounts
 
 
+FARTHEST = 3.0
+"""Bandwidths beyond which a kernel is cut off: most steps give nothing, as with other labels."""
+
+
 @dataclass(frozen=True)
 class Near:
     """A label by a Gaussian kernel around a point: exp(-|x - point|^2 / (2 bandwidth^2)).
 
-    A step at the point counts 1. Its sum over an episode, divided by (2 pi bandwidth^2)^(d / 2),
-    is the kernel estimate of the density at the point.
+    A step at the point counts 1, and one beyond three bandwidths 0. Its sum over an episode,
+    divided by (2 pi bandwidth^2)^(d / 2), is the kernel estimate of the density at the point.
     """
 
     point: tuple[float, ...]
@@ -119,7 +123,8 @@ class Near:
         xp = seen.__array_namespace__()
         away = seen.ravel()[np.array(self.entries)] - np.array(self.point)
         away = away / np.array(self.bandwidth)
-        return xp.exp(-0.5 * (away**2).sum())
+        squared = (away**2).sum()
+        return xp.where(squared <= FARTHEST**2, xp.exp(-0.5 * squared), 0.0)
 
 
 def near(
