@@ -4,13 +4,14 @@ A step costs 1 above the published x-velocity, and `fast <= 25` must hold on ave
 `pip install 'scrl[mujoco]'`. One process is one seed; started again, it goes on from its last
 checkpoint:
 
-    python -m benchmarks.velocity train HalfCheetah --seed 0 --steps 10000000 --out runs/velocity
-    python -m benchmarks.velocity commands --out runs/velocity | xargs -P 16 -d '\\n' -n 1 sh -c
-    python -m benchmarks.velocity table --out runs/velocity
+    python -m benchmarks.velocity train HalfCheetah --seed 0 --steps 10000000
+    python -m benchmarks.velocity all HalfCheetah Swimmer --jobs 16 --time-limit 560
+    python -m benchmarks.velocity table
     python -m benchmarks.velocity speed
 
-`train` writes a run folder and one JSON document beside it, `table` prints Markdown tables of all
-of them, and `speed` compares steps per second of collecting and learning with Stable-Baselines3.
+`train` writes a run folder and one JSON document beside it, `all` does so for all seeds in as many
+processes as there are cores, each on a core of its own, `table` prints Markdown tables of all
+documents, and `speed` compares steps per second of collecting and learning with Stable-Baselines3.
 """
 
 from __future__ import annotations
@@ -19,8 +20,12 @@ import argparse
 import json
 import os
 import platform
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +33,8 @@ import numpy as np
 
 import scrl
 from scrl.training.config import parse_settings
+from scrl.training.loop import InterruptedTrainingError
+from scrl.training.progress import TrainingProgress
 from scrl.training.result import TrainingResult
 
 
@@ -70,8 +77,12 @@ class Task(NamedTuple):
 
 
 LIMIT = "fast <= 25"
-CALM: Mapping[str, Any] = {"learning_rate": 3e-4, "settle": 10, "settle_episodes": 32}
-"""Larger learning rates make returns fall back now and then; long episodes vary little."""
+USUAL: Mapping[str, Any] = {
+    "initial_std": 0.1, "learning_rate": 2e-4, "minibatches": 62, "rollouts": 6,
+    "kappa_pace": 0.25, "proportional": 2.0, "settle": 6, "settle_episodes": 16,
+}  # fmt: skip
+"""Noise that a gait survives, minibatches of 64 steps, and a damped kappa: a policy leaves a limit
+by hundreds of steps within one round. Long episodes vary little."""
 TASKS = {
     "HalfCheetah": Task(
         3.2096,
@@ -79,21 +90,21 @@ TASKS = {
          "CUP": (2851, 4.3)},
         {"limit": LIMIT, "if-fast": "if fast > 25 then energy <= 150",
          "gaits": "plus <= 100 or minus <= 100"},
-        CALM,
+        {**USUAL, "discount": 0.98, "gae_lambda": 0.92},
     ),
     "Hopper": Task(
         0.7402,
         {"PPO": (2337, 550), "PPO-Lag": (962, 14), "CPO": (1714, 13), "FOCOPS": (1438, 10),
          "CUP": (1716, 7.5)},
         {"limit": LIMIT},
-        CALM,
+        USUAL,
     ),
     "Walker2d": Task(
         2.3415,
         {"PPO": (6240, 903), "PPO-Lag": (2982, 13), "CPO": (2075, 22), "FOCOPS": (3117, 8.8),
          "CUP": (2467, 6.6)},
         {"limit": LIMIT},
-        CALM,
+        USUAL,
     ),
     "Swimmer": Task(
         0.2282,
@@ -101,7 +112,8 @@ TASKS = {
          "CUP": (64, 22)},
         {"limit": LIMIT, "if-fast": "if fast > 25 then energy <= 0.5",
          "gaits": "plus <= 100 or minus <= 100"},
-        {**CALM, "discount": 0.999},
+        {**USUAL, "discount": 0.9999, "gae_lambda": 0.98, "initial_std": 0.2,
+         "learning_rate": 3e-4},
     ),
 }  # fmt: skip
 METHODS = ("scrl", "ppo-lagrangian", "dcrl-1", "dcrl-2", "none")
@@ -130,51 +142,93 @@ class Training(NamedTuple):
         return f"{self.task}-{self.rules}-{self.method}-{self.seed}"
 
     @property
-    def command(self) -> str:
-        return (
-            f"python -m benchmarks.velocity train {self.task} --rules {self.rules} "
-            f"--method {self.method} --seed {self.seed} --steps {self.steps}"
-        )
+    def arguments(self) -> list[str]:
+        """What `train` is given for it."""
+        options = ("rules", "method", "seed", "steps")
+        named = [(f"--{name}", str(getattr(self, name))) for name in options]
+        return [self.task, *(text for pair in named for text in pair)]
 
 
-def all_trainings() -> Iterator[Training]:
-    """All that the tables need."""
-    for task, seeds in (("HalfCheetah", 5), ("Swimmer", 5), ("Hopper", 3), ("Walker2d", 3)):
-        yield from (Training(task, seed=seed) for seed in range(seeds))
-    for task in ("HalfCheetah", "Swimmer"):
-        for rules in ("if-fast", "gaits"):
+def all_trainings(
+    tasks: Sequence[str], steps: int = 10_000_000, first: int = 0
+) -> Iterator[Training]:
+    """All that the tables of some tasks need, with seeds from the first on."""
+    for task in tasks:
+        seeds = 5 if task in ("HalfCheetah", "Swimmer") else 3
+        yield from (Training(task, seed=first + at, steps=steps) for at in range(seeds))
+
+
+def all_variants(tasks: Sequence[str], first: int = 0) -> Iterator[Training]:
+    """All that the tables of the if-then variants of some tasks need."""
+    for task in tasks:
+        for rules in [*TASKS[task].variants][1:]:
             for method in METHODS:
                 # Both branches together have the steps of one other training.
                 steps = 1_500_000 if method.startswith("dcrl") else 3_000_000
-                yield from (Training(task, rules, method, seed, steps) for seed in range(3))
+                seeds = range(first, first + 3)
+                yield from (Training(task, rules, method, seed, steps) for seed in seeds)
 
 
-def train(given: Training, out: Path, settings: dict[str, Any]) -> dict[str, Any]:
+class Until:
+    """A watcher that stops training after the round in which a time limit has passed."""
+
+    def __init__(self, limit_s: float | None) -> None:
+        self.end_s = None if limit_s is None else time.monotonic() + limit_s
+        self.last: TrainingProgress | None = None
+
+    def __call__(self, now: TrainingProgress) -> None:
+        self.last = now
+        if self.end_s is not None and time.monotonic() > self.end_s:
+            self.end_s = None
+            signal.raise_signal(signal.SIGINT)  # one more round is finished and saved
+
+
+def train(
+    given: Training, out: Path, settings: dict[str, Any], time_limit_s: float | None = None
+) -> dict[str, Any]:
     """Train or go on, write the JSON document, and return it."""
     task = TASKS[given.task]
     problem = problem_of(given.task, task.variants[given.rules])
     folder = out / given.name
     chosen = {**task.settings, **settings}
-    if folder.exists():
-        result = scrl.resume(folder, problem, watch=None)
-    else:
-        is_free = given.method == "none"
-        result = scrl.train(
-            problem,
-            method="scrl" if is_free else given.method,
-            penalty="none" if is_free else None,
-            seeds=[given.seed],
-            steps=given.steps,
-            settings=chosen,
-            out=folder,
-            watch=None,
-        )
-    if not isinstance(result, TrainingResult):
-        raise TypeError(f"{folder} holds no training")
-    found = result.seeds[0].evaluation
+    until = Until(time_limit_s)
     document = {
         **given._asdict(),
         "settings": chosen,
+        "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores",
+    }
+    try:
+        if folder.exists():
+            result = scrl.resume(folder, problem, watch=until)
+        else:
+            is_free = given.method == "none"
+            result = scrl.train(
+                problem,
+                method="scrl" if is_free else given.method,
+                penalty="none" if is_free else None,
+                seeds=[given.seed],
+                steps=given.steps,
+                settings=chosen,
+                out=folder,
+                watch=until,
+            )
+    except InterruptedTrainingError:
+        if until.last is None:
+            raise
+        document |= _so_far(until.last)
+    else:
+        document |= _measured(result)
+    (out / f"{given.name}.json").write_text(json.dumps(document, indent=1))
+    return document
+
+
+def _measured(result: Any) -> dict[str, Any]:
+    """What a finished training ended with."""
+    if not isinstance(result, TrainingResult):
+        raise TypeError(f"{result.run} holds no training")
+    found = result.seeds[0].evaluation
+    return {
+        "is_finished": True,
         "return": found.return_,
         "density": dict(found.density),
         "density_se": dict(found.density_se),
@@ -183,10 +237,58 @@ def train(given: Training, out: Path, settings: dict[str, Any]) -> dict[str, Any
         "episode_steps": found.steps,
         "env_steps": result.env_steps,
         "wall_s": result.wall_s,
-        "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores",
     }
-    (out / f"{given.name}.json").write_text(json.dumps(document, indent=1))
-    return document
+
+
+def _so_far(now: TrainingProgress) -> dict[str, Any]:
+    """What a training that has not ended measured in the few episodes of a round."""
+    seen = now.metrics
+    return {
+        "is_finished": False,
+        "return": float(seen.return_[0]),
+        "density": dict(zip(now.problem.regions, map(float, seen.density[0]), strict=True)),
+        "satisfied": bool(seen.violation[0] == 0.0),
+        "best_return": float(seen.best_return[0]),
+        "best_violation": float(seen.best_violation[0]),
+        "env_steps": now.env_steps,
+        "wall_s": now.wall_s,
+    }
+
+
+def train_all(
+    trainings: Sequence[Training], out: Path, options: Sequence[str], jobs: int, limit_s: float
+) -> int:
+    """Train or go on with all, so many at a time, each on cores of its own (on Linux).
+
+    Returns how many failed.
+    """
+    end_s = time.monotonic() + limit_s
+    cores = sorted(os.sched_getaffinity(0))
+    share = max(1, len(cores) // jobs)
+    free = [cores[at : at + share] for at in range(0, len(cores), share)][:jobs]
+    threads = {"OMP_NUM_THREADS": str(share), "JAX_PLATFORMS": "cpu"}
+
+    def run(one: Training) -> int:
+        own = free.pop()
+        left_s = end_s - time.monotonic()
+        command = [
+            sys.executable, "-m", "benchmarks.velocity", "train", *one.arguments,
+            "--out", str(out), "--time-limit", f"{left_s:.0f}", *options,
+        ]  # fmt: skip
+        try:
+            if left_s <= 0:
+                return 0
+            os.sched_setaffinity(0, own)  # of this thread; the process that it starts inherits it
+            with (out / f"{one.name}.log").open("a") as log:
+                done = subprocess.run(
+                    command, env={**os.environ, **threads}, stdout=log, stderr=log, check=False
+                )
+            return int(done.returncode != 0)
+        finally:
+            free.append(own)
+
+    with ThreadPoolExecutor(len(free)) as pool:
+        return sum(pool.map(run, trainings))
 
 
 def tables(out: Path) -> Iterator[str]:
@@ -203,8 +305,14 @@ def tables(out: Path) -> Iterator[str]:
             for name, (return_, cost) in about.published.items() if rules == "limit" else ():
                 yield f"| {name} (published) | {return_} | {cost} | {cost <= 25} | 1e7 | |"
             for method in METHODS:
-                if seeds := [each for each in own if each["method"] == method]:
-                    yield _row(method, seeds)
+                for name, is_finished in ((method, True), (f"{method} (so far)", False)):
+                    kind = (method, is_finished)
+                    if seeds := [each for each in own if _kind(each) == kind]:
+                        yield _row(name, seeds)
+
+
+def _kind(document: dict[str, Any]) -> tuple[str, bool]:
+    return document["method"], document["is_finished"]
 
 
 def _row(method: str, seeds: list[dict[str, Any]]) -> str:
@@ -271,33 +379,56 @@ def speed(rounds: int = 5) -> dict[str, float]:
     return {name: steps / float(np.median(each)) for name, each in seconds.items()}
 
 
+def _known(task: str) -> str:
+    if task not in TASKS:
+        raise argparse.ArgumentTypeError(f"there is no task {task}: {', '.join(TASKS)}")
+    return task
+
+
 def main() -> None:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    one = commands.add_parser("train")
+    one, every = commands.add_parser("train"), commands.add_parser("all")
     one.add_argument("task", choices=[*TASKS])
     one.add_argument("--rules", default="limit")
     one.add_argument("--method", default="scrl", choices=METHODS)
-    one.add_argument("--seed", type=int, default=0)
-    one.add_argument("--steps", type=int, default=10_000_000)
-    one.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    for each in (one, commands.add_parser("table"), commands.add_parser("commands")):
+    every.add_argument("tasks", nargs="*", type=_known, metavar="TASK", help="default: all")
+    every.add_argument("--variants", action="store_true", help="the if-then variants instead")
+    every.add_argument("--jobs", type=int, default=os.cpu_count())
+    for each in (one, every):
+        each.add_argument("--seed", type=int, default=0, help="the first, where there are several")
+        each.add_argument("--steps", type=int, default=10_000_000)
+        each.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+        each.add_argument("--time-limit", type=float, metavar="SECONDS")
+    for each in (one, every, commands.add_parser("table")):
         each.add_argument("--out", type=Path, default=Path("runs/velocity"))
     commands.add_parser("speed")
     given = parser.parse_args()
     if given.command == "speed":
         print(json.dumps(speed()))
-    elif given.command == "commands":
-        print("\n".join(f"{each.command} --out {given.out}" for each in all_trainings()))
-    elif given.command == "table":
+        return
+    if given.command == "table":
         print("\n".join(tables(given.out)))
-    else:
+        return
+    given.out.mkdir(parents=True, exist_ok=True)
+    if given.command == "train":
         if given.rules not in TASKS[given.task].variants:
             parser.error(f"{given.task} has the rules {', '.join(TASKS[given.task].variants)}")
-        given.out.mkdir(parents=True, exist_ok=True)
         training = Training(given.task, given.rules, given.method, given.seed, given.steps)
-        print(json.dumps(train(training, given.out, parse_settings(given.set))))
+        settings = parse_settings(given.set)
+        print(json.dumps(train(training, given.out, settings, given.time_limit)))
+        return
+    tasks = given.tasks or [*TASKS]
+    trainings = [*all_trainings(tasks, given.steps, given.seed)]
+    if given.variants:
+        trainings = [*all_variants(tasks, given.seed)]
+    options = [text for each in given.set for text in ("--set", each)]
+    limit_s = float("inf") if given.time_limit is None else given.time_limit
+    failed = train_all(trainings, given.out, options, given.jobs, limit_s)
+    print("\n".join(tables(given.out)))
+    if failed:
+        sys.exit(f"{failed} of {len(trainings)} failed: see the logs in {given.out}")
 
 
 if __name__ == "__main__":

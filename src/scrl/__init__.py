@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from scrl.api import load_policy as load_policy
     from scrl.api import resume as resume
     from scrl.api import train as train
+    from scrl.environments import JaxEnvironment as JaxEnvironment
     from scrl.environments import environment as environment
+    from scrl.environments.labels import near as near
     from scrl.errors import ScrlError as ScrlError
     from scrl.evaluation import Evaluation as Evaluation
     from scrl.evaluation import evaluate as evaluate
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Evaluation": "scrl.evaluation",
+    "JaxEnvironment": "scrl.environments",
     "Problem": "scrl.problems",
     "ScrlError": "scrl.errors",
     "d": "scrl.rules",
@@ -60,6 +63,7 @@ _HOMES = {
     "train": "scrl.api",
     "resume": "scrl.api",
     "load_policy": "scrl.api",
+    "near": "scrl.environments.labels",
     "plot": "scrl.report.figures",
 }
 _ROOMS = ("gym", "reference", "sb3")
@@ -76,6 +80,7 @@ _MOVED = {
 
 __all__ = [
     "Evaluation",
+    "JaxEnvironment",
     "Problem",
     "ScrlError",
     "__version__",
@@ -90,6 +95,7 @@ __all__ = [
     "learned",
     "load",
     "load_policy",
+    "near",
     "planner",
     "plot",
     "reference",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import scrl
 from scrl.environments.labels import LabelError, Labels, Step
 
 SAMPLE = Step(np.array([-0.5, 2.0]), np.array([0.1]), -1.5, {"served": [1.0, 0.0], "fuel": 2.5})
@@ -96,3 +97,31 @@ def test_what_is_wrong_is_said(source: Any, regions: tuple[str, ...] | None, mes
 def test_without_names_a_sample_is_needed():
     with pytest.raises(LabelError, match="the regions have no names: give `regions`"):
         Labels.of(lambda observation: [1.0])
+
+
+def test_the_density_near_a_point() -> None:
+    # exp(-((3 - 1)^2 / 2^2 + (1 - 0)^2 / 1^2) / 2) = exp(-1)
+    top = scrl.near([1.0, 0.0], [2.0, 1.0], entries=[0, 2])
+    seen = np.array([3.0, 99.0, 1.0], np.float32)
+    assert top(seen) == pytest.approx(np.exp(-1.0))
+    assert top([1.0, 99.0, 0.0]) == 1.0
+    # It is the kernel estimate of density.py up to the norm: in one dimension its integral over all
+    # points is the steps, here 2 of them.
+    points = np.linspace(-9.0, 11.0, 2001)
+    at = [sum(scrl.near(point, 0.5)([step]) for step in (0.0, 1.0)) for point in points]
+    assert np.trapezoid(at, points) / np.sqrt(2 * np.pi * 0.25) == pytest.approx(2.0, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "text"),
+    [
+        (([0.0], 0.0), {}, "the bandwidth above 0"),
+        (([np.nan], 1.0), {}, "the point must be finite"),
+        ((["a"], 1.0), {}, "numbers are needed"),
+        (([0.0, 1.0], 1.0), {"entries": [0]}, "as many whole numbers of at least 0 as the point"),
+        (([0.0], 1.0), {"entries": [-1]}, "at least 0"),
+    ],
+)
+def test_a_kernel_that_cannot_be_is_refused(given: Any, options: Any, text: str) -> None:
+    with pytest.raises(scrl.ScrlError, match=text):
+        scrl.near(*given, **options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from scrl.opening import open_run
 from scrl.problems import difference_between
 from scrl.report.compare import compare
 from scrl.report.page import page_text
-from scrl.report.page.story import stories_of
+from scrl.report.page.story import is_binding, stories_of
 from scrl.report.reading import read_runs
 from scrl.report.words import amount
 from scrl.runs.folder import RunFolder
@@ -80,7 +81,7 @@ def test_a_page_has_all_but_the_map(run: Path) -> None:
     assert "There is no proven bound" in page.text
     assert "Distance to" not in page.text
     # Return, violation and kappa; neither a map nor a route.
-    assert sum(tag == "svg" for tag, _ in page.elements) == 3
+    assert sum(tag == "svg" for tag, _ in page.elements) == 4  # return, violation, amounts, kappa
     assert "after ±" in page.text.lower()
     assert "Every seed in numbers" in page.text
 
@@ -322,3 +323,25 @@ def test_a_run_is_judged_anew_in_its_environment(run: Path) -> None:
         scrl.evaluate_run(run, make_choices, labels="amounts")
     with pytest.raises(ScrlError, match="unknown option 'label': did you mean 'labels'"):
         scrl.evaluate_run(run, make_walk, label="amounts")
+
+
+def test_amounts_have_curves_of_their_own_with_their_units(run: Path) -> None:
+    titles = [chart.title for chart in stories_of(read_runs([run]))[0].charts]
+    assert "Received, metres" in titles
+
+
+@pytest.mark.parametrize(
+    ("margin", "error", "binds"),
+    # Within 1 % of the bound 40, or within two standard errors; a broken rule does not bind.
+    [(0.3, 0.0, True), (0.5, 0.0, False), (0.5, 0.3, True), (-0.1, 0.3, False)],
+)
+def test_a_rule_binds_that_holds_with_hardly_a_margin(
+    margin: float, error: float, binds: bool
+) -> None:
+    rules = {"a": "west <= 5", "b": "east <= 40"}
+    problem = scrl.environment(
+        make_walk, labels="amounts", regions=REGIONS, rules=rules, horizon_steps=4
+    )
+    found = SimpleNamespace(is_satisfied=margin >= 0, margin=margin)
+    seen: Any = SimpleNamespace(rules=[None, found], density_se={"west": 9.0, "east": error})
+    assert is_binding(problem, seen, 1) == binds

@@ -249,20 +249,46 @@ class Objectives(Sampled):
         return seen, np.array([2.0, -1.0]), *rest, {}
 
 
-class Weighted(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """What MO-Gymnasium's LinearReward does."""
-
-    def step(self, action: Any) -> Any:
-        seen, vector, terminated, truncated, info = self.env.step(action)
-        weighted = float(np.dot(np.asarray(vector), [0.0, 1.0]))
-        return seen, weighted, terminated, truncated, {**info, "vector_reward": vector}
+def still(_seen: Any) -> np.ndarray:
+    return np.zeros(2, np.float32)
 
 
 def test_vectors_of_rewards_are_labels_by_name() -> None:
-    options: dict[str, Any] = {"regions": ["treasure", "time"], "horizon_steps": 4}
-    found = scrl.environment(
-        lambda: Weighted(Objectives()), labels="vector_reward", rules="treasure >= 8", **options
-    ).evaluate(lambda _seen: np.zeros(2, np.float32), episodes=2)
+    # Four steps of (2, -1): sums of 8 and -4, weighed (0, 1) or (1, 1).
+    several = {"treasure": 0.0, "time": 1.0}
+    given = scrl.environment(Objectives, rewards=several, rules="treasure >= 8", horizon_steps=4)
+    found = given.evaluate(still, episodes=2)
     assert (found.return_, found.density) == (-4.0, {"treasure": 8.0, "time": -4.0})
-    with pytest.raises(EnvironmentFault, match="step 1: the reward is a vector of 2 numbers"):
-        scrl.environment(Objectives, labels="vector_reward", **options)
+    assert given.record.labels is None  # the folder does not hold the weights
+    both = scrl.environment(
+        Objectives, rewards=[*several], labels={"steps": lambda _seen: 1}, horizon_steps=4
+    ).evaluate(still, episodes=2)
+    assert (both.return_, both.density["steps"]) == (4.0, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"labels": "vector_reward"}, "step 1: the reward is a vector of 2 numbers: give a name"),
+        ({"rewards": ["one"]}, r"the reward has 2 numbers, and rewards=\['one'\] names 1"),
+        ({"rewards": ["one", "one"]}, "rewards must be different names"),
+        ({"rewards": {"one": np.nan, "two": 1}}, "rewards must be different names"),
+        ({}, "labels are missing"),
+    ],
+)
+def test_rewards_that_do_not_fit_are_refused(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(EnvironmentFault, match=text):
+        scrl.environment(Objectives, horizon_steps=4, **options)
+
+
+class Unsure(Objectives):
+    """Its second reward is no number."""
+
+    def step(self, action: Any) -> Any:
+        seen, _, *rest = super().step(action)
+        return seen, np.array([2.0, np.nan]), *rest
+
+
+def test_a_reward_that_is_no_number_is_named() -> None:
+    with pytest.raises(EnvironmentFault, match="episode 1, step 1: the reward 'time' is nan"):
+        scrl.environment(Unsure, rewards=["treasure", "time"], horizon_steps=4)

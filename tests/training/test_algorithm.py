@@ -177,9 +177,13 @@ class TestUnits:
             assert np.allclose(other.kappa / units.cost, plain.kappa, rtol=1e-4)
 
     def test_the_units_are_those_of_a_drive_with_the_first_throttle(self) -> None:
-        """Its cost per step is a large price; 9 such prices per all it gave out move kappa."""
+        """Its cost per step is a large price; 9 such prices per all it gave out move kappa.
+
+        With a pace of 0.5, half of that does.
+        """
         for change in (lambda of: of, *(units.change for units in UNITS.values())):
-            of = change(task(problem(SITUATIONAL), LINEAR, small("ppo", is_decomposed=True)))
+            plan = small("ppo", is_decomposed=True, kappa_pace=0.5)
+            of = change(task(problem(SITUATIONAL), LINEAR, plan))
             first, driven = begin_one(of, jax.random.key(0))
             drive, found = first_drive(of, first.encoder, jax.random.key(1))
             cost, steps = float(-drive.return_[0]), float(drive.steps[0])
@@ -187,7 +191,7 @@ class TestUnits:
             rate = float(of.world.numbers.rate)
             assert float(first.encoder.price_unit) == pytest.approx(cost / steps, rel=1e-5)
             most = np.maximum(rate * steps, np.abs(of.reading.bounds))
-            beta = AUTOMATIC_KAPPA_RATE * (cost / steps) / most
+            beta = 0.5 * AUTOMATIC_KAPPA_RATE * (cost / steps) / most
             assert np.allclose(found, beta, rtol=1e-5)
             assert np.allclose(first.encoder.channel_unit, [cost, *drive.service[0]], rtol=1e-5)
 

@@ -10,15 +10,23 @@ if TYPE_CHECKING:
     from scrl.environments.policy import EnvironmentPolicy as EnvironmentPolicy
     from scrl.environments.problem import EnvironmentProblem as EnvironmentProblem
     from scrl.environments.problem import environment as environment
+    from scrl.environments.sources import JaxEnvironment as JaxEnvironment
 
 _HOMES = {
     "EnvironmentFault": "contract",
     "EnvironmentProblem": "problem",
     "EnvironmentPolicy": "policy",
+    "JaxEnvironment": "sources",
     "environment": "problem",
 }
 
-__all__ = ["EnvironmentFault", "EnvironmentPolicy", "EnvironmentProblem", "environment"]
+__all__ = [
+    "EnvironmentFault",
+    "EnvironmentPolicy",
+    "EnvironmentProblem",
+    "JaxEnvironment",
+    "environment",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
@@ -20,18 +21,48 @@ LABELS = "labels"
 """Where the info of a guarded environment holds what a step gave to each region; all it holds."""
 
 
+Rewards: TypeAlias = Mapping[str, float]
+"""The names of several rewards, in their order, and the weight of each in the return."""
+
+
+def rewards_of(given: Any) -> Rewards | None:
+    """The names and weights of several rewards; names alone have the weight 1 each."""
+    if given is None:
+        return None
+    named = given
+    if isinstance(given, list | tuple):
+        named = dict.fromkeys(given, 1.0)
+    is_good = isinstance(named, Mapping) and len(named) == len(given) > 0
+    if not is_good or not all(_is_weight(name, each) for name, each in named.items()):
+        raise EnvironmentFault(
+            "rewards must be different names, or a mapping from names to weights such as "
+            f"{{'treasure': 1, 'time': 0}}, not {given!r:.80}"
+        )
+    return {name: float(each) for name, each in named.items()}
+
+
+def _is_weight(name: Any, weight: Any) -> bool:
+    is_number = isinstance(weight, int | float) and math.isfinite(weight)
+    return isinstance(name, str) and bool(name) and is_number
+
+
 class Guard(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Checks every reset and step, and says which environment broke what in which step.
 
-    With labels, it reads them off each step, and only they are handed on.
+    With labels, it reads them off each step, and only they are handed on. Several rewards become
+    their weighted sum, and each is in `info` by its name.
     """
 
     def __init__(
-        self, env: gymnasium.Env[Any, Any], index: int, labels: Labels | None = None
+        self,
+        env: gymnasium.Env[Any, Any],
+        index: int,
+        labels: Labels | None = None,
+        rewards: Rewards | None = None,
     ) -> None:
         super().__init__(env)
         self._index, self._episode, self._step = index, 0, 0
-        self._labels = labels
+        self._labels, self._rewards = labels, rewards
         self._close_fault: str | None = None
         self._is_closed = False
 
@@ -57,6 +88,9 @@ class Guard(gymnasium.Wrapper[Any, Any, Any, Any]):
         for name, value in (("terminated", terminated), ("truncated", truncated)):
             if not isinstance(value, bool | np.bool_):
                 raise self._fault(f"{name} must be true or false, not {value!r:.80}")
+        if self._rewards is not None:
+            info = {**info, **self._several(reward, self._rewards)}
+            reward = sum(weight * info[name] for name, weight in self._rewards.items())
         number = self._number(reward)
         if self._labels is not None:
             try:
@@ -91,19 +125,29 @@ class Guard(gymnasium.Wrapper[Any, Any, Any, Any]):
             raise self._fault(f"{what} must return ({', '.join(names)}), not {found!r:.80}")
         return found
 
-    def _number(self, reward: Any) -> float:
+    def _several(self, reward: Any, rewards: Rewards) -> dict[str, float]:
+        """The rewards of a step by their names."""
+        found = np.ravel(reward)
+        if found.shape != (len(rewards),):
+            raise self._fault(
+                f"the reward has {found.size} numbers, and rewards={[*rewards]} names "
+                f"{len(rewards)}: {reward!r:.80}"
+            )
+        named = zip(rewards, found, strict=True)
+        return {name: self._number(each, f"the reward '{name}'") for name, each in named}
+
+    def _number(self, reward: Any, what: str = "the reward") -> float:
         if np.size(reward) > 1:
             raise self._fault(
-                f"the reward is a vector of {np.size(reward)} numbers: wrap the environment in "
-                "mo_gymnasium.wrappers.LinearReward with a weight for each, and name them with "
-                "labels='vector_reward', regions=[...]"
+                f"the reward is a vector of {np.size(reward)} numbers: give a name to each, and "
+                "its weight in the return, with rewards={'name': 1, ...}; then rules may name them"
             )
         try:
             number = float(reward)
         except (TypeError, ValueError):
-            raise self._fault(f"the reward must be a number, not {reward!r:.80}") from None
+            raise self._fault(f"{what} must be a number, not {reward!r:.80}") from None
         if not np.isfinite(number):
-            raise self._fault(f"the reward is {number}")
+            raise self._fault(f"{what} is {number}")
         return number
 
     def _check_observation(self, observation: Any) -> None:

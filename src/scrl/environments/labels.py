@@ -83,7 +83,7 @@ class Labels:
         """What each region receives in a step, in units."""
         given = self.read(step)
         if isinstance(given, Mapping):
-            given = [given[name] for name in _same_names(given, self.names)]
+            given = [_one(name, given[name]) for name in _same_names(given, self.names)]
         try:
             amounts = np.asarray(given, np.float64)
         except (TypeError, ValueError):
@@ -98,6 +98,66 @@ class Labels:
             name = self.names[int(np.argmin(np.isfinite(amounts)))]
             raise LabelError(f"the label of '{name}' is no finite number: {_short(given)}")
         return amounts
+
+
+FARTHEST = 3.0
+"""Bandwidths beyond which a kernel is cut off: most steps give nothing, as with other labels."""
+
+
+@dataclass(frozen=True)
+class Near:
+    """A label by a Gaussian kernel around a point: exp(-|x - point|^2 / (2 bandwidth^2)).
+
+    A step at the point counts 1, and one beyond three bandwidths 0. Its sum over an episode,
+    divided by (2 pi bandwidth^2)^(d / 2), is the kernel estimate of the density at the point.
+    """
+
+    point: tuple[float, ...]
+    bandwidth: tuple[float, ...]
+    """One number for each entry of the point."""
+    entries: tuple[int, ...]
+    """The entries of the observation that are compared."""
+
+    def __call__(self, observation: Any) -> Any:
+        seen = observation if hasattr(observation, "__array_namespace__") else np.array(observation)
+        xp = seen.__array_namespace__()
+        away = seen.ravel()[np.array(self.entries)] - np.array(self.point)
+        away = away / np.array(self.bandwidth)
+        squared = (away**2).sum()
+        return xp.where(squared <= FARTHEST**2, xp.exp(-0.5 * squared), 0.0)
+
+
+def near(
+    point: Sequence[float] | float,
+    bandwidth: Sequence[float] | float,
+    *,
+    entries: Sequence[int] | None = None,
+) -> Near:
+    """A label for the density near a point, for `scrl.environment(labels={"top": near(...)})`.
+
+    `entries` are the entries of the observation that the point has; without them it has all, from
+    the first on. The bandwidth is one number, or one for each of them.
+    """
+    try:
+        found = np.atleast_1d(np.asarray(point, float))
+        wide = np.broadcast_to(np.asarray(bandwidth, float), found.shape)
+        chosen = np.arange(found.size) if entries is None else np.asarray(entries)
+        is_good = found.ndim == 1 and chosen.shape == found.shape and chosen.dtype.kind in "iu"
+    except (TypeError, ValueError):
+        raise LabelError(
+            f"near({_short(point)}, {_short(bandwidth)}): numbers are needed"
+        ) from None
+    if not is_good or (chosen < 0).any():
+        raise LabelError(
+            f"near: entries = {_short(entries)} must be as many whole numbers of at least 0 as the "
+            f"point has: {found.size}"
+        )
+    if not np.isfinite(found).all() or not np.isfinite(wide).all() or not (wide > 0).all():
+        raise LabelError(
+            f"near({_short(point)}, {_short(bandwidth)}): the point must be finite, and the "
+            "bandwidth above 0"
+        )
+    return Near(tuple(found.tolist()), tuple(wide.tolist()), tuple(chosen.tolist()))
 
 
 def _keys_of(source: LabelSource) -> str | dict[str, str] | None:
@@ -125,27 +185,25 @@ def _reader(source: Any) -> tuple[Callable[[Step], Any], tuple[str, ...] | None]
     )
 
 
-def _reader_of_one(name: str, source: Any) -> Callable[[Step], float]:
+def _reader_of_one(name: str, source: Any) -> Callable[[Step], Any]:
     """The amount of one region."""
     if isinstance(source, str):
-        read = _from_info(source)
-    elif callable(source):
-        read = _calling(source, f"the label of '{name}'")
-    else:
+        return _from_info(source)
+    if callable(source):
+        return _calling(source, f"the label of '{name}'")
+    raise LabelError(
+        f"the label of '{name}' must be a function or a key of `info`, not {_short(source)}"
+    )
+
+
+def _one(name: str, given: Any) -> Any:
+    """The amount of one region, if it is one number."""
+    if np.size(given) != 1:
+        given = given.tolist() if isinstance(given, np.ndarray) else given
         raise LabelError(
-            f"the label of '{name}' must be a function or a key of `info`, not {_short(source)}"
+            f"the label of '{name}' must be one number (or true or false), not {_short(given)}"
         )
-
-    def one(step: Step) -> float:
-        value = np.asarray(read(step))
-        if value.size != 1:
-            raise LabelError(
-                f"the label of '{name}' must be one number (or true or false), not "
-                f"{_short(value.tolist())}"
-            )
-        return value.reshape(()).item()
-
-    return one
+    return np.reshape(given, ()).item()
 
 
 def _from_info(key: str) -> Callable[[Step], Any]:

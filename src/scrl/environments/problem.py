@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from gymnasium import spaces
 
-from scrl.environments.contract import EnvironmentFault, Guard
+from scrl.environments.contract import EnvironmentFault, Guard, rewards_of
 from scrl.environments.labels import Labels, LabelSource, Step
 from scrl.environments.lanes import Lanes
-from scrl.environments.sources import Source, made, own_horizon
+from scrl.environments.sources import JaxEnvironment, Source, made, own_horizon
 from scrl.environments.spaces import Actions, Observations
 from scrl.errors import check_texts, did_you_mean
 from scrl.evaluation import Evaluation
@@ -20,6 +22,9 @@ from scrl.problems.problem import check_shares
 from scrl.rules import RuleSet
 from scrl.rules.ruleset import Source as RuleSource
 from scrl.runs.environment import NEUTRAL, BaseEnvironmentProblem, EnvironmentRecord
+
+if TYPE_CHECKING:
+    from scrl.environments.compiled import Course
 
 UNKNOWN_CHANCE = "how far chance goes in an environment, only the environment knows"
 STEP_TIMEOUT_S = 300.0
@@ -60,7 +65,7 @@ class EnvironmentProblem(BaseEnvironmentProblem):
             actions=self.actions.to_json(),
             options=self.options,
             counts=self.counts,
-            labels=self.labels.keys,
+            labels=self.labels.keys if self.source.rewards is None else None,
         )
 
     def evaluate(
@@ -71,8 +76,15 @@ class EnvironmentProblem(BaseEnvironmentProblem):
 
         return evaluate(self, policy, episodes=episodes, seed=seed, name=name)
 
+    @cached_property
+    def course(self) -> Course | None:
+        """An environment of pure JAX functions, as it is compiled; else none."""
+        return _course(self.source, self.labels, self.horizon_steps)
+
     def open(self, lanes: int) -> Lanes:
         """So many environments side by side; use it in a `with` statement."""
+        if self.course is not None:
+            return self.course.open(lanes)
         limit_s = (self.step_timeout_s or STEP_TIMEOUT_S) if self.processes else None
         vector = self.source.open(
             lanes, self.labels, horizon_steps=self.horizon_steps, limit_s=limit_s
@@ -87,8 +99,9 @@ class EnvironmentProblem(BaseEnvironmentProblem):
 def environment(  # noqa: PLR0913 (named by whoever calls it)
     env: Any,
     *,
-    labels: LabelSource | Labels,
+    labels: LabelSource | Labels | None = None,
     rules: RuleSource = (),
+    rewards: Mapping[str, float] | Sequence[str] | None = None,
     regions: Sequence[str] | None = None,
     horizon_steps: int | None = None,
     processes: bool = False,
@@ -100,18 +113,20 @@ def environment(  # noqa: PLR0913 (named by whoever calls it)
 
     `env` is an id, a function that makes one, one or several environments, or a vector environment.
     `labels` say what a step gives to each region (see `Labels`), `rules` what must hold of the
-    sums over an episode. With `processes` every environment is stepped in a process of its own,
-    and a step or reset that takes longer than `step_timeout_s` seconds (300) ends the run: in this
-    process nothing could interrupt it. `unit` names what is counted: one word for all regions, or a
-    mapping from regions to words. `options` are those of a problem file: `name`, `tolerance`,
-    `discount`, `margin`, `equality_band`, `confidence`.
+    sums over an episode. Where a step has several rewards, `rewards` names them and says how much
+    each weighs in the return; they are labels too. With `processes` every environment is stepped in
+    a process of its own, and a step or reset that takes longer than `step_timeout_s` seconds (300)
+    ends the run: in this process nothing could interrupt it. `unit` names what is counted: one word
+    for all regions, or a mapping from regions to words. `options` are those of a problem file:
+    `name`, `tolerance`, `discount`, `margin`, `equality_band`, `confidence`.
     """
     for key in options:
         if key not in OPTIONS:
             raise EnvironmentFault(f"unknown option '{key}'{did_you_mean(key, OPTIONS)}")
     _check_timeout(step_timeout_s, processes)
     check_texts(unit, "unit", error=EnvironmentFault)
-    source = Source.of(env)
+    source = replace(Source.of(env), rewards=rewards_of(rewards))
+    labels = _with_rewards(labels, source)
     sample, spaces, horizon = _first_look(source, horizon_steps)
     found = Labels.of(labels, regions, sample=sample)
     found(sample)
@@ -123,6 +138,23 @@ def environment(  # noqa: PLR0913 (named by whoever calls it)
         source, found, rule_set, horizon, observations, actions, chosen,
         _checked_unit(unit, found.names), processes, step_timeout_s,
     )  # fmt: skip
+
+
+def _with_rewards(labels: LabelSource | Labels | None, source: Source) -> LabelSource | Labels:
+    """Labels with one for each of several rewards, where there are some."""
+    if source.rewards is None:
+        if labels is None:
+            raise EnvironmentFault("labels are missing: what a step gives to each region")
+        return labels
+    if source.vector is not None or source.compiled is not None:
+        raise EnvironmentFault(
+            "rewards are read in single environments of Gymnasium: give a function that makes one, "
+            "or a list of them"
+        )
+    of_rewards = {name: name for name in source.rewards}
+    if labels is None:
+        return of_rewards
+    return {**of_rewards, **labels} if isinstance(labels, Mapping) else labels
 
 
 def _checked_unit(unit: str | Mapping[str, str], regions: Sequence[str]) -> str | Mapping[str, str]:
@@ -142,7 +174,7 @@ def _checked_unit(unit: str | Mapping[str, str], regions: Sequence[str]) -> str 
 
 
 OPTIONS: tuple[str, ...] = (
-    "labels", "rules", "regions", "horizon_steps", "processes", "step_timeout_s", "unit",
+    "labels", "rules", "rewards", "regions", "horizon_steps", "processes", "step_timeout_s", "unit",
     *(each.name for each in fields(ProblemOptions)),
 )  # fmt: skip
 """Names of all that `environment` takes beside the environment."""
@@ -170,8 +202,10 @@ def _first_look(
         raise EnvironmentFault(f"horizon_steps = {horizon_steps!r} must be a whole number above 0")
     if source.vector is not None:
         return _look_at_vector(source, horizon_steps)
+    if source.compiled is not None:
+        return _look_at_compiled(source, source.compiled, horizon_steps)
     env = made(source.maker(0), 0)
-    guarded = Guard(env, 0)
+    guarded = Guard(env, 0, rewards=source.rewards)
     try:
         horizon = _horizon(horizon_steps, own_horizon(env), source.name)
         spaces = Observations.of(env.observation_space), Actions.of(env.action_space)
@@ -182,6 +216,29 @@ def _first_look(
         if not source.is_given(0):
             guarded.close()
     return Step(observation, action, reward, info), spaces, horizon
+
+
+def _course(source: Source, labels: Labels, horizon_steps: int) -> Course | None:
+    if source.compiled is None:
+        return None
+    from scrl.environments.compiled import Course  # with JAX, which other environments do without
+
+    return Course(source.compiled, labels, horizon_steps)
+
+
+def _look_at_compiled(
+    source: Source, env: JaxEnvironment, horizon_steps: int | None
+) -> tuple[Step, tuple[Observations, Actions], int]:
+    if not isinstance(env.observation_space, spaces.Box):
+        raise EnvironmentFault(
+            f"the observations of a JAX environment are a Box, not {env.observation_space!r:.80}"
+        )
+    horizon = _horizon(horizon_steps, env.horizon_steps, source.name)
+    observations, actions = Observations.of(env.observation_space), Actions.of(env.action_space)
+    course = _course(source, Labels(("first look",), lambda _: 0.0), horizon)
+    assert course is not None  # noqa: S101 (for the type checker)
+    action = actions.to_environment(actions.random(1, np.random.default_rng(0)))[0]
+    return course.first_step(action), (observations, actions), horizon
 
 
 def _look_at_vector(

@@ -13,7 +13,7 @@ import gymnasium
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers import TimeLimit
 
-from scrl.environments.contract import EnvironmentFault, Guard
+from scrl.environments.contract import EnvironmentFault, Guard, Rewards
 from scrl.environments.labels import Labels
 from scrl.environments.processes import Obedient, end, follow_parent, kill_below
 
@@ -24,6 +24,23 @@ EnvironmentSource: TypeAlias = "str | Make | gymnasium.Env | Sequence[Any] | Vec
 
 MAKING_S = 300.0
 """For making all environments in processes of their own, at least."""
+
+
+@dataclass(frozen=True, eq=False)
+class JaxEnvironment:
+    """An environment of pure JAX functions, which is compiled together with the training.
+
+    `info` is a dictionary of arrays. Episodes end when they are terminated, or with the horizon.
+    """
+
+    reset: Callable[[Any], tuple[Any, Any]]
+    """key -> (state, observation)."""
+    step: Callable[[Any, Any, Any], tuple[Any, Any, Any, Any, Any]]
+    """(state, action, key) -> (state, observation, reward, is_terminated, info)."""
+    observation_space: gymnasium.spaces.Box
+    action_space: gymnasium.Space[Any]
+    horizon_steps: int
+    name: str = "JaxEnvironment"
 
 
 @dataclass(frozen=True)
@@ -37,6 +54,10 @@ class Source:
     """As many as there are."""
     vector: VectorEnv[Any, Any, Any] | None = None
     """One that the user has made, and closes."""
+    compiled: JaxEnvironment | None = None
+    """One of pure JAX functions."""
+    rewards: Rewards | None = None
+    """The names and weights of several rewards; none where there is one."""
 
     @classmethod
     def of(cls, env: Any) -> Source:
@@ -47,6 +68,8 @@ class Source:
             return cls(env, make=_MakeById(env))
         if isinstance(env, VectorEnv):
             return cls(_name_of(env), vector=env)
+        if isinstance(env, JaxEnvironment):
+            return cls(env.name, compiled=env)
         if isinstance(env, gymnasium.Env):
             return cls(_name_of(env), makes=(_Given(env),))
         if callable(env):
@@ -86,7 +109,8 @@ class Source:
             return self.vector
         home = os.getpid()
         makes = [
-            _Lane(self.maker(index), index, labels, horizon_steps, home) for index in range(lanes)
+            _Lane(self.maker(index), index, labels, horizon_steps, home, self.rewards)
+            for index in range(lanes)
         ]
         if limit_s is None:
             return _here(makes)
@@ -208,6 +232,7 @@ class _Lane:
     horizon_steps: int
     home: int
     """The process that trains."""
+    rewards: Rewards | None
     spaces: tuple[Any, Any] | None = None
     """Of observations and actions, for a lane that must stand in its process whatever happens."""
 
@@ -226,7 +251,7 @@ class _Lane:
                 kill_below(os.getpid())
             raise
         env = _Borrowed(env) if isinstance(self.make, _Given) else env
-        lane = TimeLimit(Guard(env, self.index, self.labels), self.horizon_steps)
+        lane = TimeLimit(Guard(env, self.index, self.labels, self.rewards), self.horizon_steps)
         return Obedient(lane) if is_away else lane
 
 

@@ -69,16 +69,19 @@ class Actions:
             raise EnvironmentFault(f"actions from {_short(space)} hold no number to be chosen")
         return cls(found, dtype=str(space.dtype), first=tuple(map(int, first)))
 
-    def to_environment(self, chosen: Shaped[np.ndarray, "lane ..."]) -> np.ndarray:
-        """Numbers from [0, 1], or choices from 0 on, as the environment wants them."""
+    def to_environment(self, chosen: Any) -> Any:
+        """Numbers from [0, 1], or choices from 0 on, as the environment wants them.
+
+        NumPy's arrays and JAX's are taken, of one lane or of several.
+        """
         if isinstance(self.kind, Discrete):
-            first = np.reshape(self.first, self.kind.shape)
-            return (np.asarray(chosen) + first).astype(self.dtype)
+            return (chosen + np.reshape(self.first, self.kind.shape)).astype(self.dtype)
+        xp = chosen.__array_namespace__()
         shape = self.kind.shape
         low, high = np.reshape(self.low, shape), np.reshape(self.high, shape)
-        numbers = low + np.clip(chosen, 0.0, 1.0) * (high - low)
+        numbers = low + xp.clip(chosen, 0.0, 1.0) * (high - low)
         # Whole numbers are rounded, not cut off: the highest would hardly ever be taken.
-        return (numbers if self.dtype.startswith("float") else np.rint(numbers)).astype(self.dtype)
+        return (numbers if self.dtype.startswith("float") else xp.rint(numbers)).astype(self.dtype)
 
     def random(self, lanes: int, chance: np.random.Generator) -> Shaped[np.ndarray, "lane ..."]:
         """Chosen evenly, before `to_environment`."""

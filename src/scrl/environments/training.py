@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 
+from scrl.environments.compiled import CompiledRounds
 from scrl.environments.contract import EnvironmentFault
 from scrl.environments.driver import EnvironmentRounds, EnvironmentTask, policies_like
 from scrl.environments.lanes import Lanes
@@ -199,7 +200,8 @@ def train_in(
     seeds = folder.record.seeds
     with waiting(), problem.open(len(seeds) * config.loop.worlds) as lanes:
         task = task_of(problem, config)
-        rounds = EnvironmentRounds(task, problem.actions, lanes, seeds)
+        kind = EnvironmentRounds if problem.course is None else CompiledRounds
+        rounds = kind(task, problem.actions, lanes, seeds)
         report = partial(_report, problem, lanes, config.method)
         run = TrainingRun(problem, config, folder, report=report)
         return run_to_end(Training([run], rounds), watch)[0]

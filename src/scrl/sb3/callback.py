@@ -176,7 +176,8 @@ class KeepRules(BaseCallback):
         if self.config.kappa_rate is not None:
             return np.full(bounds.shape, self.config.kappa_rate)
         given_out = charges.rate * float(ran.steps.mean())
-        return automatic_kappa_rate(charges.price_unit, given_out, bounds)
+        pace = self.config.kappa_pace
+        return pace * automatic_kappa_rate(charges.price_unit, given_out, bounds)
 
     def _is_better(self, found: MeasuredPolicy, old: MeasuredPolicy) -> bool:
         """The rules first, then the return."""

@@ -378,12 +378,11 @@ def kappa_rate(task: Task, encoder: Encoder, steps: Float[Array, ""]) -> Float[A
     """Beta of every atom, for episodes of so many steps."""
     bounds = task.reading.bounds
     loop, weight = task.plan.loop, jnp.abs(task.reading.coefficients)
+    if loop.kappa_rate is not None:
+        return jnp.full(bounds.shape, loop.kappa_rate)
     label = weight @ jnp.abs(encoder.label_unit) / weight.sum(axis=1)
-    return (
-        automatic_kappa_rate(encoder.price_unit / label, task.rate * label * steps, bounds)
-        if loop.kappa_rate is None
-        else jnp.full(bounds.shape, loop.kappa_rate)
-    )
+    given_out = task.rate * label * steps
+    return loop.kappa_pace * automatic_kappa_rate(encoder.price_unit / label, given_out, bounds)
 
 
 def _typical_steps(task: Task, encoder: Encoder, seen: Measurement) -> Float[Array, ""]:

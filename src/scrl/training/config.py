@@ -34,6 +34,9 @@ class KappaConfig:
         None, "Beta: how far kappa moves per unit of violation (none: by the world's scale).",
         low=0.0, high=1e9,
     )  # fmt: skip
+    kappa_pace: float = setting(
+        1.0, "Multiple of beta, where it is set by the world's scale.", low=0.0, high=1e6
+    )
     proportional: float = setting(
         0.0, "Proportional term of kappa, as a multiple of beta (PID-Lagrangian).",
         low=0.0, high=1e6,

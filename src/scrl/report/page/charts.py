@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,12 +159,12 @@ def _table(sketch: Sketch) -> tuple[tuple[str, ...], ...]:
     return tuple(rows)
 
 
-MOST_KAPPAS = 8
+MOST_CURVES = 8
 LONGEST_LABEL = 40
 
 
 def learning_charts(views: Sequence[RunView], bound: float | None) -> list[Chart]:
-    """Return and violation of all runs in one chart each, then the kappas of every run."""
+    """Return and violation of all runs in one chart each, then amounts and kappas of every run."""
     numbered = [(index, view) for index, view in enumerate(views) if view.rows]
     views = [view for _, view in numbered]
     if not views:
@@ -183,8 +183,10 @@ def learning_charts(views: Sequence[RunView], bound: float | None) -> list[Chart
                     Sketch(f"{title}, {unit}", bands, 0.0, high, mark=mark, is_stretched=True)
                 )
             )
-    kappas = (_kappa_chart(view, mark, is_alone=len(views) == 1) for view in views)
-    return charts + [chart for chart in kappas if chart is not None]
+    is_alone = len(views) == 1
+    amounts = (chart for view in views for chart in _amount_charts(view, mark, is_alone=is_alone))
+    kappas = (_kappa_chart(view, mark, is_alone=is_alone) for view in views)
+    return [*charts, *amounts, *(chart for chart in kappas if chart is not None)]
 
 
 def _bands(numbered: Sequence[tuple[int, RunView]], key: str) -> list[tuple[str, int, Band]]:
@@ -212,11 +214,31 @@ def _return_sketch(
     return Sketch(title, bands, low - room, high + room, level, mark)
 
 
+def _amount_charts(
+    view: RunView, mark: tuple[float, str] | None, *, is_alone: bool
+) -> Iterator[Chart]:
+    """What the regions that rules name received, in a chart for each unit."""
+    problem = view.problem
+    named = np.abs(problem.atoms.coefficients).sum(axis=0) > 0
+    regions = [name for name, is_named in zip(problem.regions, named, strict=True) if is_named]
+    for unit in dict.fromkeys(problem.unit_of([name]) for name in regions):
+        same = [name for name in regions if problem.unit_of([name]) == unit][:MOST_CURVES]
+        found = [(name, band_of(view.rows, f"density/{name}")) for name in same]
+        bands = [(name, at, band) for at, (name, band) in enumerate(found) if band is not None]
+        if bands:
+            low = min(0.0, *(float(band.low.min()) for _, _, band in bands))
+            high = max(0.0, *(float(band.high.max()) for _, _, band in bands))
+            room = 0.06 * (high - low or 1.0)
+            title = f"Received, {unit}" + ("" if is_alone else f": {view.label}")
+            edges = low - room if low < 0.0 else 0.0, high + room
+            yield draw_chart(Sketch(title, bands, *edges, mark=mark))
+
+
 def _kappa_chart(view: RunView, mark: tuple[float, str] | None, *, is_alone: bool) -> Chart | None:
     """The kappa of each atom in the reading of the method."""
     reading = reading_of(view.problem.rules, view.folder.record.reading)
     bands = []
-    for index, atom in enumerate(reading.atoms[:MOST_KAPPAS]):
+    for index, atom in enumerate(reading.atoms[:MOST_CURVES]):
         band = band_of(view.rows, f"kappa/{index}")
         if band is not None:
             text = atom.show()

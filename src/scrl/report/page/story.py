@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from scrl._version import __version__
@@ -55,6 +56,8 @@ class Outcome:
     """In how many seeds the rule holds, as text."""
     single: str
     """How many single episodes keep the rule, and how many must, as text."""
+    is_binding: bool
+    """Whether the amounts lie at the bound of the rule, up to 1 % of it or two standard errors."""
 
 
 @dataclass(frozen=True)
@@ -252,9 +255,28 @@ def _card(problem: BaseProblem, rule: Rule, views: Sequence[RunView]) -> RuleCar
         if found.asked is not None and best.episodes > 1:
             said = replace(said, text=f"For the mean amounts: {said.text}")
         single = _single_episodes(best, found)
-        outcomes.append(Outcome(view.label, index, said, found.is_satisfied, kept_by, single))
+        outcomes.append(
+            Outcome(
+                view.label, index, said, found.is_satisfied, kept_by, single,
+                is_binding(problem, best, place),
+            )
+        )  # fmt: skip
     text = rule.text if len(rule.text) <= LONGEST_RULE else rule.text[:LONGEST_RULE] + " …"
     return RuleCard(rule.name, text, tuple(outcomes))
+
+
+BINDING_SHARE = 0.01
+"""A rule binds within this share of its bound."""
+
+
+def is_binding(problem: BaseProblem, evaluation: Evaluation, place: int) -> bool:
+    """Whether the rule at this place holds with hardly a margin: another bound would change it."""
+    table, found = problem.atoms, evaluation.rules[place]
+    own = table.members[table.clause_rule == place].any(axis=0)
+    weights, bounds = np.abs(table.coefficients[own]), np.abs(table.bounds[own])
+    errors = np.array([evaluation.density_se.get(name, 0.0) for name in problem.regions])
+    near = np.maximum(2.0 * weights @ errors, BINDING_SHARE * bounds).max(initial=0.0)
+    return found.is_satisfied and found.margin <= near
 
 
 def _single_episodes(evaluation: Evaluation, rule: RuleResult) -> str:
