@@ -13,8 +13,10 @@ from scrl.errors import ScrlError
 from scrl.problems import load, start_problem
 from scrl.reference.solve import fluid_reference
 from scrl.studio import place
-from scrl.studio.document import RuleText, StudioError
-from scrl.studio.session import ChangedOnDiskError, Session
+from scrl.studio.commands import commands_of
+from scrl.studio.document import RuleText
+from scrl.studio.errors import ChangedOnDiskError, StudioError
+from scrl.studio.session import Session
 
 FIRST, SECOND = RuleText("a", "S1 >= 300"), RuleText("b", "if S2 > 300 then S3 >= 800")
 SQUARES = {
@@ -217,16 +219,16 @@ def test_a_built_in_problem_is_copied_before_its_first_change(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     session = Session.open("agri-joint")
-    assert session.commands()[0] == "scrl ask agri-joint --out plan"
+    assert commands_of(session)[0] == "scrl ask agri-joint --out plan"
     assert list(tmp_path.iterdir()) == []
     session.set_rules([FIRST])
     assert load(tmp_path / "agri-joint").rules == load("agri-joint").rules
     assert load(tmp_path / "agri-joint") == load("agri-joint")
     found = again(session, "agri-joint")  # which now has unsaved changes
     assert found.document.rules == (FIRST,)
-    assert found.commands()[0] == "scrl ask ./agri-joint 'S1 >= 300' --out plan"
+    assert commands_of(found)[0] == "scrl ask ./agri-joint 'S1 >= 300' --out plan"
     found.save()
-    assert found.commands()[0] == "scrl ask ./agri-joint --out plan"
+    assert commands_of(found)[0] == "scrl ask ./agri-joint --out plan"
     found.close()
     other = Session.open("agri-joint")
     other.set_rules([SECOND])

@@ -178,7 +178,7 @@ def _problem(tables: dict[str, Any], path: Path, *, strict: bool) -> Problem:
     units = _read(Units, tables, "world", _world_keys())
     if "keep_out" in tables:
         source = dataclasses.replace(source, keep_out=_read(KeepOut, tables, "keep_out"))
-    regions = _load_map(source, route, units)
+    regions = regions_of(source, route, units)
     units = _with_map_scale(units, regions, route)
     try:
         vehicle = scale_of(regions, route, units).read(tables.get("vehicle", {}))
@@ -201,7 +201,7 @@ def scale_of(regions: RegionMap, route: SweepRoute, units: Units) -> Scale:
     return Scale(units, route.swath * sides * (units.cell or 1.0) ** 2)
 
 
-def _load_map(source: MapSource, route: SweepRoute, units: Units) -> RegionMap:
+def regions_of(source: MapSource, route: SweepRoute, units: Units) -> RegionMap:
     """The map, with the keep-out area as one more region where there is one."""
     keep_out = source.keep_out
 

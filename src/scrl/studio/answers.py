@@ -23,8 +23,9 @@ from scrl.report.words import RuleDescriber, Said, amount
 from scrl.route import drive
 from scrl.rules import Span
 from scrl.runs.result import SeedResult
-from scrl.studio.document import RuleText, StudioError
+from scrl.studio.document import RuleText
 from scrl.studio.drawing import bars_document, estimate_pictures, route_document
+from scrl.studio.errors import StudioError
 from scrl.studio.loosening import numbers_in, with_number
 from scrl.violation import rule_margins
 

@@ -22,6 +22,8 @@ from scrl.report.page.ways import (
 from scrl.report.words import amount
 from scrl.route import Route, given_over_cells, on_map
 from scrl.rules.show import show_region
+from scrl.studio.outlines import Outlines
+from scrl.worlds.sweep.georeference import Georeference
 
 MOST_PLACES = 3_000
 """Places of a drive that the animation passes through."""
@@ -50,6 +52,20 @@ def map_document(problem: Problem) -> dict[str, Any]:
         "unit": problem.unit,
         "topSpeed": spec.units.speed(spec.vehicle.max_speed),
         "speedColours": list(SPEED_COLOURS),
+    }  # fmt: skip
+
+
+def outlines_document(
+    outlines: Outlines, special: Mapping[str, str], where: Georeference
+) -> dict[str, Any]:
+    """The polygons in the coordinates of the map's file, and how these lie on the grid."""
+    return {
+        "regions": [
+            {"name": each.name, "polygons": each.polygons, "special": special.get(each.name)}
+            for each in outlines.regions
+        ],
+        "left": where.left, "top": where.top,
+        "cellWidth": where.cell_width, "cellHeight": where.cell_height,
     }  # fmt: skip
 
 

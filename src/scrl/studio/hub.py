@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING, Any
 from scrl.errors import InternalError, ScrlError
 from scrl.problems import Problem
 from scrl.settings import settings_of
-from scrl.studio.document import RuleText, StudioError
+from scrl.studio.commands import commands_of
+from scrl.studio.document import RuleText
+from scrl.studio.errors import StudioError
 from scrl.studio.jobs import DroppedError, IsStale, Jobs
-from scrl.studio.session import TABLES, Session
+from scrl.studio.session import Session
+from scrl.studio.settings import TABLES
 
 if TYPE_CHECKING:
     from scrl.planning import Answer, Planner
@@ -131,7 +134,7 @@ class Hub:
                 "name": world.name,
                 "description": world.options.description,
                 "returnText": world.return_text,
-                "document": document.to_json(),
+                "document": {"rules": [rule.to_json() for rule in document.rules]},
                 "check": session.check(document.rules),
                 "warnings": self._warnings(),
                 "map": self._map_name(),
@@ -142,7 +145,7 @@ class Hub:
                 "place": str(place.file or place.folder or ""),
                 "isKept": place.trouble is None,
                 "notices": notices,
-                "commands": session.commands(),
+                "commands": commands_of(session),
                 "settings": _forms(document.settings),
                 "trouble": self.trouble,
             }
@@ -171,9 +174,24 @@ class Hub:
             drawn = None if self._drawn is None else self._drawn[2]
             if drawn is None:
                 formats = {name: each.sentence for name, each in ROUTE_FORMATS.items()}
-                drawn = {"id": name, "formats": formats, **map_document(world)}
+                drawn = {"id": name, "formats": formats, **map_document(world), **self._drawable()}
                 self._drawn = world, name, drawn
             return drawn
+
+    def _drawable(self) -> dict[str, Any]:
+        """The polygons that can be edited, or why they cannot."""
+        from scrl.studio.drawing import outlines_document
+
+        session = self.session
+        try:
+            outlines = session.maps.outlines(session.document)
+            special = session.maps.special(session.document)
+        except ScrlError as error:
+            return {"outlines": None, "isFixed": str(error)}
+        where = session.world().world_spec.regions.georeference
+        if where is None:
+            raise InternalError("a GeoJSON map has no place")
+        return {"outlines": outlines_document(outlines, special, where), "isFixed": None}
 
     def changed(self) -> dict[str, Any]:
         """After an edit: count it, tell all windows, and ask for its plan."""

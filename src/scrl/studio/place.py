@@ -11,7 +11,7 @@ from pathlib import Path
 
 from scrl.problems import Problem, builtin_names, builtin_worlds, load
 from scrl.runs.lock import only_writer
-from scrl.studio.document import StudioError
+from scrl.studio.errors import StudioError
 from scrl.worlds.sweep.maps import is_map_name
 
 PROBLEM = "problem.toml"

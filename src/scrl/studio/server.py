@@ -18,10 +18,12 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route as Address
 
 from scrl.errors import ScrlError
-from scrl.studio.document import StudioError, rules_from_json
+from scrl.studio.document import rules_from_json
+from scrl.studio.errors import ChangedOnDiskError, StudioError
 from scrl.studio.guard import RequestGuard
 from scrl.studio.hub import Hub
-from scrl.studio.session import LARGEST_MAP_BYTES, ChangedOnDiskError
+from scrl.studio.outlines import polygons_from_json
+from scrl.studio.session import LARGEST_MAP_BYTES
 
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -70,6 +72,9 @@ class Server:
             "estimate": self._estimate,
             "rules": self._rules,
             "setting": self._setting,
+            "draw-region": self._draw_region,
+            "rename-region": self._rename_region,
+            "delete-region": self._delete_region,
             "undo": lambda _: self._edited(self.hub.session.undo),
             "redo": lambda _: self._edited(self.hub.session.redo),
             "reload": lambda _: self._edited(self.hub.session.reload),
@@ -186,6 +191,18 @@ class Server:
         if not isinstance(value, str | int | float | bool | None):
             raise StudioError("a setting is a text, a number, or true or false")
         return self._edited(lambda: self.hub.session.set_value(table, key, value))
+
+    def _draw_region(self, body: Body) -> Any:
+        name, polygons = _text(body, "name"), polygons_from_json(body.get("polygons"))
+        return self._edited(lambda: self.hub.session.draw_region(name, polygons))
+
+    def _rename_region(self, body: Body) -> Any:
+        name, to = _text(body, "name"), _text(body, "to")
+        return self._edited(lambda: self.hub.session.rename_region(name, to))
+
+    def _delete_region(self, body: Body) -> Any:
+        name = _text(body, "name")
+        return self._edited(lambda: self.hub.session.delete_region(name))
 
     def _edited(self, edit: Callable[[], None]) -> Any:
         edit()

@@ -2,12 +2,13 @@
 
 import {download, get, listen, newestOnly, post, upload} from "./api.js";
 import {drawBars} from "./bars.js";
+import {drawOutlines, focusedOutline, setUpDrawing} from "./draw.js";
 import {h, $, show, number} from "./dom.js";
-import {drawEstimate, drawMap, drawNoPlan, drawPlan, drawViews, setUpDrive} from "./map.js";
+import {drawEstimate, drawMap, drawNoPlan, drawPlan, drawViews, setUpDrive, setView} from "./map.js";
 import {drawChecks, drawMargins, drawOutcomes, drawRules, isDragging, setNames, setUpRules} from "./rules.js";
 import {closeTrade, drawTrade, openTrade, tradeOf} from "./trade.js";
 
-let state = null, plan = null, map = null, mapAsked = null, requests = 0, released = null;
+let state = null, plan = null, map = null, mapAsked = null, mapDrawn = null, requests = 0, released = null;
 
 // Messages ----------------------------------------------------------------------------------------
 
@@ -49,15 +50,20 @@ async function drawState(found) {
   drawForms();
   drawProgress(found.trouble ? "" : plan?.version === found.version ? "" : "planning …");
   if (found.trouble) drawTrouble({version: found.version, message: found.trouble});
-  if (mapAsked !== found.map) {
-    mapAsked = found.map;
-    map = await get("/api/map");
-    setNames(map.names);
-    drawMap(map);
-    drawViews(document.querySelector(".views"));
-    drawExports();
-    if (plan && plan.version === state.version) drawWhole();
-  }
+  if (mapAsked !== found.map) { mapAsked = found.map; mapDrawn = loadMap(); }
+  await mapDrawn;
+}
+
+async function loadMap() {
+  const asked = mapAsked, found = await get("/api/map");
+  if (asked !== mapAsked) return;
+  map = found;
+  setNames(map.names);
+  const focused = focusedOutline();
+  drawOutlines(map, drawMap(map), focused);
+  drawViews(document.querySelector(".views"));
+  drawExports();
+  if (plan && plan.version === state.version) drawWhole();
 }
 
 function drawDisk(isChanged) {
@@ -194,6 +200,18 @@ setUpRules({
   commit,
   check: async rules => { const found = await trying(() => post("check", {rules})); if (found) drawChecks(found); return found; },
   trade: (rule, start, value) => { openTrade(rule, start, value); trying(() => post("trade", {rule, start})); },
+});
+const edited = async (name, body) => {
+  const found = await trying(() => post(name, body));
+  if (found) await drawState(found);
+  return Boolean(found);
+};
+
+setUpDrawing({
+  begun: () => setView("regions"),
+  shape: (name, polygons) => edited("draw-region", {name, polygons}),
+  rename: (name, to) => edited("rename-region", {name, to}),
+  remove: name => edited("delete-region", {name}),
 });
 setUpDrive();
 drawViews(document.querySelector(".views"));
