@@ -33,7 +33,8 @@ export function drawOutlines(found, drawing, focused = focusedOutline()) {
   $("draw-fixed").textContent = map.isFixed || "";
   if (!map.outlines) isOn = false;
   redraw();
-  if (focused) (layer.querySelector(`[data-key="${focused}"]`) || layer.querySelector("[data-key=shape]"))?.focus();
+  if (fresh && isOn) svg.focus();
+  else if (focused) (layer.querySelector(`[data-key="${focused}"]`) || layer.querySelector("[data-key=shape]"))?.focus();
 }
 
 function redraw() {
@@ -90,7 +91,7 @@ function snapped(place, name) {
 
 function drawShapes() {
   const others = [...shapes].filter(([name]) => name !== chosen).map(([name, polygons]) =>
-    s("path", {class: "shape", d: pathOf(polygons), tabindex: -1, onpointerdown: event => { choose(name); grab(event, moveAll); }}, s("title", {}, name)));
+    s("path", {class: "shape", d: pathOf(polygons), tabindex: -1, onpointerdown: event => { choose(name); layer.querySelector("[data-key=shape]").focus(); grab(event, moveAll); }}, s("title", {}, name)));
   layer.replaceChildren(...others, ...(chosen === null ? [] : chosenParts()));
 }
 
@@ -163,7 +164,7 @@ function grab(event, move) {
   if (event.button !== 0) return;
   event.preventDefault();
   event.stopPropagation();
-  if (event.target.isConnected) event.target.focus(); else layer.querySelector("[data-key=shape]")?.focus();
+  if (event.target.isConnected) event.target.focus();
   let last = placeOf(svg, event);
   const moves = next => {
     const to = placeOf(svg, next);
