@@ -25,7 +25,8 @@ from .test_session import SQUARES
 EVERYTHING = ["/", "/static/report.css", "/api/events?window=window-of-test", "/api/map", "/report",
               "/api/export?format=csv"]  # fmt: skip
 POSTS = ["check", "estimate", "rules", "setting", "undo", "redo", "reload", "loosen", "trade",
-         "save", "save-as", "open", "draw-region", "rename-region", "delete-region"]  # fmt: skip
+         "save", "save-as", "open", "draw-region", "rename-region", "delete-region",
+         "keep-plan", "drop-plan", "train", "resume-training", "cancel-training"]  # fmt: skip
 
 
 def test_the_token_of_the_first_address_becomes_a_cookie(running: Running) -> None:
@@ -162,6 +163,7 @@ def test_a_huge_upload_is_refused_before_it_is_read(client: Client) -> None:
         ("draw-region", {"name": "x", "polygons": [[[[0, 0], [9, 0], [18, 0]]]]}),  # no area
         ("rename-region", {"name": "S1", "to": "S2"}), ("rename-region", {"name": "?", "to": "b"}),
         ("delete-region", {"name": "unknown"}),
+        ("train", {"seeds": 0}), ("train", {"seeds": 1, "steps": 0.5}), ("resume-training", {}),
         ("trade", {"rule": "none", "start": 0}), ("save-as", {"name": "../x"}), ("save-as", {}),
     ],
 )  # fmt: skip

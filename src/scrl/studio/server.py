@@ -39,6 +39,7 @@ HEARTBEAT_S = 10.0
 """Seconds between signs of life on a quiet event stream."""
 MOST_EVENTS = 200
 """A window with more events that it has not taken is cut off; it connects again."""
+MOST_SEEDS, MOST_STEPS = 8, 10**12
 _WINDOW = re.compile(r"[\w-]{8,64}")
 
 Body = dict[str, Any]
@@ -80,6 +81,11 @@ class Server:
             "reload": lambda _: self._edited(self.hub.session.reload),
             "loosen": lambda _: self.hub.loosen(),
             "trade": self._trade,
+            "keep-plan": lambda _: self._done(self.hub.keep_plan),
+            "drop-plan": lambda _: self._done(lambda: self.hub.put_beside(None)),
+            "train": self._train,
+            "resume-training": lambda _: self._done(self.hub.resume_training),
+            "cancel-training": lambda _: self._done(self.hub.cancel_training),
             "save": self._save,
             "save-as": self._save_as,
         }
@@ -215,6 +221,15 @@ class Server:
         self.hub.trade(_text(body, "window"), _text(body, "rule"), start)
         return {}
 
+    def _train(self, body: Body) -> Any:
+        steps = None if body.get("steps") is None else _whole(body, "steps", MOST_STEPS)
+        seeds = _whole(body, "seeds", MOST_SEEDS)
+        return self._done(lambda: self.hub.train(steps, seeds))
+
+    def _done(self, work: Callable[[], None]) -> Any:
+        work()
+        return {}
+
     def _save(self, body: Body) -> Any:
         path = self.hub.session.save(overwrite=body.get("overwrite") is True)
         self.hub.tell("state", self.hub.state())
@@ -285,6 +300,13 @@ def _finite(value: Any) -> Any:
         return {key: _finite(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(each) for each in value]
+    return value
+
+
+def _whole(body: Body, key: str, most: int) -> int:
+    value = body.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= most:
+        raise StudioError(f"{key} is a whole number from 1 to {most:,}")
     return value
 
 

@@ -304,6 +304,11 @@ class Session:
             raise StudioError(self.place.trouble or "there is no folder to write to")
         return self.place.folder
 
+    def training_folder(self) -> Path:
+        """A new folder for a training, in that of the problem."""
+        with self.lock:
+            return self.place.free("training", self._writable_folder())
+
     def _as_saved(self) -> Problem:
         return self.world(self.saved).with_rules(self.saved.texts)
 

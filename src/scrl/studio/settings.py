@@ -9,6 +9,7 @@ from scrl.errors import ScrlError
 from scrl.problems import Problem, ProblemOptions
 from scrl.problems.quantities import KINDS
 from scrl.problems.save import changed_fields
+from scrl.settings import settings_of
 from scrl.studio.document import Settings
 from scrl.studio.errors import StudioError
 from scrl.worlds.sweep.spec import SweepRoute, cell_on_map
@@ -78,3 +79,18 @@ def read_settings(part: type[Any], settings: Settings, table: str) -> Any:
         return part(**{key: values[key] for key in field_names(part) if key in values})
     except ScrlError as error:
         raise StudioError(f"[{table}] {error}") from None
+
+
+def forms_of(settings: Settings) -> list[dict[str, Any]]:
+    """The settings as fields of forms: value, default, sentence, unit and range."""
+    return [
+        {
+            "table": table, "key": each.name, "type": str(each.type),
+            "value": settings.get(table, {}).get(each.name), "default": each.default,
+            "sentence": known.sentence, "unit": known.unit, "choices": list(known.choices),
+            "range": known.range_text(),
+        }
+        for table, parts in TABLES.items()
+        for part in parts
+        for each, known in settings_of(part)
+    ]  # fmt: skip

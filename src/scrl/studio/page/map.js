@@ -6,7 +6,7 @@ import {fillPlan, picture, placeOf} from "./picture.js";
 
 const VIEWS = [["regions", "Regions"], ["given", "Given out"], ["speed", "Speed"]];
 const still = matchMedia("(prefers-reduced-motion: reduce)");
-let map = null, plan = null, layers = null, view = "given", cursor = null, playing = 0;
+let map = null, plan = null, layers = null, view = "given", cursor = null, playing = 0, onView = null;
 
 export function drawMap(found) {
   map = found; plan = null; cursor = null;
@@ -41,8 +41,11 @@ export function drawViews(place) {
   }, text)));
 }
 
+export const viewOf = () => view;
+
 export function setView(name) {
   view = name;
+  onView?.(name);
   for (const each of document.querySelectorAll("[data-view]")) {
     each.setAttribute("aria-checked", each.dataset.view === name);
     each.tabIndex = each.dataset.view === name ? 0 : -1;
@@ -107,7 +110,9 @@ function stop() {
   $("play").textContent = "Play the drive";
 }
 
-export function setUpDrive() {
+// `shown` is called with the name of a view that is chosen.
+export function setUpDrive(shown) {
+  onView = shown;
   $("time").addEventListener("input", () => { stop(); moment(Number($("time").value)); });
   still.addEventListener("change", () => { stop(); show($("play"), !still.matches); });
   $("play").addEventListener("click", () => {

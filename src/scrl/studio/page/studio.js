@@ -2,10 +2,12 @@
 
 import {download, get, listen, newestOnly, post, upload} from "./api.js";
 import {drawBars} from "./bars.js";
+import {drawComparison, setComparedView} from "./compare.js";
 import {drawOutlines, focusedOutline, setUpDrawing} from "./draw.js";
 import {h, $, show, number} from "./dom.js";
-import {drawEstimate, drawMap, drawNoPlan, drawPlan, drawViews, setUpDrive, setView} from "./map.js";
+import {drawEstimate, drawMap, drawNoPlan, drawPlan, drawViews, setUpDrive, setView, viewOf} from "./map.js";
 import {drawChecks, drawMargins, drawOutcomes, drawRules, isDragging, setNames, setUpRules} from "./rules.js";
+import {drawTraining, setUpTraining} from "./training.js";
 import {closeTrade, drawTrade, openTrade, tradeOf} from "./trade.js";
 
 let state = null, plan = null, map = null, mapAsked = null, mapDrawn = null, requests = 0, released = null;
@@ -213,7 +215,13 @@ setUpDrawing({
   rename: (name, to) => edited("rename-region", {name, to}),
   remove: name => edited("delete-region", {name}),
 });
-setUpDrive();
+setUpTraining({
+  start: (steps, seeds) => trying(() => post("train", {steps, seeds})),
+  cancel: () => trying(() => post("cancel-training")),
+  resume: () => trying(() => post("resume-training")),
+});
+for (const name of ["keep-plan", "drop-plan"]) $(name).addEventListener("click", () => trying(() => post(name)));
+setUpDrive(setComparedView);
 drawViews(document.querySelector(".views"));
 
 const edits = {undo: () => post("undo"), redo: () => post("redo")};
@@ -284,6 +292,8 @@ listen({
   },
   trouble: drawTrouble,
   trade: drawTrade,
+  comparison: found => drawComparison(found, viewOf()),
+  training: drawTraining,
   found: () => unnotice("lost"),
   lost: isFinal => notice(isFinal
     ? "The studio has ended. Changes that were not saved are kept on disk: start it again and open the new address."
