@@ -112,7 +112,7 @@ def test_a_rule_is_written_with_help(visitor: Visitor) -> None:
     page.keyboard.press("End")
     page.keyboard.type("s")
     expect(page.locator(".choices li:visible")).to_have_text(
-        ["S1", "S2", "S3", "S4", "S5", "implies"]
+        ["S1", "S2", "S3", "S4", "S5", "surely", "distance", "used"]
     )
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Tab")
@@ -158,6 +158,22 @@ def test_a_conflict_is_explained_and_loosened(visitor: Visitor) -> None:
     visitor.planned()
     page.get_by_role("button", name="Undo").click()
     expect(conflict).to_be_visible()
+
+
+def test_a_file_that_another_program_changes_is_taken_or_replaced(visitor: Visitor) -> None:
+    page = visitor.come(*FEW)
+    file = visitor.running.hub.session.place.file
+    assert file is not None
+    file.write_text(file.read_text() + "other = 'S2 >= 1'\n")
+    expect(page.locator("#notices")).to_contain_text("changed on disk by another program")
+    page.get_by_role("button", name="Save", exact=True).click()  # not over it
+    expect(page.get_by_role("button", name="Replace it by mine")).to_be_visible()
+    visitor.expected.append("409 (Conflict)")
+    page.get_by_role("button", name="Take the file").click()
+    expect(page.get_by_role("article", name="Rule other")).to_be_visible()
+    expect(page.locator("#notices")).not_to_contain_text("changed on disk")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("article", name="Rule other")).to_have_count(0)
 
 
 def test_what_is_on_the_page_can_be_taken_along(visitor: Visitor) -> None:

@@ -12,7 +12,7 @@ import pytest
 from scrl.errors import ScrlError
 from scrl.problems import load, start_problem
 from scrl.reference.solve import fluid_reference
-from scrl.studio import place
+from scrl.studio import document, journal, place
 from scrl.studio.commands import commands_of
 from scrl.studio.document import RuleText
 from scrl.studio.errors import ChangedOnDiskError, StudioError
@@ -103,16 +103,20 @@ def test_a_damaged_journal_is_put_aside(session: Session, folder: Path) -> None:
     found.set_rules([FIRST])
 
 
-def test_the_journal_of_many_edits_stays_short(session: Session, folder: Path) -> None:
-    for number in range(1_000):
+def test_the_journal_of_many_edits_stays_short(
+    session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "MOST_LINES", 20)
+    monkeypatch.setattr(document, "MOST_EDITS", 10)
+    for number in range(60):
         session.set_rules([RuleText("a", f"S1 >= {number}")])
     path = folder / "problem.studio.jsonl"
-    assert len(path.read_text().splitlines()) <= 400
+    assert len(path.read_text().splitlines()) <= 20
     found = again(session, folder)
-    assert found.document.rules == (RuleText("a", "S1 >= 999"),)
-    for _ in range(150):
+    assert found.document.rules == (RuleText("a", "S1 >= 59"),)
+    for _ in range(8):
         found.undo()
-    assert found.document.rules == (RuleText("a", "S1 >= 849"),)
+    assert found.document.rules == (RuleText("a", "S1 >= 51"),)
 
 
 def test_saving_keeps_the_comments_and_what_is_switched_off(folder: Path) -> None:
@@ -295,6 +299,19 @@ def test_rules_are_checked_with_the_messages_of_every_command(session: Session) 
     )
     assert (bad["error"]["line"], bad["error"]["column"]) == (1, 11)
     assert "empty" in empty["error"]["message"]
+
+
+def test_a_flow_is_two_numbers_and_is_saved(session: Session, folder: Path) -> None:
+    session.set_value("vehicle", "flow", [0.5, 2.0])
+    session.set_value("vehicle", "dose", [0.1, 9.0])
+    session.set_value("vehicle", "pump", "proportional")
+    assert session.world().world_spec.vehicle.flow == (0.5, 2.0)
+    with pytest.raises(ScrlError, match="needs a flow"):
+        session.set_value("vehicle", "flow", None)
+    session.save()
+    assert load(folder).world_spec.vehicle == session.world().world_spec.vehicle
+    session.set_value("problem", "confidence", 0.9)
+    assert session.problem().options.confidence == 0.9
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ NEEDS_CHROMIUM = pytest.mark.skipif(
     CHROMIUM is None and os.environ.get("CI") != "true",  # there a missing browser is a failure
     reason="there is no chromium on this machine",
 )
-PATIENCE_MS = 15_000
+PATIENCE_MS = 30_000
 """The first plan is compiled."""
 EVIL = "<img src=x onerror=\"document.title='owned'\"><script>alert(1)</script>"
 

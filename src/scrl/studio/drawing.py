@@ -87,16 +87,21 @@ def estimate_pictures(
     times: Float[np.ndarray, " cell"],
     services: Float[np.ndarray, " cell"],
     top: float | None,
+    view: str,
 ) -> dict[str, Any]:
-    """What the fluid gives where, and how fast it is, for the steps that each path cell takes, and
-    the steps at full flow that serve as much."""
+    """The picture of a view: what the fluid gives where, or how fast it is, for the steps that
+    each path cell takes, and the steps at full flow that serve as much."""
     spec = problem.world_spec
     nearest = spec.path.number
+    if view == "speed":
+        classes = speed_classes(1.0 / times, spec.vehicle.max_speed)
+        return {"speed": speed_picture(classes, nearest)}
+    if view != "given":
+        return {}
     sharing = np.maximum(np.bincount(nearest[nearest >= 0], minlength=len(times)), 1)
     given = on_map(spec.vehicle.rate * services / sharing, nearest)
     (heat,), most = heat_pictures([given], top)
-    classes = speed_classes(1.0 / times, spec.vehicle.max_speed)
-    return {"heat": heat, "most": amount(most), "speed": speed_picture(classes, nearest)}
+    return {"heat": heat, "most": amount(most)}
 
 
 def route_document(route: Route) -> dict[str, Any]:

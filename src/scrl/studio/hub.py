@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
@@ -214,7 +215,9 @@ class Hub:
 
     # Computations -------------------------------------------------------------------------------
 
-    def estimate(self, name: str, number: int, rules: Sequence[RuleText]) -> dict[str, Any]:
+    def estimate(
+        self, name: str, number: int, rules: Sequence[RuleText], view: str
+    ) -> dict[str, Any]:
         """The fluid estimate for rules that are being dragged; stale requests are dropped."""
         from scrl.studio import answers
 
@@ -225,8 +228,10 @@ class Hub:
         with window.lock:
             if number < window.newest:
                 return {"stale": True}
+            began = time.thread_time()
             top = None if self.planned is None else self.planned.document["route"]["top"]
-            return {"number": number, **answers.estimate(self.session.problem(rules), top)}
+            found = answers.estimate(self.session.problem(rules), top, view)
+            return {"number": number, "cpuMs": 1e3 * (time.thread_time() - began), **found}
 
     def _window(self, name: str) -> Window:
         with self._lock:

@@ -186,7 +186,8 @@ class Server:
         number = body.get("number")
         if not isinstance(number, int) or isinstance(number, bool):
             raise StudioError("an estimate has a number")
-        return self.hub.estimate(_text(body, "window"), number, rules_from_json(body.get("rules")))
+        rules, view = rules_from_json(body.get("rules")), _text(body, "view")
+        return self.hub.estimate(_text(body, "window"), number, rules, view)
 
     def _rules(self, body: Body) -> Any:
         rules = rules_from_json(body.get("rules"))
@@ -194,8 +195,9 @@ class Server:
 
     def _setting(self, body: Body) -> Any:
         table, key, value = _text(body, "table"), _text(body, "key"), body.get("value")
-        if not isinstance(value, str | int | float | bool | None):
-            raise StudioError("a setting is a text, a number, or true or false")
+        values = value if isinstance(value, list) and len(value) == 2 else [value]
+        if not all(isinstance(each, str | int | float | bool | None) for each in values):
+            raise StudioError("a setting is a text, a number, two numbers, or true or false")
         return self._edited(lambda: self.hub.session.set_value(table, key, value))
 
     def _draw_region(self, body: Body) -> Any:

@@ -69,10 +69,10 @@ function drawKey(most = plan?.most) {
 
 // While a number is dragged: what the fluid gives, and how fast it is.
 export function drawEstimate(pictures) {
-  layers.heat.setAttribute("href", pictures.heat);
-  layers.speed.setAttribute("href", pictures.speed);
+  if (pictures.heat) layers.heat.setAttribute("href", pictures.heat);
+  if (pictures.speed) layers.speed.setAttribute("href", pictures.speed);
   layers.svg.dataset.of = "estimate";
-  if (view === "given") drawKey(pictures.most);
+  if (pictures.most) drawKey(pictures.most);
 }
 
 export function drawPlan(route) {
