@@ -146,7 +146,8 @@ def main() -> None:
     )
     print("\n".join(rows))
     print(
-        f"\nMedians, and what 95 % are below; the mean for the processor. The page has {size:.0f} kB. {held} "
+        "\nMedians, and what 95 % are below; the mean for the processor. "
+        f"The page has {size:.0f} kB. {held} "
         f"Load average while measuring: {os.getloadavg()[1]:.1f}."
     )
 

@@ -12,7 +12,6 @@ from scrl.errors import InternalError, ScrlError, check_text
 from scrl.files import replacing
 from scrl.problems import Problem, ProblemOptions, load, save
 from scrl.problems.load import read_toml, with_long_horizon
-from scrl.problems.save import changed_fields, copy
 from scrl.rules import PlacedRuleError, show
 from scrl.studio.document import Document, EditHistory, RuleText
 from scrl.studio.errors import ChangedOnDiskError, StudioError
@@ -22,17 +21,16 @@ from scrl.studio.maps import SessionMaps
 from scrl.studio.naming import switched_off, with_region_renamed
 from scrl.studio.outlines import Outlines, Rings
 from scrl.studio.place import PROBLEM, ProblemPlace
-from scrl.studio.problem_text import read_rules, with_rules, with_values
+from scrl.studio.problem_text import read_rules
+from scrl.studio.saving import ProblemWriter
 from scrl.studio.settings import (
     TABLES,
-    field_names,
     keys_of,
-    plain,
     read_settings,
     settings_in_file,
     settings_of_problem,
 )
-from scrl.worlds.sweep.maps import MapOptions, is_map_name
+from scrl.worlds.sweep.maps import is_map_name
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec, cell_on_map
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
@@ -50,8 +48,7 @@ class Session:
         self.notices: list[str] = []
         self.maps = SessionMaps(place, problem)
         self._worlds: dict[tuple[object, ...], Problem] = {}
-        self._drawn_file: Path | None = None
-        """The file of the folder that drawings are saved to: one in each session."""
+        self.writer = ProblemWriter(place)
         self._open(problem)
         self.history = EditHistory(self.saved)
         if place.trouble is not None:
@@ -368,52 +365,12 @@ class Session:
                     "or save again to replace it"
                 )
             if self.place.file is None or not self.place.file.is_file():
-                self._write_new(problem, self.place.file or self.place.free(PROBLEM, folder))
+                file = self.place.file or self.place.free(PROBLEM, folder)
+                self.writer.write_new(file, problem, self.document)
+                self.place.file = file
             else:
-                self._rewrite(self.place.file)
+                self.writer.rewrite(self.place.file, self.document, self.saved, self.maps)
             return self._after_saving()
-
-    def _rewrite(self, file: Path) -> None:
-        text = file.read_text(encoding="utf-8")
-        document, saved = self.document, self.saved
-        for table in TABLES:
-            values, known = dict(document.settings.get(table, {})), keys_of(table)
-            map_of = (document.map_name, document.outlines)
-            if table == "world" and map_of != (saved.map_name, saved.outlines):
-                values |= self._map_values(document, file.parent)
-                known += ["map", *field_names(MapOptions)]
-            text = with_values(text, table, values, known)
-        _write(file, with_rules(text, document.rules))
-
-    def _map_values(self, document: Document, folder: Path) -> dict[str, Any]:
-        """The keys of a problem file that name a map and say how it is read."""
-        source = self.maps.file_map(document.map_name)[1]
-        if source is None:
-            raise StudioError("this map has no file: use Save as, which writes one")
-        name = source.path.name
-        if document.outlines is not None:
-            source = self.maps.drawn_source(document)
-            name = self._keep_drawing(source.path, folder)
-        options = changed_fields(source.options, MapOptions())
-        return {"map": name, **{key: plain(value) for key, value in options}}
-
-    def _keep_drawing(self, drawn: Path, folder: Path) -> str:
-        """Copy a drawn map into the folder; no map that was there before is replaced."""
-        if self._drawn_file is None or self._drawn_file.parent != folder:
-            self._drawn_file = self.place.free(drawn.name, folder)
-        copy(drawn, self._drawn_file)
-        return self._drawn_file.name
-
-    def _write_new(self, problem: Problem, file: Path) -> None:
-        source = problem.source
-        if self.document.outlines is not None and source is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            name = self._keep_drawing(source.path, file.parent)
-            source = dataclasses.replace(source, path=file.parent / name)
-        save(dataclasses.replace(problem, source=source), file)
-        if any(not rule.is_on for rule in self.document.rules):
-            _write(file, with_rules(file.read_text(encoding="utf-8"), self.document.rules))
-        self.place.file = file
 
     def _after_saving(self) -> Path:
         self.saved, self.digest = self.document, self.place.digest()
@@ -431,7 +388,7 @@ class Session:
             folder = self.place.inside(name, self.place.root)
             if folder.exists() or folder.is_symlink():
                 raise StudioError(f"{name} exists already; choose another name")
-            self._write_new(problem, folder / PROBLEM)
+            self.writer.write_new(folder / PROBLEM, problem, self.document)
             if self.journal is not None:
                 self.journal.remove()
             self._move(folder)
@@ -452,8 +409,3 @@ class Session:
             self.history = self.history.edited(self.saved)
             if self.journal is not None:
                 self.journal.remove()
-
-
-def _write(path: Path, text: str) -> None:
-    with replacing(path) as file:
-        file.write(text.encode("utf-8"))
