@@ -108,6 +108,9 @@ def test_a_rule_is_written_with_help(visitor: Visitor) -> None:
     error = page.locator("article[aria-label='Rule first'] .error")
     expect(error).to_contain_text("unexpected 'adn': did you mean 'and'?")
     assert error.inner_text().splitlines()[-1] == "            ^^^"
+    area.fill("a_region_that_is_not_there >= 260")
+    expect(error).to_contain_text("unknown region")
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 1280
     area.fill("S1 >= 261 and ")
     page.keyboard.press("End")
     page.keyboard.type("s")

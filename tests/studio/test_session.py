@@ -255,6 +255,7 @@ def test_a_dropped_map_is_copied_and_shown(session: Session, folder: Path) -> No
     assert (folder / "squares-2.geojson").read_bytes() == data
     assert session.world().regions == ("<script>alert(1)</script>", "S2")
     assert [rule.is_on for rule in session.document.rules] == [False, True]
+    assert any("Switched off" in text for text in session.notices)
     session.save()
     assert load(folder).regions == ("<script>alert(1)</script>", "S2")
     session.undo()

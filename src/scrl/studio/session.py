@@ -244,9 +244,12 @@ class Session:
         after = self.world(document).world_spec.regions
         given = self.document.rules if rules is None else rules
         kept = switched_off(given, after.names) if before.names != after.names else tuple(given)
-        off = [new.name for old, new in zip(given, kept, strict=True) if old.is_on != new.is_on]
         self.edit(dataclasses.replace(document, rules=kept))
         self.notices.extend(text for text in after.warnings if text not in before.warnings)
+        self._note_switched_off(given, kept)
+
+    def _note_switched_off(self, before: Sequence[RuleText], after: Sequence[RuleText]) -> None:
+        off = [new.name for old, new in zip(before, after, strict=True) if old.is_on != new.is_on]
         if off:
             self.notices.append(
                 f"Switched off, since the map has not all regions that they name: {', '.join(off)}"
@@ -354,6 +357,7 @@ class Session:
         rules = switched_off(document.rules, regions.names)
         self.edit(dataclasses.replace(document, settings=settings, rules=rules))
         self.notices.extend(regions.warnings)
+        self._note_switched_off(document.rules, rules)
 
     def save(self, *, overwrite: bool = False) -> Path:
         """Write the problem file; a file that was changed on disk only with `overwrite`."""

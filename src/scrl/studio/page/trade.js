@@ -23,7 +23,7 @@ function head() {
 
 export function drawTrade(data) {
   if (!about || data.rule !== about.rule || data.start !== about.start) return;
-  if (data.error) { $("trade").replaceChildren(head(), h("p", {class: "small bad"}, data.error)); return; }
+  if (data.error) { $("trade").replaceChildren(head(), h("p", {class: "small bad"}, data.error.split("\n")[0])); return; }
   const points = data.points.map(([value, found]) => [value, found === null ? null : -found]).sort((a, b) => a[0] - b[0]);
   const kept = points.filter(each => each[1] !== null), costs = kept.map(each => each[1]);
   if (!kept.length) {
