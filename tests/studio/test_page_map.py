@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 from scrl.studio.outlines import Outline
@@ -111,14 +113,28 @@ def test_regions_are_drawn_with_the_keyboard(visitor: Visitor) -> None:
     visitor.planned()
 
 
-def test_an_array_is_shown_and_says_that_it_cannot_be_edited(
+DROP = """bytes => {
+  const held = new DataTransfer();
+  held.items.add(new File([new Uint8Array(bytes)], "labels.png"));
+  dispatchEvent(new DragEvent("drop", {dataTransfer: held, cancelable: true}));
+}"""
+
+
+def test_arrays_and_images_are_shown_and_say_that_they_cannot_be_edited(
     browser: Browser, tmp_path: Path
 ) -> None:
     np.save(tmp_path / "field.npy", np.repeat([[1, 2]], 2, axis=0))
     with serving(Session.open(str(tmp_path / "field.npy"))) as running:
+        running.hub.jobs.close()  # nothing need be planned here
         found = Visitor(browser, running)
         found.page.goto(running.address)
         expect(found.page.locator("#draw-fixed")).to_contain_text("cannot be edited here")
         expect(found.page.get_by_role("button", name="Edit regions")).to_be_disabled()
+        file = io.BytesIO()
+        Image.fromarray(np.array([[1, 2], [3, 3]], np.uint8)).save(file, "PNG")
+        found.page.evaluate(DROP, list(file.getvalue()))
+        expect(found.page.locator("#map svg .edge")).to_have_count(3)
+        expect(found.page.locator("#draw-fixed")).to_contain_text("cannot be edited here")
+        assert (tmp_path / "labels.png").read_bytes() == file.getvalue()
         found.context.close()
         assert found.surprises == []

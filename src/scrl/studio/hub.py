@@ -348,11 +348,12 @@ class Hub:
     def _desk(self) -> TrainingDesk:
         from scrl.studio.training import TrainingDesk
 
-        if self.training is None:
-            self.training = TrainingDesk(
-                lambda document: self.tell("training", document), self.put_beside
-            )
-        return self.training
+        with self._lock:
+            if self.training is None:
+                self.training = TrainingDesk(
+                    lambda document: self.tell("training", document), self.put_beside
+                )
+            return self.training
 
     def _look_for_training(self) -> None:
         """Show the last training of the folder, once there is a plan to stand beside it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,7 +43,7 @@ class TrainingDesk:
         self.points: list[tuple[int, float, float]] = []
         """Some rounds with the mean return and the mean violation of the seeds after them."""
         self._every = 1
-        self._stop = Event()
+        self._stop, self._lock = Event(), Lock()
         self._told_s = 0.0
 
     def document(self) -> dict[str, Any]:
@@ -59,17 +59,16 @@ class TrainingDesk:
 
     def start(self, problem: Problem, path: Path, *, steps: int | None, seeds: int) -> None:
         """Train from the start in a new folder."""
-        self._check_idle()
+        self._begin()
         self.run, self.points, self._every = path, [], 1
         self._say("running", "compiling")
         self._submit(lambda: _created(problem, path, steps=steps, seeds=seeds))
 
     def resume(self) -> None:
         """Go on from the last checkpoint."""
-        self._check_idle()
-        if self.run is None or self.status not in ("stopped", "failed"):
+        if (path := self.run) is None or self.status not in ("stopped", "failed"):
             raise StudioError("there is no training to resume")
-        path = self.run
+        self._begin()
         self._say("running", "compiling")
         self._submit(lambda: _opened(path))
 
@@ -81,7 +80,8 @@ class TrainingDesk:
 
     def look(self, folder: Path) -> None:
         """Find the newest training of the opened folder, in the background."""
-        found = sorted(folder.glob(f"{FOLDER}*/run.json"), key=lambda each: each.stat().st_mtime_ns)
+        runs = (each for each in folder.glob(f"{FOLDER}*/run.json") if _is_inside(each))
+        found = sorted(runs, key=lambda each: each.stat().st_mtime_ns)
         if found:
             self.run = found[-1].parent
             self.jobs.submit("look", lambda _: self._found(found[-1].parent))
@@ -91,9 +91,12 @@ class TrainingDesk:
         self.jobs.close()
         self.jobs.join(END_WITHIN_S)
 
-    def _check_idle(self) -> None:
-        if self.status in ("running", "stopping"):
-            raise StudioError("a training is running already: stop it first")
+    def _begin(self) -> None:
+        """Become the one that is running; raise where there is one."""
+        with self._lock:
+            if self.status in ("running", "stopping"):
+                raise StudioError("a training is running already: stop it first")
+            self.status = "running"
 
     # In the thread ------------------------------------------------------------------------------
 
@@ -171,6 +174,10 @@ class TrainingDesk:
             ShownPlan(f"Trained ({self.run.name})", problem, result.best.evaluation, verdict,
                       map_document(problem), route_document(route))
         )  # fmt: skip
+
+
+def _is_inside(record: Path) -> bool:
+    return not record.is_symlink() and not record.parent.is_symlink()
 
 
 def _created(problem: Problem, path: Path, *, steps: int | None, seeds: int) -> TrainingRun:
