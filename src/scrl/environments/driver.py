@@ -96,6 +96,9 @@ class EnvironmentRounds:
     def join(self, states: Sequence[LoopState]) -> LoopState:
         return states[0]
 
+    def chosen(self, is_new: Sequence[bool], new: LoopState, old: LoopState) -> LoopState:
+        return new if is_new[0] else old
+
     def _measure(self, policy: TrainedPolicy, keys: Key[Array, " seed"], episodes: int) -> Measured:
         """Whole episodes of the policy of every seed; the seed is the first axis."""
 

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 
 from scrl.learners import LEARNERS, Encoder, SweepEncoder
 from scrl.penalty import Atoms
@@ -196,6 +196,10 @@ class Rounds(Protocol):
         """The opposite of `split`: the states of each run -> that of all runs."""
         ...
 
+    def chosen(self, is_new: Sequence[bool], new: LoopState, old: LoopState) -> LoopState:
+        """The new state of some runs and the old state of the others."""
+        ...
+
 
 def shape_of(task: SweepTask) -> Any:
     """Tasks for which this is the same can run side by side: they differ in rules and numbers."""
@@ -269,11 +273,16 @@ class DeviceRounds:
 
     def split(self, tree: Any) -> list[Any]:
         """What each run has of it, with the atoms of its own task, as if it had run alone."""
-        return split_runs(len(self.seeds), self.atoms, tree)
+        is_on_host = all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(tree))
+        return (_parts if is_on_host else split_runs)(len(self.seeds), self.atoms, tree)
 
     def join(self, states: Sequence[LoopState]) -> LoopState:
         atoms = self.tasks.reading.bounds.shape[1]
         return self._place(join_runs(self._counts, atoms, list(states)))
+
+    def chosen(self, is_new: Sequence[bool], new: LoopState, old: LoopState) -> LoopState:
+        added = self._counts[1] - len(is_new)
+        return choose_runs(np.array([*is_new, *[False] * added]), new, old)
 
     def _keys(self) -> Key[Array, "seed task"]:
         seeds = [*self.seeds, *[self.seeds[-1]] * (self._counts[0] - len(self.seeds))]
@@ -350,15 +359,30 @@ def present_policies(mesh: Mesh, tasks: SweepTask, state: LoopState) -> TrainedP
     return _on_all(mesh, present_policy)(tasks, state)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def split_runs(seeds: int, atoms: tuple[int, ...], tree: Any) -> list[Any]:
-    """What each run has of the rows of all seeds and tasks, in one call for all its arrays."""
+def _parts(seeds: int, atoms: tuple[int, ...], tree: Any) -> list[Any]:
+    """What each run has of the rows of all seeds and tasks."""
 
     def own(run: int) -> Any:
         mine = jax.tree.map(lambda leaf: leaf[:seeds, run], tree)
         return _by_atom(mine, lambda values: values[:, : atoms[run]])
 
     return [own(run) for run in range(len(atoms))]
+
+
+split_runs = partial(jax.jit, static_argnums=(0, 1))(_parts)
+"""The same on the device, in one call for all arrays."""
+
+
+@jax.jit
+def choose_runs(
+    is_new: Bool[np.ndarray, " task"] | Bool[Array, " task"], new: LoopState, old: LoopState
+) -> LoopState:
+    """The new rows of some tasks and the old ones of the others."""
+
+    def choose(new: Shaped[Array, "seed task ..."], old: Any) -> Shaped[Array, "seed task ..."]:
+        return jnp.where(jnp.expand_dims(is_new, (0, *range(2, new.ndim))), new, old)
+
+    return jax.tree.map(choose, new, old)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

@@ -21,6 +21,8 @@ from scrl.runs.folder import RunFolder
 from scrl.terminal import tell, warn
 
 CHECKPOINT_EVERY_S = 20.0
+CHECKPOINT_TAKES_S = 2.0
+"""Checkpoints that take longer to write are written as much more rarely."""
 Result_co = TypeVar("Result_co", covariant=True)
 
 
@@ -105,13 +107,16 @@ def run_to_end(
         def clock() -> float:
             return before_s + time.monotonic() - began
 
-        saved = time.monotonic()
+        saved, took = time.monotonic(), 0.0
         while not work.is_over:
             news = work.advance(clock)
             is_last = is_interrupted() or is_stopped()
-            if is_last or time.monotonic() - saved > CHECKPOINT_EVERY_S:
+            began_saving = time.monotonic()
+            every_s = CHECKPOINT_EVERY_S * max(1.0, took / CHECKPOINT_TAKES_S)
+            if is_last or began_saving - saved > every_s:
                 work.save()
                 saved = time.monotonic()
+                took = saved - began_saving
             if is_last:
                 paths = [folder.path for folder in work.folders]
                 raise InterruptedTrainingError(Path(os.path.commonpath(paths)))

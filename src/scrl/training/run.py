@@ -234,26 +234,24 @@ class Training:
         return max(run.wall_s for run in self.runs)
 
     def advance(self, clock: Callable[[], float]) -> list[TrainingProgress]:
-        """One more round of the runs that have done the fewest."""
+        """One more round of the runs that have done the fewest and are not over."""
         state = self._now
-        now = min(run.done for run in self.runs)
-        is_behind = [run.done == now for run in self.runs]
+        now = min(run.done for run in self.runs if not run.is_over)
+        is_behind = [run.done == now and not run.is_over for run in self.runs]
         # The old state is used up by the call: runs that stand still need a copy.
         before = None if all(is_behind) else jax.tree.map(jnp.copy, state)
         behind = self.runs[is_behind.index(True)]
         if behind.is_remeasured:
             state, env_steps = self.rounds.remeasure(state)
-            for run, steps in zip(self.runs, self.rounds.split(env_steps), strict=True):
-                run.env_steps += int(np.sum(steps)) if run.done == now else 0
+            of_runs = zip(self.runs, self.rounds.split(env_steps), is_behind, strict=True)
+            for run, steps, is_new in of_runs:
+                run.env_steps += int(np.sum(steps)) if is_new else 0
         state, metrics = (self.rounds.learn if behind.is_learning else self.rounds.settle)(state)
-        if before is not None:
-            parts = zip(is_behind, self.rounds.split(state), self.rounds.split(before), strict=True)
-            state = self.rounds.join([new if is_new else old for is_new, new, old in parts])
-        self._state = state
+        self._state = state if before is None else self.rounds.chosen(is_behind, state, before)
         wall_s = clock()
-        seen = self.rounds.split(metrics)
+        seen = self.rounds.split(jax.device_get(metrics))
         return [
-            run.round_done(jax.tree.map(np.asarray, own), wall_s=wall_s)
+            run.round_done(own, wall_s=wall_s)
             for run, own, is_new in zip(self.runs, seen, is_behind, strict=True)
             if is_new
         ]
@@ -263,10 +261,15 @@ class Training:
             run.save(state)
 
     def finish(self) -> list[TrainingResult]:
-        """Evaluate and write the results of all runs."""
+        """Evaluate and write the results of all runs.
+
+        A CPU drives single episodes faster than a GPU.
+        """
         last = self.rounds.split(self.rounds.present(self._now))
-        parts = zip(self.runs, self.rounds.split(self._now), last, strict=True)
-        return [run.finish(state.best.policy, policy) for run, state, policy in parts]
+        best = [state.best.policy for state in self.rounds.split(self._now)]
+        with jax.default_device(jax.local_devices(backend="cpu")[0]):
+            parts = zip(self.runs, *jax.device_get((best, last)), strict=True)
+            return [run.finish(policy, of_last) for run, policy, of_last in parts]
 
     @property
     def _now(self) -> LoopState:

@@ -303,11 +303,20 @@ def _supply(spec: SweepSpec) -> SupplyNumbers | None:
     return SupplyNumbers(*(on_device(each, float) for each in numbers))
 
 
+RUNS = 512
+"""Tables by run have a multiple of this many rows, so that maps of one size share one program."""
+
+
 def _served_on_device(served: Served) -> Served:
     whole, real = (partial(on_device, kind=kind) for kind in (int, float))
+    more = -len(served.first_part) % RUNS  # no part belongs to these runs
+    first_part, sums = (
+        np.pad(served.first_part, (0, more)),
+        np.pad(served.sums, ((0, more), (0, 0))),
+    )
     return Served(
         whole(served.kind_of_part), real(served.kinds), whole(served.run_of_part),
-        whole(served.first_part), on_device(served.sums), real(served.unit),
+        whole(first_part), on_device(sums), real(served.unit),
     )  # fmt: skip
 
 
