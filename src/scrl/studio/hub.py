@@ -197,11 +197,11 @@ class Hub:
             outlines = session.maps.outlines(session.document)
             special = session.maps.special(session.document)
         except ScrlError as error:
-            return {"outlines": None, "isFixed": str(error)}
+            return {"outlines": None, "whyFixed": str(error)}
         where = session.world().world_spec.regions.georeference
         if where is None:
             raise InternalError("a GeoJSON map has no place")
-        return {"outlines": outlines_document(outlines, special, where), "isFixed": None}
+        return {"outlines": outlines_document(outlines, special, where), "whyFixed": None}
 
     def changed(self) -> dict[str, Any]:
         """After an edit: count it, tell all windows, and ask for its plan."""
@@ -366,6 +366,7 @@ class Hub:
         """Train for the present problem in a new folder of the opened one."""
         problem = self.session.problem()
         self._desk().start(problem, self.session.training_folder(), steps=steps, seeds=seeds)
+        self.tell("state", self.state())  # a built-in problem has been copied
 
     def resume_training(self) -> None:
         """Go on with a training that was stopped."""

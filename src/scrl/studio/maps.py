@@ -79,8 +79,8 @@ class SessionMaps:
             self._drawn[outlines.digest] = path
             while len(self._drawn) > MOST_DRAWN_FILES:
                 shutil.rmtree(self._drawn.pop(next(iter(self._drawn))).parent, ignore_errors=True)
-        options = options_of_drawing(source.options)
-        return dataclasses.replace(source, path=self._drawn[outlines.digest], options=options)
+        path = self._drawn[outlines.digest] = self._drawn.pop(outlines.digest)  # the newest
+        return dataclasses.replace(source, path=path, options=options_of_drawing(source.options))
 
     def _editable(self, document: Document) -> MapSource:
         source = self.file_map(document.map_name)[1]

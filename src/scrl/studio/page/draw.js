@@ -30,7 +30,7 @@ export function drawOutlines(found, drawing, focused = focusedOutline()) {
   shapes = new Map((map.outlines?.regions || []).map(each => [each.name, structuredClone(each.polygons)]));
   if (held && shapes.has(unsent)) shapes.set(unsent, held); else unsent = null;
   $("draw").disabled = !map.outlines;
-  $("draw-fixed").textContent = map.isFixed || "";
+  $("draw-fixed").textContent = map.whyFixed || "";
   if (!map.outlines) isOn = false;
   redraw();
   if (fresh && isOn) svg.focus();
