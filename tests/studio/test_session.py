@@ -237,6 +237,8 @@ def test_a_built_in_problem_is_copied_before_its_first_change(
     other = Session.open("agri-joint")
     other.set_rules([SECOND])
     assert (tmp_path / "agri-joint-2" / "problem.toml").is_file()
+    (tmp_path / "agri-joint" / "training").mkdir()
+    assert Session.open("agri-joint").place.folder == tmp_path / "agri-joint"
 
 
 def test_nothing_named_opens_the_current_folder_or_an_example(

@@ -20,7 +20,7 @@ from scrl.studio.loosening import loosen
 from scrl.studio.maps import SessionMaps
 from scrl.studio.naming import switched_off, with_region_renamed
 from scrl.studio.outlines import Outlines, Rings
-from scrl.studio.place import PROBLEM, ProblemPlace
+from scrl.studio.place import PROBLEM, TRAINING, ProblemPlace
 from scrl.studio.problem_text import read_rules
 from scrl.studio.saving import ProblemWriter
 from scrl.studio.settings import (
@@ -307,7 +307,7 @@ class Session:
     def training_folder(self) -> Path:
         """A new folder for a training, in that of the problem."""
         with self.lock:
-            return self.place.free("training", self._writable_folder())
+            return self.place.free(TRAINING, self._writable_folder())
 
     def _as_saved(self) -> Problem:
         return self.world(self.saved).with_rules(self.saved.texts)

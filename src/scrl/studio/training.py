@@ -15,13 +15,12 @@ from scrl.problems import Problem
 from scrl.studio.comparing import ShownPlan
 from scrl.studio.errors import StudioError
 from scrl.studio.jobs import IsStale, Jobs
+from scrl.studio.place import TRAINING
 
 if TYPE_CHECKING:
     from scrl.training.progress import TrainingProgress
     from scrl.training.run import TrainingRun
 
-FOLDER = "training"
-"""The name of run folders in the opened folder; the second one is `training-2`."""
 MOST_POINTS = 300
 TELL_EVERY_S = 0.2
 END_WITHIN_S = 5.0
@@ -80,7 +79,7 @@ class TrainingDesk:
 
     def look(self, folder: Path) -> None:
         """Find the newest training of the opened folder, in the background."""
-        runs = (each for each in folder.glob(f"{FOLDER}*/run.json") if _is_inside(each))
+        runs = (each for each in folder.glob(f"{TRAINING}*/run.json") if _is_inside(each))
         found = sorted(runs, key=lambda each: each.stat().st_mtime_ns)
         if found:
             self.run = found[-1].parent
@@ -102,7 +101,7 @@ class TrainingDesk:
 
     def _submit(self, make: Callable[[], TrainingRun]) -> None:
         self._stop.clear()
-        self.jobs.submit(FOLDER, lambda is_stale: self._train(make, is_stale))
+        self.jobs.submit(TRAINING, lambda is_stale: self._train(make, is_stale))
 
     def _train(self, make: Callable[[], TrainingRun], is_stale: IsStale) -> None:
         from scrl.training.loop import InterruptedTrainingError
