@@ -1,5 +1,5 @@
-"""Draws the pictures of docs/studio.md: the studio on a desktop, while a number is dragged, and on
-a phone in the dark.
+"""Draws the pictures of docs/studio.md: the studio on a desktop, while a number is dragged, while
+regions are drawn, two plans side by side, and on a phone in the dark.
 
 `python tools/draw_studio.py` lets Chromium look at the page and writes docs/images/studio*.png.
 """
@@ -59,8 +59,13 @@ def main() -> None:
             page.get_by_role("radio", name="Given out").click()
             drag(page, 1, 100)
             page.screenshot(path=IMAGES / "studio-dragging.png")
+            page.get_by_role("button", name="Keep this plan as A").evaluate("each => each.click()")
             page.mouse.up()
             planned(page)
+            page.evaluate("() => document.querySelector('.topbar').style.position = 'static'")
+            page.locator("#compare").screenshot(path=IMAGES / "studio-compare.png")
+            page.get_by_role("button", name="Edit regions").click()
+            page.locator("#plan").screenshot(path=IMAGES / "studio-regions.png")
             phone = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark")
             phone.goto(running.address)
             planned(phone)

@@ -3,110 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
-from scrl.problems import load, start_problem
+from scrl.problems import load
 from scrl.studio.server import page_files
-from scrl.studio.serving import Running, serving
+from scrl.studio.serving import serving
 from scrl.studio.session import Session
 
 from .test_session import SQUARES
+from .visitor import EVIL, NEEDS_CHROMIUM, Visitor
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None and os.environ.get("CI") != "true",  # there a missing browser is a failure
-    reason="there is no chromium on this machine",
-)
-PATIENCE_MS = 60_000
-"""The first plan is compiled."""
-EVIL = "<img src=x onerror=\"document.title='owned'\"><script>alert(1)</script>"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    assert CHROMIUM is not None, "chromium is missing: install it, or unset CI to skip these tests"
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(
-            executable_path=CHROMIUM,
-            # Whatever a page asks for elsewhere is not found.
-            args=["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"],
-        )
-        yield found
-        found.close()
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """The Agri map, one server for all tests here: each begins with the rules that it sets."""
-    folder = tmp_path_factory.mktemp("page")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        start_problem(folder / "field", grid=(20, 20))
-        with serving(Session.open(str(folder / "field"))) as found:
-            yield found
-
-
-class Visitor:
-    """A page with what its browser complained about and asked for."""
-
-    def __init__(self, browser: Browser, running: Running, **context: Any) -> None:
-        self.running = running
-        self.context = browser.new_context(accept_downloads=True, **context)
-        self.page: Page = self.context.new_page()
-        self.page.set_default_timeout(PATIENCE_MS)
-        expect.set_options(timeout=PATIENCE_MS)
-        self.said: list[str] = []
-        self.expected: list[str] = []
-        """Parts of messages that the browser may give."""
-        self.asked: list[str] = []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.said.append(dialog.message))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-
-    def come(self, *rules: tuple[str, str]) -> Page:
-        """Open the page with these rules and wait for their plan."""
-        from scrl.studio.document import RuleText
-
-        if rules:
-            self.running.hub.session.set_rules([RuleText(*rule) for rule in rules])
-            self.running.hub.changed()
-        self.page.goto(self.running.address)
-        self.planned()
-        return self.page
-
-    def planned(self) -> None:
-        """Wait until the plan of the present rules is drawn."""
-        expect(self.page.locator("#figures dt").first).to_be_visible()
-        expect(self.page.locator("#progress")).to_be_empty()
-        expect(self.page.locator("#plan")).not_to_have_class(re.compile("estimate"))
-
-    @property
-    def surprises(self) -> list[str]:
-        return [text for text in self.said if not any(each in text for each in self.expected)]
-
-    def texts(self) -> list[str]:
-        """The rules that the server has."""
-        return [rule.text for rule in self.running.hub.session.document.rules]
-
-
-@pytest.fixture
-def visitor(browser: Browser, running: Running) -> Iterator[Visitor]:
-    found = Visitor(browser, running, viewport={"width": 1280, "height": 900})
-    yield found
-    own = (f"http://127.0.0.1:{running.port}/", "data:", "blob:")
-    assert [url for url in found.asked if not url.startswith(own)] == []
-    found.context.close()
-    assert found.surprises == []
-
+pytestmark = NEEDS_CHROMIUM
 
 FEW = (("first", "S1 >= 260 and S3 >= 100"), ("second", "if S2 > 50 then S4 >= 60"))
 
@@ -198,11 +108,14 @@ def test_a_rule_is_written_with_help(visitor: Visitor) -> None:
     error = page.locator("article[aria-label='Rule first'] .error")
     expect(error).to_contain_text("unexpected 'adn': did you mean 'and'?")
     assert error.inner_text().splitlines()[-1] == "            ^^^"
+    area.fill("a_region_that_is_not_there >= 260")
+    expect(error).to_contain_text("unknown region")
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 1280
     area.fill("S1 >= 261 and ")
     page.keyboard.press("End")
     page.keyboard.type("s")
     expect(page.locator(".choices li:visible")).to_have_text(
-        ["S1", "S2", "S3", "S4", "S5", "implies"]
+        ["S1", "S2", "S3", "S4", "S5", "surely", "distance", "used"]
     )
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Tab")
@@ -248,6 +161,22 @@ def test_a_conflict_is_explained_and_loosened(visitor: Visitor) -> None:
     visitor.planned()
     page.get_by_role("button", name="Undo").click()
     expect(conflict).to_be_visible()
+
+
+def test_a_file_that_another_program_changes_is_taken_or_replaced(visitor: Visitor) -> None:
+    page = visitor.come(*FEW)
+    file = visitor.running.hub.session.place.file
+    assert file is not None
+    file.write_text(file.read_text() + "other = 'S2 >= 1'\n")
+    expect(page.locator("#notices")).to_contain_text("changed on disk by another program")
+    page.get_by_role("button", name="Save", exact=True).click()  # not over it
+    expect(page.get_by_role("button", name="Replace it by mine")).to_be_visible()
+    visitor.expected.append("409 (Conflict)")
+    page.get_by_role("button", name="Take the file").click()
+    expect(page.get_by_role("article", name="Rule other")).to_be_visible()
+    expect(page.locator("#notices")).not_to_contain_text("changed on disk")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("article", name="Rule other")).to_have_count(0)
 
 
 def test_what_is_on_the_page_can_be_taken_along(visitor: Visitor) -> None:

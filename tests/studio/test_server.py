@@ -25,7 +25,8 @@ from .test_session import SQUARES
 EVERYTHING = ["/", "/static/report.css", "/api/events?window=window-of-test", "/api/map", "/report",
               "/api/export?format=csv"]  # fmt: skip
 POSTS = ["check", "estimate", "rules", "setting", "undo", "redo", "reload", "loosen", "trade",
-         "save", "save-as", "open"]  # fmt: skip
+         "save", "save-as", "open", "draw-region", "rename-region", "delete-region",
+         "keep-plan", "drop-plan", "train", "resume-training", "cancel-training"]  # fmt: skip
 
 
 def test_the_token_of_the_first_address_becomes_a_cookie(running: Running) -> None:
@@ -154,6 +155,15 @@ def test_a_huge_upload_is_refused_before_it_is_read(client: Client) -> None:
         ("setting", {"table": "vehicle", "key": "max_speed", "value": [1]}),
         ("setting", {"table": "map", "key": "x", "value": 1}),
         ("setting", {"table": "world", "key": "map", "value": "/etc/passwd"}),
+        ("draw-region", {"name": "S1"}), ("draw-region", {"name": "S1", "polygons": [[[[0, 0]]]]}),
+        ("draw-region", {"name": "S1", "polygons": [[[[0, 0], [1, 0], [1, 1e300]]]]}),
+        ("draw-region", {"name": "S1", "polygons": [[[[0, 0], [1, 0], ["1", 1]]]]}),
+        ("draw-region", {"name": 'a"b', "polygons": [[[[0, 0], [9, 0], [9, 9]]]]}),
+        ("draw-region", {"name": "", "polygons": [[[[0, 0], [9, 0], [9, 9]]]]}),
+        ("draw-region", {"name": "x", "polygons": [[[[0, 0], [9, 0], [18, 0]]]]}),  # no area
+        ("rename-region", {"name": "S1", "to": "S2"}), ("rename-region", {"name": "?", "to": "b"}),
+        ("delete-region", {"name": "unknown"}),
+        ("train", {"seeds": 0}), ("train", {"seeds": 1, "steps": 0.5}), ("resume-training", {}),
         ("trade", {"rule": "none", "start": 0}), ("save-as", {"name": "../x"}), ("save-as", {}),
     ],
 )  # fmt: skip
@@ -208,7 +218,9 @@ def test_older_estimates_are_dropped(client: Client) -> None:
     found = {}
 
     def ask(number: int) -> None:
-        found[number] = client.post("/api/estimate", {"rules": rules, "number": number}).json
+        found[number] = client.post(
+            "/api/estimate", {"rules": rules, "number": number, "view": "given"}
+        ).json
 
     with window.lock:  # a computation is under way
         threads = [threading.Thread(target=ask, args=(number,)) for number in (1, 2, 3)]

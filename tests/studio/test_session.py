@@ -14,9 +14,11 @@ from scrl.errors import ScrlError
 from scrl.problems import load, start_problem
 from scrl.problems.templates import Machine
 from scrl.reference.solve import fluid_reference
-from scrl.studio import place
-from scrl.studio.document import Document, RuleText, StudioError
-from scrl.studio.session import ChangedOnDiskError, Session
+from scrl.studio import document, journal, place
+from scrl.studio.commands import commands_of
+from scrl.studio.document import Document, RuleText
+from scrl.studio.errors import ChangedOnDiskError, StudioError
+from scrl.studio.session import Session
 
 FIRST, SECOND = RuleText("a", "S1 >= 300"), RuleText("b", "if S2 > 300 then S3 >= 800")
 SQUARES = {
@@ -103,16 +105,20 @@ def test_a_damaged_journal_is_put_aside(session: Session, folder: Path) -> None:
     found.set_rules([FIRST])
 
 
-def test_the_journal_of_many_edits_stays_short(session: Session, folder: Path) -> None:
-    for number in range(1_000):
+def test_the_journal_of_many_edits_stays_short(
+    session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "MOST_LINES", 20)
+    monkeypatch.setattr(document, "MOST_EDITS", 10)
+    for number in range(60):
         session.set_rules([RuleText("a", f"S1 >= {number}")])
     path = folder / "problem.studio.jsonl"
-    assert len(path.read_text().splitlines()) <= 400
+    assert len(path.read_text().splitlines()) <= 20
     found = again(session, folder)
-    assert found.document.rules == (RuleText("a", "S1 >= 999"),)
-    for _ in range(150):
+    assert found.document.rules == (RuleText("a", "S1 >= 59"),)
+    for _ in range(8):
         found.undo()
-    assert found.document.rules == (RuleText("a", "S1 >= 849"),)
+    assert found.document.rules == (RuleText("a", "S1 >= 51"),)
 
 
 def test_saving_keeps_the_comments_and_what_is_switched_off(folder: Path) -> None:
@@ -219,20 +225,22 @@ def test_a_built_in_problem_is_copied_before_its_first_change(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     session = Session.open("agri-joint")
-    assert session.commands()[0] == "scrl ask agri-joint --out plan"
+    assert commands_of(session)[0] == "scrl ask agri-joint --out plan"
     assert list(tmp_path.iterdir()) == []
     session.set_rules([FIRST])
     assert load(tmp_path / "agri-joint").rules == load("agri-joint").rules
     assert load(tmp_path / "agri-joint") == load("agri-joint")
     found = again(session, "agri-joint")  # which now has unsaved changes
     assert found.document.rules == (FIRST,)
-    assert found.commands()[0] == "scrl ask ./agri-joint 'S1 >= 300' --out plan"
+    assert commands_of(found)[0] == "scrl ask ./agri-joint 'S1 >= 300' --out plan"
     found.save()
-    assert found.commands()[0] == "scrl ask ./agri-joint --out plan"
+    assert commands_of(found)[0] == "scrl ask ./agri-joint --out plan"
     found.close()
     other = Session.open("agri-joint")
     other.set_rules([SECOND])
     assert (tmp_path / "agri-joint-2" / "problem.toml").is_file()
+    (tmp_path / "agri-joint" / "training").mkdir()
+    assert Session.open("agri-joint").place.folder == tmp_path / "agri-joint"
 
 
 def test_nothing_named_opens_the_current_folder_or_an_example(
@@ -251,6 +259,7 @@ def test_a_dropped_map_is_copied_and_shown(session: Session, folder: Path) -> No
     assert (folder / "squares-2.geojson").read_bytes() == data
     assert session.world().regions == ("<script>alert(1)</script>", "S2")
     assert [rule.is_on for rule in session.document.rules] == [False, True]
+    assert any("Switched off" in text for text in session.notices)
     session.save()
     assert load(folder).regions == ("<script>alert(1)</script>", "S2")
     session.undo()
@@ -295,6 +304,19 @@ def test_rules_are_checked_with_the_messages_of_every_command(session: Session) 
     )
     assert (bad["error"]["line"], bad["error"]["column"]) == (1, 11)
     assert "empty" in empty["error"]["message"]
+
+
+def test_a_flow_is_two_numbers_and_is_saved(session: Session, folder: Path) -> None:
+    session.set_value("vehicle", "flow", [0.5, 2.0])
+    session.set_value("vehicle", "dose", [0.1, 9.0])
+    session.set_value("vehicle", "pump", "proportional")
+    assert session.world().world_spec.vehicle.flow == (0.5, 2.0)
+    with pytest.raises(ScrlError, match="needs a flow"):
+        session.set_value("vehicle", "flow", None)
+    session.save()
+    assert load(folder).world_spec.vehicle == session.world().world_spec.vehicle
+    session.set_value("problem", "confidence", 0.9)
+    assert session.problem().options.confidence == 0.9
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def _problem(tables: dict[str, Any], path: Path, *, strict: bool) -> Problem:
 def _spec(
     source: MapSource, tables: Mapping[str, Any], route: SweepRoute, units: Units
 ) -> SweepSpec:
-    regions = _load_map(source, route, units)
+    regions = regions_of(source, route, units)
     units = _with_map_scale(units, regions, route)
     try:
         vehicle = scale_of(regions, route, units).read(tables.get("vehicle", {}))
@@ -230,7 +230,7 @@ def at_best_angle(options: MapOptions, spec_of: Callable[[MapOptions], SweepSpec
     return min((dataclasses.replace(options, angle=float(each)) for each in ANGLES), key=steps)
 
 
-def _load_map(source: MapSource, route: SweepRoute, units: Units) -> RegionMap:
+def regions_of(source: MapSource, route: SweepRoute, units: Units) -> RegionMap:
     """The map, with the keep-out area as one more region where there is one."""
     keep_out, options = source.keep_out, source.options
 

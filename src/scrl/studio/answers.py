@@ -23,8 +23,9 @@ from scrl.report.words import RuleDescriber, Said, amount
 from scrl.route import drive
 from scrl.rules import Span
 from scrl.runs.result import SeedResult
-from scrl.studio.document import RuleText, StudioError
+from scrl.studio.document import RuleText
 from scrl.studio.drawing import bars_document, estimate_pictures, route_document
+from scrl.studio.errors import StudioError
 from scrl.studio.loosening import numbers_in, with_number
 from scrl.violation import rule_margins
 
@@ -35,8 +36,11 @@ WIDEST_SHARE = 0.5
 LEAST_DUAL = 1e-9
 
 
-def estimate(problem: Problem, top: float | None = None) -> dict[str, Any]:
-    """The fluid estimate: return, amounts, margins and pictures; `top` is the heat map's scale."""
+def estimate(problem: Problem, top: float | None = None, view: str = "given") -> dict[str, Any]:
+    """The fluid estimate: return, amounts, margins and the picture of a view of the map.
+
+    `top` is the scale of what is given.
+    """
     question = Question.of(problem)
     reference, found = solve_question(question, time_limit_s=ESTIMATE_TIME_S, is_explained=False)
     best = found.best
@@ -52,7 +56,7 @@ def estimate(problem: Problem, top: float | None = None) -> dict[str, Any]:
         "bars": bars_document(problem, reference.fluid_density),
         "margins": _margins(problem, list(reference.fluid_density.values())),
         "costs": costs_of(problem, reference),
-        "pictures": estimate_pictures(problem, times, services, top),
+        "pictures": estimate_pictures(problem, times, services, top, view),
     }
 
 

@@ -6,18 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scrl.errors import ScrlError, check_text
+from scrl.errors import check_text
 from scrl.problems import Problem
+from scrl.studio.errors import StudioError
+from scrl.studio.outlines import Outlines
 
 MOST_RULES = 200
 LONGEST_RULE = 20_000
 LONGEST_NAME = 200
 MOST_EDITS = 200
 """Edits that can be undone."""
-
-
-class StudioError(ScrlError):
-    """An edit or a request that cannot be carried out; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +53,14 @@ Settings = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Document:
-    """The rules in order, the settings that were changed, and the map that was dropped in."""
+    """The rules in order, the settings that were changed, and the map."""
 
     rules: tuple[RuleText, ...] = ()
     settings: Settings = field(default_factory=dict)
     map_name: str | None = None
     """A map of the opened folder that replaces the problem's own; None: its own."""
+    outlines: Outlines | None = None
+    """The shapes of this map as they were drawn here; None: those of its file."""
 
     @classmethod
     def of(cls, problem: Problem) -> Document:
@@ -76,16 +76,19 @@ class Document:
         """The same document with other rules."""
         return replace(self, rules=rules)
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, for the journal and the page."""
-        return {
+    def to_json(self, before: Document | None = None) -> dict[str, Any]:
+        """Plain values, without the outlines that are the same as in the document before."""
+        found: dict[str, Any] = {
             "rules": [rule.to_json() for rule in self.rules],
             "settings": {table: dict(values) for table, values in self.settings.items()},
             "map": self.map_name,
         }
+        if self.outlines is not None:
+            found["outlines"] = self.outlines.to_json(before.outlines if before else None)
+        return found
 
     @classmethod
-    def from_json(cls, value: Any) -> Document:
+    def from_json(cls, value: Any, before: Document | None = None) -> Document:
         """The document that `to_json` wrote; raises for anything else."""
         if not isinstance(value, Mapping):
             raise StudioError("a document is an object")
@@ -96,7 +99,10 @@ class Document:
             raise StudioError("settings are tables of values")
         if map_name is not None and not isinstance(map_name, str):
             raise StudioError("a map is named by a text")
-        return cls(rules_from_json(value.get("rules")), settings, map_name)
+        outlines = value.get("outlines")
+        if outlines is not None:
+            outlines = Outlines.from_json(outlines, before.outlines if before else None)
+        return cls(rules_from_json(value.get("rules")), settings, map_name, outlines)
 
 
 def rules_from_json(value: Any) -> tuple[RuleText, ...]:

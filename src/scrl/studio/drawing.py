@@ -22,6 +22,8 @@ from scrl.report.page.ways import (
 from scrl.report.words import amount
 from scrl.route import Route, given_over_cells, on_map
 from scrl.rules.show import show_region
+from scrl.studio.outlines import Outlines
+from scrl.worlds.sweep.georeference import Georeference
 
 MOST_PLACES = 3_000
 """Places of a drive that the animation passes through."""
@@ -53,6 +55,20 @@ def map_document(problem: Problem) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def outlines_document(
+    outlines: Outlines, special: Mapping[str, str], where: Georeference
+) -> dict[str, Any]:
+    """The polygons in the coordinates of the map's file, and how these lie on the grid."""
+    return {
+        "regions": [
+            {"name": each.name, "polygons": each.polygons, "special": special.get(each.name)}
+            for each in outlines.regions
+        ],
+        "left": where.left, "top": where.top,
+        "cellWidth": where.cell_width, "cellHeight": where.cell_height,
+    }  # fmt: skip
+
+
 def bars_document(problem: Problem, density: Mapping[str, float]) -> list[dict[str, Any]]:
     """A bar for each region, and the bounds that rules set on it."""
     bars, _ = region_bars(problem, [Received("", 0, density, {})])
@@ -71,16 +87,21 @@ def estimate_pictures(
     times: Float[np.ndarray, " cell"],
     services: Float[np.ndarray, " cell"],
     top: float | None,
+    view: str,
 ) -> dict[str, Any]:
-    """What the fluid gives where, and how fast it is, for the steps that each path cell takes, and
-    the steps at full flow that serve as much."""
+    """The picture of a view: what the fluid gives where, or how fast it is, for the steps that
+    each path cell takes, and the steps at full flow that serve as much."""
     spec = problem.world_spec
     nearest = spec.path.number
+    if view == "speed":
+        classes = speed_classes(1.0 / times, spec.vehicle.max_speed)
+        return {"speed": speed_picture(classes, nearest)}
+    if view != "given":
+        return {}
     sharing = np.maximum(np.bincount(nearest[nearest >= 0], minlength=len(times)), 1)
     given = on_map(spec.vehicle.rate * services / sharing, nearest)
     (heat,), most = heat_pictures([given], top)
-    classes = speed_classes(1.0 / times, spec.vehicle.max_speed)
-    return {"heat": heat, "most": amount(most), "speed": speed_picture(classes, nearest)}
+    return {"heat": heat, "most": amount(most)}
 
 
 def route_document(route: Route) -> dict[str, Any]:

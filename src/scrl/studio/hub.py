@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from scrl.errors import InternalError, ScrlError
 from scrl.problems import Problem
-from scrl.settings import settings_of
-from scrl.studio.document import RuleText, StudioError
+from scrl.studio.commands import commands_of
+from scrl.studio.document import RuleText
+from scrl.studio.errors import StudioError
 from scrl.studio.jobs import DroppedError, IsStale, Jobs
-from scrl.studio.session import TABLES, Session
+from scrl.studio.leaving import exported, report_page
+from scrl.studio.session import Session
+from scrl.studio.settings import forms_of
 
 if TYPE_CHECKING:
     from scrl.planning import Answer, Planner
+    from scrl.studio.comparing import ShownPlan
+    from scrl.studio.training import TrainingDesk
 
 MOST_WINDOWS = 16
 WATCH_EVERY_S = 1.0
@@ -59,6 +63,9 @@ class Hub:
 
     def __init__(self, session: Session) -> None:
         self.session, self.jobs = session, Jobs()
+        self.training: TrainingDesk | None = None
+        self.beside: ShownPlan | None = None
+        """What is shown beside the plan."""
         self.windows: dict[str, Window] = {}
         self.planned: Planned | None = None
         self.version = 0
@@ -76,6 +83,8 @@ class Hub:
         """End all work; unsaved edits stay in the journal."""
         self._ended.set()
         self.jobs.close()
+        if self.training is not None:
+            self.training.close()
         self.session.close()
 
     # Windows ------------------------------------------------------------------------------------
@@ -89,6 +98,10 @@ class Hub:
         emit("state", self.state())
         if self.planned is not None:
             emit("plan", self._planned_event(self.planned))
+        if self.beside is not None:
+            emit("comparison", self.comparison())
+        if self.training is not None:
+            emit("training", self.training.document())
         if self.planned is None or self.planned.version != self.version:
             self.ask()
         return window
@@ -131,7 +144,7 @@ class Hub:
                 "name": world.name,
                 "description": world.options.description,
                 "returnText": world.return_text,
-                "document": document.to_json(),
+                "document": {"rules": [rule.to_json() for rule in document.rules]},
                 "check": session.check(document.rules),
                 "warnings": self._warnings(),
                 "map": self._map_name(),
@@ -142,8 +155,8 @@ class Hub:
                 "place": str(place.file or place.folder or ""),
                 "isKept": place.trouble is None,
                 "notices": notices,
-                "commands": session.commands(),
-                "settings": _forms(document.settings),
+                "commands": commands_of(session),
+                "settings": forms_of(document.settings),
                 "trouble": self.trouble,
             }
 
@@ -171,9 +184,24 @@ class Hub:
             drawn = None if self._drawn is None else self._drawn[2]
             if drawn is None:
                 formats = {name: each.sentence for name, each in ROUTE_FORMATS.items()}
-                drawn = {"id": name, "formats": formats, **map_document(world)}
+                drawn = {"id": name, "formats": formats, **map_document(world), **self._drawable()}
                 self._drawn = world, name, drawn
             return drawn
+
+    def _drawable(self) -> dict[str, Any]:
+        """The polygons that can be edited, or why they cannot."""
+        from scrl.studio.drawing import outlines_document
+
+        session = self.session
+        try:
+            outlines = session.maps.outlines(session.document)
+            special = session.maps.special(session.document)
+        except ScrlError as error:
+            return {"outlines": None, "whyFixed": str(error)}
+        where = session.world().world_spec.regions.georeference
+        if where is None:
+            raise InternalError("a GeoJSON map has no place")
+        return {"outlines": outlines_document(outlines, special, where), "whyFixed": None}
 
     def changed(self) -> dict[str, Any]:
         """After an edit: count it, tell all windows, and ask for its plan."""
@@ -187,7 +215,9 @@ class Hub:
 
     # Computations -------------------------------------------------------------------------------
 
-    def estimate(self, name: str, number: int, rules: Sequence[RuleText]) -> dict[str, Any]:
+    def estimate(
+        self, name: str, number: int, rules: Sequence[RuleText], view: str
+    ) -> dict[str, Any]:
         """The fluid estimate for rules that are being dragged; stale requests are dropped."""
         from scrl.studio import answers
 
@@ -198,8 +228,10 @@ class Hub:
         with window.lock:
             if number < window.newest:
                 return {"stale": True}
+            began = time.thread_time()
             top = None if self.planned is None else self.planned.document["route"]["top"]
-            return {"number": number, **answers.estimate(self.session.problem(rules), top)}
+            found = answers.estimate(self.session.problem(rules), top, view)
+            return {"number": number, "cpuMs": 1e3 * (time.thread_time() - began), **found}
 
     def _window(self, name: str) -> Window:
         with self._lock:
@@ -239,6 +271,9 @@ class Hub:
             return
         self.planned, self.trouble = planned, None
         self.tell("plan", self._planned_event(planned))
+        if self.beside is not None:
+            self.tell("comparison", self.comparison())
+        self._look_for_training()
 
     def _failed(self, version: int, message: str, is_stale: IsStale) -> None:
         if not is_stale():
@@ -276,6 +311,71 @@ class Hub:
 
         self.jobs.submit(f"trade {name}", work)
 
+    # Plans beside each other --------------------------------------------------------------------
+
+    def keep_plan(self) -> None:
+        """Keep the present plan, so that the next ones stand beside it."""
+        self.put_beside(self._shown(self._present(), "A, kept"))
+
+    def put_beside(self, shown: ShownPlan | None) -> None:
+        """Show a plan beside the present one, or none."""
+        self.beside = shown
+        self.tell("comparison", self.comparison())
+
+    def _shown(self, planned: Planned, label: str) -> ShownPlan:
+        from scrl.studio.comparing import ShownPlan
+        from scrl.studio.drawing import map_document
+
+        answer, document = planned.answer, planned.document
+        return ShownPlan(label, answer.problem, answer.evaluation, document["verdict"],
+                         map_document(answer.problem), document["route"])  # fmt: skip
+
+    def comparison(self) -> dict[str, Any]:
+        """What is beside the plan, and how the plan differs from it."""
+        from scrl.studio.comparing import differences
+
+        if self.beside is None or self.planned is None:
+            return {"first": None, "second": None, "tables": {}}
+        second = self._shown(self.planned, "B, asked for now")
+        return {
+            "first": self.beside.to_json(),
+            "second": second.to_json(),
+            "tables": differences(self.beside, second),
+        }
+
+    # Training -----------------------------------------------------------------------------------
+
+    def _desk(self) -> TrainingDesk:
+        from scrl.studio.training import TrainingDesk
+
+        with self._lock:
+            if self.training is None:
+                self.training = TrainingDesk(
+                    lambda document: self.tell("training", document), self.put_beside
+                )
+            return self.training
+
+    def _look_for_training(self) -> None:
+        """Show the last training of the folder, once there is a plan to stand beside it."""
+        if self.training is None:
+            desk, folder = self._desk(), self.session.place.folder
+            if folder is not None:
+                desk.look(folder)
+
+    def train(self, steps: int | None, seeds: int) -> None:
+        """Train for the present problem in a new folder of the opened one."""
+        problem = self.session.problem()
+        self._desk().start(problem, self.session.training_folder(), steps=steps, seeds=seeds)
+        self.tell("state", self.state())  # a built-in problem has been copied
+
+    def resume_training(self) -> None:
+        """Go on with a training that was stopped."""
+        self._desk().resume()
+
+    def cancel_training(self) -> None:
+        """Stop the training after its present round."""
+        self._desk().cancel()
+
     # Edits --------------------------------------------------------------------------------------
 
     def loosen(self) -> dict[str, Any]:
@@ -296,45 +396,15 @@ class Hub:
 
     def export(self, format_name: str) -> tuple[str, bytes, tuple[str, ...]]:
         """The plan as a file of a format: its name, its content, and warnings about it."""
-        from scrl.export import ROUTE_FORMATS, ExportError, export
-        from scrl.opening import open_run
-
-        if format_name not in ROUTE_FORMATS:
-            raise ExportError(f"unknown format '{format_name:.60}'")
-        answer = self._present().answer
-        with tempfile.TemporaryDirectory(prefix="scrl-studio-") as folder:
-            run, file = Path(folder) / "plan", Path(folder) / ROUTE_FORMATS[format_name].file_name
-            self._keep(answer, run)
-            written = export(open_run(run), format_name, file)
-            return file.name, file.read_bytes(), written.warnings
+        return exported(self._known_planner, self._present().answer, format_name)
 
     def report(self) -> str:
         """The report page of the plan."""
-        from scrl.report.page import page_text
-        from scrl.report.reading import read_runs
+        return report_page(self._known_planner, self._present().answer)
 
-        answer = self._present().answer
-        with tempfile.TemporaryDirectory(prefix="scrl-studio-") as folder:
-            run = Path(folder) / "plan"
-            self._keep(answer, run)
-            return page_text(read_runs([run]))
-
-    def _keep(self, answer: Answer, run: Path) -> None:
+    @property
+    def _known_planner(self) -> Planner:
+        self._present()
         if self._planner is None:
             raise InternalError("there is a plan, and no planner")
-        self._planner.keep(answer, run)
-
-
-def _forms(settings: Any) -> list[dict[str, Any]]:
-    """The settings as fields of forms: value, default, sentence, unit and range."""
-    return [
-        {
-            "table": table, "key": each.name, "type": str(each.type),
-            "value": settings.get(table, {}).get(each.name), "default": each.default,
-            "sentence": known.sentence, "unit": known.unit, "choices": list(known.choices),
-            "range": known.range_text(),
-        }
-        for table, parts in TABLES.items()
-        for part in parts
-        for each, known in settings_of(part)
-    ]  # fmt: skip
+        return self._planner

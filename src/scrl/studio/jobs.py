@@ -26,13 +26,13 @@ class BackgroundJob:
 class Jobs:
     """A thread that does the pending jobs, those that were submitted first coming first."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "studio") -> None:
         self._changed = Condition()
         self._pending: dict[str, BackgroundJob] = {}
         self._running: BackgroundJob | None = None
         self._is_dropped = False
         self._is_closed = False
-        self._thread = Thread(target=self._run, name="studio", daemon=True)
+        self._thread = Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, key: str, work: Work) -> None:

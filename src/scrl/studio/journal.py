@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from dataclasses import dataclass
@@ -9,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from scrl.files import open_in_place, refuse_link, replacing
-from scrl.studio.document import Document, EditHistory, StudioError
+from scrl.studio.document import Document, EditHistory
+from scrl.studio.errors import StudioError
 
 FORMAT = 1
 LARGEST_BYTES = 20_000_000
@@ -62,8 +64,9 @@ class Journal:
         """Replace the journal by a short one with the same history."""
         past = [*history.past, history.present]
         first = {"scrl-studio": FORMAT, "digest": head.digest, "base": past[0].to_json()}
-        entries = [first, *({"edit": each.to_json()} for each in past[1:])]
-        entries += [{"edit": each.to_json()} for each in history.future]
+        edits = [*past, *history.future]
+        pairs = itertools.pairwise(edits)
+        entries = [first, *({"edit": after.to_json(before)} for before, after in pairs)]
         entries += [{"undo": True} for _ in history.future]
         with replacing(self.path) as file:
             for entry in entries:
@@ -102,7 +105,7 @@ def _line(entry: dict[str, Any]) -> bytes:
 
 def _replayed(history: EditHistory, entry: Any) -> EditHistory:
     if "edit" in entry:
-        return history.edited(Document.from_json(entry["edit"]))
+        return history.edited(Document.from_json(entry["edit"], history.present))
     if "undo" in entry:
         return history.undone()
     if "redo" in entry:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from scrl.errors import ScrlError
 from scrl.rules import Span
 from scrl.rules.linear import show_number
-from scrl.studio.document import RuleText, StudioError
+from scrl.studio.document import RuleText
+from scrl.studio.errors import StudioError
 
 if TYPE_CHECKING:
     from scrl.problems import Problem

@@ -11,11 +11,13 @@ from pathlib import Path
 
 from scrl.problems import Problem, builtin_names, builtin_worlds, load
 from scrl.runs.lock import only_writer
-from scrl.studio.document import StudioError
+from scrl.studio.errors import StudioError
 from scrl.worlds.sweep.maps import is_map_name
 
 PROBLEM = "problem.toml"
 LOCK = "studio.lock"
+TRAINING = "training"
+"""The name of run folders in the opened folder; the second one is `training-2`."""
 FIRST = "agri-situational"
 """What is opened where nothing is named and the current folder holds no problem."""
 _PLAIN_NAME = re.compile(r"[\w][\w .+-]{0,99}")
@@ -45,9 +47,9 @@ class ProblemPlace:
             target = str(here) if (here / PROBLEM).is_file() else FIRST
         if target in builtin_names() or target in builtin_worlds():
             copied = here / target
-            if not journal_path(copied / PROBLEM).is_file():
+            if not journal_path(copied / PROBLEM).is_file() and not (copied / TRAINING).is_dir():
                 return cls(here, None, None, target), load(target)
-            target = str(copied)  # its unsaved changes are shown again
+            target = str(copied)  # its unsaved changes or its training are shown again
         problem, path = load(target), Path(target).resolve()
         file = None if is_map_name(path) else path / PROBLEM if path.is_dir() else path
         folder = path if path.is_dir() else path.parent

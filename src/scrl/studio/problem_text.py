@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scrl.problems.save import key_text, value_text
-from scrl.studio.document import RuleText, StudioError
+from scrl.studio.document import RuleText
+from scrl.studio.errors import StudioError
 
 OFF = "#off "
 """Begins the line of a rule that is switched off; other commands read it as a comment."""

@@ -18,10 +18,12 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route as Address
 
 from scrl.errors import ScrlError
-from scrl.studio.document import StudioError, rules_from_json
+from scrl.studio.document import rules_from_json
+from scrl.studio.errors import ChangedOnDiskError, StudioError
 from scrl.studio.guard import RequestGuard
 from scrl.studio.hub import Hub
-from scrl.studio.session import LARGEST_MAP_BYTES, ChangedOnDiskError
+from scrl.studio.outlines import polygons_from_json
+from scrl.studio.session import LARGEST_MAP_BYTES
 
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -37,6 +39,7 @@ HEARTBEAT_S = 10.0
 """Seconds between signs of life on a quiet event stream."""
 MOST_EVENTS = 200
 """A window with more events that it has not taken is cut off; it connects again."""
+MOST_SEEDS, MOST_STEPS = 8, 10**12
 _WINDOW = re.compile(r"[\w-]{8,64}")
 
 Body = dict[str, Any]
@@ -70,11 +73,19 @@ class Server:
             "estimate": self._estimate,
             "rules": self._rules,
             "setting": self._setting,
+            "draw-region": self._draw_region,
+            "rename-region": self._rename_region,
+            "delete-region": self._delete_region,
             "undo": lambda _: self._edited(self.hub.session.undo),
             "redo": lambda _: self._edited(self.hub.session.redo),
             "reload": lambda _: self._edited(self.hub.session.reload),
             "loosen": lambda _: self.hub.loosen(),
             "trade": self._trade,
+            "keep-plan": lambda _: self._done(self.hub.keep_plan),
+            "drop-plan": lambda _: self._done(lambda: self.hub.put_beside(None)),
+            "train": self._train,
+            "resume-training": lambda _: self._done(self.hub.resume_training),
+            "cancel-training": lambda _: self._done(self.hub.cancel_training),
             "save": self._save,
             "save-as": self._save_as,
         }
@@ -175,7 +186,8 @@ class Server:
         number = body.get("number")
         if not isinstance(number, int) or isinstance(number, bool):
             raise StudioError("an estimate has a number")
-        return self.hub.estimate(_text(body, "window"), number, rules_from_json(body.get("rules")))
+        rules, view = rules_from_json(body.get("rules")), _text(body, "view")
+        return self.hub.estimate(_text(body, "window"), number, rules, view)
 
     def _rules(self, body: Body) -> Any:
         rules = rules_from_json(body.get("rules"))
@@ -183,9 +195,22 @@ class Server:
 
     def _setting(self, body: Body) -> Any:
         table, key, value = _text(body, "table"), _text(body, "key"), body.get("value")
-        if not isinstance(value, str | int | float | bool | None):
-            raise StudioError("a setting is a text, a number, or true or false")
+        values = value if isinstance(value, list) and len(value) == 2 else [value]
+        if not all(isinstance(each, str | int | float | bool | None) for each in values):
+            raise StudioError("a setting is a text, a number, two numbers, or true or false")
         return self._edited(lambda: self.hub.session.set_value(table, key, value))
+
+    def _draw_region(self, body: Body) -> Any:
+        name, polygons = _text(body, "name"), polygons_from_json(body.get("polygons"))
+        return self._edited(lambda: self.hub.session.draw_region(name, polygons))
+
+    def _rename_region(self, body: Body) -> Any:
+        name, to = _text(body, "name"), _text(body, "to")
+        return self._edited(lambda: self.hub.session.rename_region(name, to))
+
+    def _delete_region(self, body: Body) -> Any:
+        name = _text(body, "name")
+        return self._edited(lambda: self.hub.session.delete_region(name))
 
     def _edited(self, edit: Callable[[], None]) -> Any:
         edit()
@@ -196,6 +221,15 @@ class Server:
         if not isinstance(start, int) or isinstance(start, bool):
             raise StudioError("a number has a place in the text of its rule")
         self.hub.trade(_text(body, "window"), _text(body, "rule"), start)
+        return {}
+
+    def _train(self, body: Body) -> Any:
+        steps = None if body.get("steps") is None else _whole(body, "steps", MOST_STEPS)
+        seeds = _whole(body, "seeds", MOST_SEEDS)
+        return self._done(lambda: self.hub.train(steps, seeds))
+
+    def _done(self, work: Callable[[], None]) -> Any:
+        work()
         return {}
 
     def _save(self, body: Body) -> Any:
@@ -268,6 +302,13 @@ def _finite(value: Any) -> Any:
         return {key: _finite(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(each) for each in value]
+    return value
+
+
+def _whole(body: Body, key: str, most: int) -> int:
+    value = body.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= most:
+        raise StudioError(f"{key} is a whole number from 1 to {most:,}")
     return value
 
 

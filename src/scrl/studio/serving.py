@@ -10,7 +10,7 @@ from threading import Thread
 
 import uvicorn
 
-from scrl.studio.document import StudioError
+from scrl.studio.errors import StudioError
 from scrl.studio.hub import Hub
 from scrl.studio.server import Server
 from scrl.studio.session import Session

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from threading import RLock
@@ -12,37 +10,34 @@ from typing import TYPE_CHECKING, Any
 
 from scrl.errors import InternalError, ScrlError, check_text
 from scrl.files import replacing
-from scrl.problems import MapSource, Problem, ProblemOptions, load, save
+from scrl.problems import Problem, ProblemOptions, load, save
 from scrl.problems.load import read_toml, with_long_horizon
-from scrl.problems.quantities import KINDS, as_written
-from scrl.problems.save import changed_fields
-from scrl.rules import PlacedRuleError, Rule, show
-from scrl.rules.show import TOTALS, dose_name
-from scrl.studio.document import Document, EditHistory, RuleText, Settings, StudioError
+from scrl.rules import PlacedRuleError, show
+from scrl.studio.document import Document, EditHistory, RuleText
+from scrl.studio.errors import ChangedOnDiskError, StudioError
 from scrl.studio.journal import Journal, JournalHead
 from scrl.studio.loosening import loosen
-from scrl.studio.place import PROBLEM, ProblemPlace
-from scrl.studio.problem_text import read_rules, with_rules, with_values
-from scrl.worlds.sweep.maps import MapOptions, is_map_name
-from scrl.worlds.sweep.regions import RegionMap
+from scrl.studio.maps import SessionMaps
+from scrl.studio.naming import switched_off, with_region_renamed
+from scrl.studio.outlines import Outlines, Rings
+from scrl.studio.place import PROBLEM, TRAINING, ProblemPlace
+from scrl.studio.problem_text import read_rules
+from scrl.studio.saving import ProblemWriter
+from scrl.studio.settings import (
+    TABLES,
+    keys_of,
+    read_settings,
+    settings_in_file,
+    settings_of_problem,
+)
+from scrl.worlds.sweep.maps import is_map_name
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec, cell_on_map
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
 if TYPE_CHECKING:
     from scrl.reference import Loosened
 
-TABLES: dict[str, tuple[type[Any], ...]] = {
-    "problem": (ProblemOptions,),
-    "world": (SweepRoute, Units),
-    "vehicle": (Vehicle,),
-    "wind": (Wind,),
-}
-"""The settings classes behind the tables of a problem file."""
 LARGEST_MAP_BYTES = 32_000_000
-
-
-class ChangedOnDiskError(StudioError):
-    """The problem file is not the one that was opened."""
 
 
 class Session:
@@ -51,8 +46,9 @@ class Session:
     def __init__(self, place: ProblemPlace, problem: Problem) -> None:
         self.place, self.lock = place, RLock()
         self.notices: list[str] = []
-        self._maps: dict[str | None, tuple[RegionMap, MapSource | None]] = {}
-        self._worlds: dict[str, Problem] = {}
+        self.maps = SessionMaps(place, problem)
+        self._worlds: dict[tuple[object, ...], Problem] = {}
+        self.writer = ProblemWriter(place)
         self._open(problem)
         self.history = EditHistory(self.saved)
         if place.trouble is not None:
@@ -71,16 +67,17 @@ class Session:
 
     def close(self) -> None:
         """Leave the folder to others; unsaved edits stay in the journal."""
+        self.maps.close()
         self.place.release()
 
     def _open(self, problem: Problem) -> None:
         """Take a problem as it is on disk."""
         self.name = problem.name
-        self._maps = {None: (problem.world_spec.regions, problem.source)}
-        self._worlds = {}
-        rules, settings = Document.of(problem).rules, _settings_of(problem)
+        self.maps.close()
+        self.maps, self._worlds = SessionMaps(self.place, problem), {}
+        rules, settings = Document.of(problem).rules, settings_of_problem(problem)
         if self.place.file is not None:
-            settings = _settings_in(read_toml(self.place.file), problem.world_spec.vehicle)
+            settings = settings_in_file(read_toml(self.place.file), problem.world_spec.vehicle)
             settings["world"]["service"] = problem.world_spec.route.service
             rules = read_rules(self.place.file.read_text(encoding="utf-8"))
         self.saved = Document(rules, settings)
@@ -129,7 +126,8 @@ class Session:
         """The world of a document without rules; the same object while nothing of it changes."""
         with self.lock:
             document = document or self.document
-            key = repr((document.map_name, document.settings))
+            drawn = document.outlines and document.outlines.digest
+            key = (document.map_name, drawn, repr(document.settings))
             if key not in self._worlds:
                 if len(self._worlds) > 3:
                     self._worlds.clear()
@@ -137,29 +135,22 @@ class Session:
             return self._worlds[key]
 
     def _made(self, document: Document) -> Problem:
-        regions, source = self._map(document.map_name)
-        route, units = (_read(part, document.settings, "world") for part in (SweepRoute, Units))
+        route, units = (
+            read_settings(part, document.settings, "world") for part in (SweepRoute, Units)
+        )
+        regions, source = self.maps.of(document, route, units)
         if units.cell is None:
             units = dataclasses.replace(units, cell=cell_on_map(regions, route))
         spec = SweepSpec(
             regions,
-            vehicle=_read(Vehicle, document.settings, "vehicle"),
-            wind=_read(Wind, document.settings, "wind"),
+            vehicle=read_settings(Vehicle, document.settings, "vehicle"),
+            wind=read_settings(Wind, document.settings, "wind"),
             route=route,
             units=units,
         )
-        options = _read(ProblemOptions, document.settings, "problem")
+        options = read_settings(ProblemOptions, document.settings, "problem")
         options = dataclasses.replace(options, name=options.name or self.name)
         return dataclasses.replace(Problem.create(spec, (), options), source=source)
-
-    def _map(self, name: str | None) -> tuple[RegionMap, MapSource | None]:
-        if name not in self._maps and name is not None:
-            opened = load(self._in_folder(name))
-            self._maps[name] = opened.world_spec.regions, opened.source
-        return self._maps[name]
-
-    def _in_folder(self, name: str) -> Path:
-        return self.place.inside(name, self.place.folder or self.place.root)
 
     def problem(self, rules: Sequence[RuleText] | None = None) -> Problem:
         """The problem with the rules that are on; raises where one cannot be read."""
@@ -191,7 +182,8 @@ class Session:
         """Make a document the present one; its world must be possible, its rules need not be."""
         with self.lock:
             self.world(document)
-            self._step(self.history.edited(document), {"edit": document.to_json()})
+            entry = {"edit": document.to_json(self.document)}
+            self._step(self.history.edited(document), entry)
 
     def set_rules(self, rules: Sequence[RuleText]) -> None:
         """Replace the rules."""
@@ -199,7 +191,7 @@ class Session:
 
     def set_value(self, table: str, key: str, value: Any) -> None:
         """Change one setting; None takes its default."""
-        if table not in TABLES or key not in _keys(table):
+        if table not in TABLES or key not in keys_of(table):
             raise StudioError(f"there is no setting '{key}' in [{table}]")
         with self.lock:
             settings = {name: dict(values) for name, values in self.document.settings.items()}
@@ -215,6 +207,55 @@ class Session:
             world = self.world()
             rules = loosen(self.document.rules, loosening, world)
             self.set_rules(rules)
+
+    # Regions ------------------------------------------------------------------------------------
+
+    def draw_region(self, name: str, polygons: tuple[Rings, ...]) -> None:
+        """Give a region other areas, or draw a new one."""
+        with self.lock:
+            self._redraw(self.maps.outlines(self.document).with_shape(name, polygons))
+
+    def rename_region(self, name: str, to: str) -> None:
+        """Rename a region, in the rules too."""
+        with self.lock:
+            self._check_not_special(name)
+            outlines = self.maps.outlines(self.document).renamed(name, to)
+            regions = self.world().world_spec.regions.names
+            rules = with_region_renamed(self.document.rules, name, to, regions)
+            self._redraw(outlines, rules)
+
+    def delete_region(self, name: str) -> None:
+        """Delete a region; rules that name it are switched off."""
+        with self.lock:
+            self._check_not_special(name)
+            self._redraw(self.maps.outlines(self.document).without(name))
+
+    def _check_not_special(self, name: str) -> None:
+        if (key := self.maps.special(self.document).get(name)) is not None:
+            raise StudioError(
+                f"'{name}' is named by {key} in [world] of the problem file: it can be moved, and "
+                "not renamed or deleted"
+            )
+
+    def _redraw(self, outlines: Outlines, rules: Sequence[RuleText] | None = None) -> None:
+        """Show a drawn map; what had to be repaired becomes a notice."""
+        before = self.world().world_spec.regions
+        document = dataclasses.replace(self.document, outlines=outlines)
+        after = self.world(document).world_spec.regions
+        given = self.document.rules if rules is None else rules
+        kept = switched_off(given, after.names) if before.names != after.names else tuple(given)
+        self.edit(dataclasses.replace(document, rules=kept))
+        self.notices.extend(text for text in after.warnings if text not in before.warnings)
+        self._note_switched_off(given, kept)
+
+    def _note_switched_off(self, before: Sequence[RuleText], after: Sequence[RuleText]) -> None:
+        off = [new.name for old, new in zip(before, after, strict=True) if old.is_on != new.is_on]
+        if off:
+            self.notices.append(
+                f"Switched off, since the map has not all regions that they name: {', '.join(off)}"
+            )
+
+    # Steps back and forth -----------------------------------------------------------------------
 
     def undo(self) -> None:
         """Take the last edit back."""
@@ -263,6 +304,11 @@ class Session:
             raise StudioError(self.place.trouble or "there is no folder to write to")
         return self.place.folder
 
+    def training_folder(self) -> Path:
+        """A new folder for a training, in that of the problem."""
+        with self.lock:
+            return self.place.free(TRAINING, self._writable_folder())
+
     def _as_saved(self) -> Problem:
         return self.world(self.saved).with_rules(self.saved.texts)
 
@@ -299,19 +345,19 @@ class Session:
         self.place.inside(name, self.place.root)
 
     def _show_map(self, path: Path) -> None:
-        regions, _ = self._map(path.name)
+        regions, _ = self.maps.file_map(path.name)
         settings = {table: dict(values) for table, values in self.document.settings.items()}
         world = settings.setdefault("world", {})
         world.pop("cell", None)
-        document = dataclasses.replace(self.document, settings=settings, map_name=path.name)
+        document = dataclasses.replace(
+            self.document, settings=settings, map_name=path.name, outlines=None
+        )
         spec = with_long_horizon(self.world(document).world_spec)
         world["horizon_steps"] = spec.route.horizon_steps
-        rules = (
-            dataclasses.replace(rule, is_on=rule.is_on and _fits(rule, regions.names))
-            for rule in document.rules
-        )
-        self.edit(dataclasses.replace(document, settings=settings, rules=tuple(rules)))
+        rules = switched_off(document.rules, regions.names)
+        self.edit(dataclasses.replace(document, settings=settings, rules=rules))
         self.notices.extend(regions.warnings)
+        self._note_switched_off(document.rules, rules)
 
     def save(self, *, overwrite: bool = False) -> Path:
         """Write the problem file; a file that was changed on disk only with `overwrite`."""
@@ -323,38 +369,13 @@ class Session:
                     "or save again to replace it"
                 )
             if self.place.file is None or not self.place.file.is_file():
-                self._write_new(problem, self.place.file or self.place.free(PROBLEM, folder))
+                file = self.place.file or self.place.free(PROBLEM, folder)
+                self.writer.write_new(file, problem, self.document)
+                self.place.file = file
             else:
-                self._rewrite(self.place.file)
+                spec = self.world(self.document).world_spec
+                self.writer.rewrite(self.place.file, self.document, self.saved, self.maps, spec)
             return self._after_saving()
-
-    def _rewrite(self, file: Path) -> None:
-        text = file.read_text(encoding="utf-8")
-        document = self.document
-        for table in TABLES:
-            values, known = dict(document.settings.get(table, {})), _keys(table)
-            if table == "world" and document.map_name != self.saved.map_name:
-                values |= self._map_values(document.map_name)
-                known += ["map", *_names(MapOptions)]
-            if table == "vehicle":
-                spec, before = self.world(document).world_spec, tomllib.loads(text).get(table, {})
-                values = as_written(spec, values, before)
-            text = with_values(text, table, values, known)
-        _write(file, with_rules(text, document.rules))
-
-    def _map_values(self, name: str | None) -> dict[str, Any]:
-        """The keys of a problem file that name a map and say how it is read."""
-        _, source = self._map(name)
-        if source is None:
-            raise StudioError("this map has no file: use Save as, which writes one")
-        options = changed_fields(source.options, MapOptions())
-        return {"map": source.path.name, **{key: _plain(value) for key, value in options}}
-
-    def _write_new(self, problem: Problem, file: Path) -> None:
-        save(problem, file)
-        if any(not rule.is_on for rule in self.document.rules):
-            _write(file, with_rules(file.read_text(encoding="utf-8"), self.document.rules))
-        self.place.file = file
 
     def _after_saving(self) -> Path:
         self.saved, self.digest = self.document, self.place.digest()
@@ -372,7 +393,7 @@ class Session:
             folder = self.place.inside(name, self.place.root)
             if folder.exists() or folder.is_symlink():
                 raise StudioError(f"{name} exists already; choose another name")
-            self._write_new(problem, folder / PROBLEM)
+            self.writer.write_new(folder / PROBLEM, problem, self.document)
             if self.journal is not None:
                 self.journal.remove()
             self._move(folder)
@@ -393,111 +414,3 @@ class Session:
             self.history = self.history.edited(self.saved)
             if self.journal is not None:
                 self.journal.remove()
-
-    # How to do the same without a page ----------------------------------------------------------
-
-    def commands(self) -> list[str]:
-        """Commands that find, draw and export the plan on the page; none for unsaved settings."""
-        document, saved = self.document, self.saved
-        target = self._target()
-        ask = ["scrl", "ask", target]
-        if dataclasses.replace(document, rules=()) != dataclasses.replace(saved, rules=()):
-            return []
-        if not document.texts:
-            return []
-        if document.texts != saved.texts:
-            ask.append(";\n".join(document.texts.values()) if _has_comment(document) else
-                       "; ".join(document.texts.values()))  # fmt: skip
-        lines = [
-            [*ask, "--out", "plan"],
-            ["scrl", "report", "plan"],
-            ["scrl", "export", "plan", "--format", "geojson"],
-        ]
-        if document.texts == saved.texts:
-            lines += [["scrl", "solve", target], ["scrl", "train", target]]
-        return [shlex.join(words) for words in lines]
-
-    def _target(self) -> str:
-        if self.place.folder is None:
-            return self.place.copy_name
-        path = self.place.file or self.place.folder
-        if self.place.file is None and (source := self._map(None)[1]) is not None:
-            path = source.path.resolve()
-        if path.name == PROBLEM:
-            path = path.parent
-        try:
-            return f"./{path.relative_to(Path.cwd())}"
-        except ValueError:
-            return str(path)
-
-
-def _has_comment(document: Document) -> bool:
-    return any("#" in text for text in document.texts.values())
-
-
-def _names(part: Any) -> list[str]:
-    return [each.name for each in dataclasses.fields(part)]
-
-
-def _keys(table: str) -> list[str]:
-    return [name for part in TABLES[table] for name in _names(part)]
-
-
-def _plain(value: Any) -> Any:
-    """A value as TOML gives it back."""
-    return [_plain(each) for each in value] if isinstance(value, tuple) else value
-
-
-def _settings_of(problem: Problem) -> dict[str, dict[str, Any]]:
-    """The settings of a problem that differ from their defaults, and its service."""
-    spec = problem.world_spec
-    units = spec.units
-    if units.cell == cell_on_map(spec.regions, spec.route):
-        units = dataclasses.replace(units, cell=None)
-    world = {
-        "service": spec.route.service,
-        **dict(changed_fields(spec.route, SweepRoute())),
-        **dict(changed_fields(units, Units())),
-    }
-    return {
-        "problem": dict(changed_fields(problem.options, ProblemOptions())),
-        "world": world,
-        "vehicle": dict(changed_fields(spec.vehicle, Vehicle())),
-        "wind": dict(changed_fields(spec.wind, Wind())),
-    }
-
-
-def _settings_in(tables: dict[str, Any], vehicle: Vehicle) -> dict[str, dict[str, Any]]:
-    """The settings that a problem file gives, without those of its map.
-
-    Quantities with units are those of the vehicle, in cells and steps.
-    """
-    found = {}
-    for table in TABLES:
-        values = tables.get(table, {})
-        found[table] = {key: values[key] for key in _keys(table) if key in values}
-    quantities = {key: _plain(getattr(vehicle, key)) for key in found["vehicle"] if key in KINDS}
-    found["vehicle"].update(quantities)
-    return found
-
-
-def _read(part: type[Any], settings: Settings, table: str) -> Any:
-    values = settings.get(table, {})
-    try:
-        return part(**{key: values[key] for key in _names(part) if key in values})
-    except ScrlError as error:
-        raise StudioError(f"[{table}] {error}") from None
-
-
-def _fits(rule: RuleText, regions: Sequence[str]) -> bool:
-    try:
-        known = dict.fromkeys([*TOTALS, *map(dose_name, regions)])
-        Rule.read(rule.name, rule.text, regions, known)
-    except ScrlError:
-        return False
-    return True
-
-
-def _write(path: Path, text: str) -> None:
-    with replacing(path) as file:
-        file.write(text.encode("utf-8"))

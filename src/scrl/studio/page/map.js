@@ -1,44 +1,29 @@
 // The map: regions, what is given where, the route by speed, values under the pointer, the drive.
 
 import {h, s, $, show, number} from "./dom.js";
+import {isDrawing} from "./draw.js";
+import {fillPlan, picture, placeOf} from "./picture.js";
 
 const VIEWS = [["regions", "Regions"], ["given", "Given out"], ["speed", "Speed"]];
 const still = matchMedia("(prefers-reduced-motion: reduce)");
-let map = null, plan = null, layers = null, view = "given", cursor = null, playing = 0;
+let map = null, plan = null, layers = null, view = "given", cursor = null, playing = 0, onView = null;
 
 export function drawMap(found) {
   map = found; plan = null; cursor = null;
-  const place = `translate(${map.left} 0)`, grid = `${place} scale(${map.scale_x} ${map.scale_y})`;
-  const box = {x: map.left, y: 0, width: map.width, height: map.height};
-  const image = (extra = {}) => s("image", {class: "pixels", preserveAspectRatio: "none", ...box, ...extra});
-  layers = {
-    heat: image(), speed: image(), lines: s("g", {transform: place, fill: "none", "stroke-linejoin": "round"}),
-    marks: s("g", {transform: place, stroke: "var(--paper)", "stroke-width": 1.5}),
-    vehicle: s("circle", {class: "vehicle", r: 6.5, visibility: "hidden"}),
-    cursor: s("rect", {class: "cursor", visibility: "hidden"}),
-    title: s("title", {id: "map-t"}, "The map"), text: s("desc", {id: "map-d"}),
-  };
-  const evenodd = {"fill-rule": "evenodd"};
-  layers.svg = s("svg", {class: "map", viewBox: `0 0 360 ${map.height.toFixed(1)}`, role: "img", tabindex: 0,
-    "aria-labelledby": "map-t map-d", "aria-describedby": "value"},
-    layers.title, layers.text,
-    s("mask", {id: "heat", maskUnits: "userSpaceOnUse", ...box}, layers.heat),
-    s("g", {transform: grid}, s("path", {class: "ground", d: map.field, ...evenodd}),
-      s("g", {class: "fills"}, ...map.regions.map(each => s("path", {d: each.d, fill: each.colour, "fill-opacity": .86, ...evenodd})))),
-    s("g", {class: "heat"}, s("rect", {...box, fill: "var(--heat)", mask: "url(#heat)"})),
-    s("g", {class: "routes"}, layers.speed, layers.lines),
-    s("g", {transform: grid}, ...(map.forbidden ? [s("path", {d: map.forbidden, fill: "var(--forbidden)", ...evenodd})] : []),
-      ...map.regions.map(each => s("path", {class: "edge", d: each.d}))),
-    ...map.regions.filter(each => each.label).map(each => s("text", {class: "name", x: map.left + each.label[0], y: each.label[1]}, each.label[2])),
-    layers.marks, s("g", {transform: place}, layers.vehicle), layers.cursor);
-  layers.text.textContent = `${map.rows} by ${map.columns} cells with the regions ${map.names.slice(0, 30).map(each => each.name).join(", ")}.`;
+  layers = picture(map);
+  layers.vehicle = s("circle", {class: "vehicle", r: 6.5, visibility: "hidden"});
+  layers.cursor = s("rect", {class: "cursor", visibility: "hidden"});
+  layers.svg.append(s("g", {transform: `translate(${map.left} 0)`}, layers.vehicle), layers.cursor);
+  layers.svg.setAttribute("tabindex", 0);
+  layers.svg.setAttribute("aria-describedby", "value");
   layers.key = h("div", {class: "keys-of-map"});
   $("map").replaceChildren(layers.svg, layers.key);
-  layers.svg.addEventListener("pointermove", event => point(event));
-  layers.svg.addEventListener("pointerdown", event => point(event));
+  layers.svg.addEventListener("pointermove", point);
+  layers.svg.addEventListener("pointerdown", point);
   layers.svg.addEventListener("pointerleave", () => mark(null));
   layers.svg.addEventListener("keydown", keyed);
   setView(view);
+  return layers.svg;
 }
 
 export function drawViews(place) {
@@ -56,8 +41,11 @@ export function drawViews(place) {
   }, text)));
 }
 
+export const viewOf = () => view;
+
 export function setView(name) {
   view = name;
+  onView?.(name);
   for (const each of document.querySelectorAll("[data-view]")) {
     each.setAttribute("aria-checked", each.dataset.view === name);
     each.tabIndex = each.dataset.view === name ? 0 : -1;
@@ -81,24 +69,15 @@ function drawKey(most = plan?.most) {
 
 // While a number is dragged: what the fluid gives, and how fast it is.
 export function drawEstimate(pictures) {
-  layers.heat.setAttribute("href", pictures.heat);
-  layers.speed.setAttribute("href", pictures.speed);
+  if (pictures.heat) layers.heat.setAttribute("href", pictures.heat);
+  if (pictures.speed) layers.speed.setAttribute("href", pictures.speed);
   layers.svg.dataset.of = "estimate";
-  if (view === "given") drawKey(pictures.most);
+  if (pictures.most) drawKey(pictures.most);
 }
 
 export function drawPlan(route) {
   plan = route;
-  layers.svg.dataset.of = "plan";
-  layers.heat.setAttribute("href", route.heat);
-  if (route.picture) layers.speed.setAttribute("href", route.picture); else layers.speed.removeAttribute("href");
-  layers.lines.setAttribute("stroke-width", route.width);
-  layers.lines.replaceChildren(...route.lines.map(line => s("path", {d: line.d, stroke: line.colour, "stroke-linecap": "square"})));
-  layers.marks.replaceChildren(
-    ...(route.transits ? [s("path", {class: "transit", d: route.transits})] : []),
-    ...(route.arrows ? [s("path", {class: "arrow", d: route.arrows})] : []),
-    s("circle", {cx: route.start[0], cy: route.start[1], r: 5.5, fill: "var(--ink)"}),
-    s("rect", {x: route.end[0] - 5, y: route.end[1] - 5, width: 10, height: 10, rx: 1.5, fill: "var(--ink)"}));
+  fillPlan(layers, route);
   drawKey();
   stop();
   show($("drive"), true);
@@ -131,7 +110,9 @@ function stop() {
   $("play").textContent = "Play the drive";
 }
 
-export function setUpDrive() {
+// `shown` is called with the name of a view that is chosen.
+export function setUpDrive(shown) {
+  onView = shown;
   $("time").addEventListener("input", () => { stop(); moment(Number($("time").value)); });
   still.addEventListener("change", () => { stop(); show($("play"), !still.matches); });
   $("play").addEventListener("click", () => {
@@ -153,14 +134,15 @@ export function setUpDrive() {
 // Values under the pointer ------------------------------------------------------------------------
 
 function point(event) {
-  const box = layers.svg.getBoundingClientRect();
-  const x = (event.clientX - box.left) / box.width * 360 - map.left, y = (event.clientY - box.top) / box.height * map.height;
+  if (isDrawing()) return;
+  const [across, y] = placeOf(layers.svg, event), x = across - map.left;
   const size = map.scale * map.blocks.step, column = Math.floor(x / size), row = Math.floor(y / size);
   const isInside = row >= 0 && column >= 0 && row < map.blocks.rows && column < map.blocks.columns;
   mark(isInside ? {row, column} : null);
 }
 
 function keyed(event) {
+  if (isDrawing()) return;
   const turn = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}[event.key];
   if (event.key === "Escape") mark(null);
   if (!turn) return;

@@ -2,12 +2,16 @@
 
 import {download, get, listen, newestOnly, post, upload} from "./api.js";
 import {drawBars} from "./bars.js";
+import {drawComparison, setComparedView} from "./compare.js";
+import {drawOutlines, focusedOutline, setUpDrawing} from "./draw.js";
 import {h, $, show, number} from "./dom.js";
-import {drawEstimate, drawMap, drawNoPlan, drawPlan, drawViews, setUpDrive} from "./map.js";
+import {drawForms} from "./forms.js";
+import {drawEstimate, drawMap, drawNoPlan, drawPlan, drawViews, setUpDrive, setView, viewOf} from "./map.js";
 import {drawChecks, drawMargins, drawOutcomes, drawRules, isDragging, setNames, setUpRules} from "./rules.js";
+import {drawTraining, setUpTraining} from "./training.js";
 import {closeTrade, drawTrade, openTrade, tradeOf} from "./trade.js";
 
-let state = null, plan = null, map = null, mapAsked = null, requests = 0, released = null;
+let state = null, plan = null, map = null, mapAsked = null, mapDrawn = null, requests = 0, released = null;
 
 // Messages ----------------------------------------------------------------------------------------
 
@@ -46,18 +50,23 @@ async function drawState(found) {
   $("return").textContent = `Cost is the negative of the return: ${found.returnText}.`;
   $("warnings").replaceChildren(...found.warnings.map(text => h("p", {}, text)));
   drawCommands();
-  drawForms();
+  drawForms(found.settings, (table, key, value) => edited("setting", {table, key, value}));
   drawProgress(found.trouble ? "" : plan?.version === found.version ? "" : "planning …");
   if (found.trouble) drawTrouble({version: found.version, message: found.trouble});
-  if (mapAsked !== found.map) {
-    mapAsked = found.map;
-    map = await get("/api/map");
-    setNames(map.names);
-    drawMap(map);
-    drawViews(document.querySelector(".views"));
-    drawExports();
-    if (plan && plan.version === state.version) drawWhole();
-  }
+  if (mapAsked !== found.map) { mapAsked = found.map; mapDrawn = loadMap(); }
+  await mapDrawn;
+}
+
+async function loadMap() {
+  const asked = mapAsked, found = await get("/api/map");
+  if (asked !== mapAsked) return;
+  map = found;
+  setNames(map.names);
+  const focused = focusedOutline();
+  drawOutlines(map, drawMap(map), focused);
+  drawViews(document.querySelector(".views"));
+  drawExports();
+  if (plan && plan.version === state.version) drawWhole();
 }
 
 function drawDisk(isChanged) {
@@ -84,26 +93,6 @@ function drawExports() {
 async function exported(name) {
   const warnings = await trying(() => download(`/api/export?format=${encodeURIComponent(name)}`));
   for (const text of warnings || []) notice(text, {kind: "mixed"});
-}
-
-// Settings ----------------------------------------------------------------------------------------
-
-function drawForms() {
-  if ($("forms").contains(document.activeElement)) return;
-  const tables = Map.groupBy ? Map.groupBy(state.settings, each => each.table) : state.settings.reduce((found, each) => found.set(each.table, [...(found.get(each.table) || []), each]), new Map());
-  $("forms").replaceChildren(...[...tables].map(([table, fields]) => h("fieldset", {}, h("legend", {}, table), ...fields.map(field))));
-}
-
-function field(each) {
-  const id = `set-${each.table}-${each.key}`, isText = each.type.startsWith("str"), value = each.value ?? each.default;
-  const send = () => {
-    const typed = input.type === "checkbox" ? input.checked : input.value.trim();
-    const sent = typed === "" ? null : isText || each.choices.length || typeof typed === "boolean" ? typed : Number(typed);
-    return trying(() => post("setting", {table: each.table, key: each.key, value: sent}));
-  };
-  const input = each.choices.length ? h("select", {id, onchange: send}, ...each.choices.map(choice => h("option", {selected: choice === value}, choice)))
-    : h("input", {id, type: isText ? "text" : "number", step: each.type.startsWith("int") ? 1 : "any", value: value ?? "", placeholder: "not set", onchange: send, "aria-describedby": `${id}-d`});
-  return h("div", {class: "field"}, h("label", {for: id}, each.key.replaceAll("_", " ")), input, h("small", {id: `${id}-d`}, `${each.sentence} ${each.unit ? `[${each.unit}] ` : ""}(${each.choices.length ? each.choices.join(", ") : isText ? "text" : each.range})`));
 }
 
 // Plans and estimates -----------------------------------------------------------------------------
@@ -150,7 +139,8 @@ function drawConflict(found) {
     found.restsOn ? h("p", {class: "small"}, `Conflict and loosening rest on ${found.restsOn}.`) : null));
 }
 
-// So that times can be read: getEntriesByName("redraw") of estimates, "plan" from release to plan.
+// So that times can be read: getEntriesByName("redraw") of estimates, "answer" of the processor time
+// that the server took for them, "plan" from release to plan.
 function measured(name, begun) {
   if (performance.getEntriesByName(name).length > 300) performance.clearMeasures(name);
   performance.measure(name, {start: begun, end: performance.now()});
@@ -159,7 +149,7 @@ function measured(name, begun) {
 const estimates = newestOnly(async ({rules, begun}) => {
   requests += 1;
   try {
-    const found = await post("estimate", {rules, number: requests});
+    const found = await post("estimate", {rules, number: requests, view: viewOf()});
     if (found.stale || !map) return;
     $("plan").classList.add("estimate");
     $("verdict").className = `verdict ${found.possible ? "" : "bad"}`;
@@ -171,6 +161,7 @@ const estimates = newestOnly(async ({rules, begun}) => {
       drawEstimate(found.pictures);
     }
     measured("redraw", begun);
+    measured("answer", performance.now() - found.cpuMs);
   } catch (error) { drawTroubleOfEstimate(error); }
 });
 
@@ -195,7 +186,25 @@ setUpRules({
   check: async rules => { const found = await trying(() => post("check", {rules})); if (found) drawChecks(found); return found; },
   trade: (rule, start, value) => { openTrade(rule, start, value); trying(() => post("trade", {rule, start})); },
 });
-setUpDrive();
+const edited = async (name, body) => {
+  const found = await trying(() => post(name, body));
+  if (found) await drawState(found);
+  return Boolean(found);
+};
+
+setUpDrawing({
+  begun: () => setView("regions"),
+  shape: (name, polygons) => edited("draw-region", {name, polygons}),
+  rename: (name, to) => edited("rename-region", {name, to}),
+  remove: name => edited("delete-region", {name}),
+});
+setUpTraining({
+  start: (steps, seeds) => trying(() => post("train", {steps, seeds})),
+  cancel: () => trying(() => post("cancel-training")),
+  resume: () => trying(() => post("resume-training")),
+});
+for (const name of ["keep-plan", "drop-plan"]) $(name).addEventListener("click", () => trying(() => post(name)));
+setUpDrive(setComparedView);
 drawViews(document.querySelector(".views"));
 
 const edits = {undo: () => post("undo"), redo: () => post("redo")};
@@ -266,6 +275,8 @@ listen({
   },
   trouble: drawTrouble,
   trade: drawTrade,
+  comparison: found => drawComparison(found, viewOf()),
+  training: drawTraining,
   found: () => unnotice("lost"),
   lost: isFinal => notice(isFinal
     ? "The studio has ended. Changes that were not saved are kept on disk: start it again and open the new address."

@@ -1,7 +1,9 @@
 // The text of a rule as pieces: names, numbers, words and signs.
 
 const PIECE = /"(?:[^"\\\n]|\\.)*"|#[^\n]*|[^\W\d]\w*|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?|\s+|<=|>=|==|->|./gsu;
-export const WORDS = ["if", "then", "implies", "and", "or", "not", "within", "total", "average", "max", "min"];
+export const WORDS = ["if", "then", "implies", "and", "or", "not", "within", "in", "on", "surely", "total", "average", "max", "min", "dose"];
+
+const TOTALS = ["time", "distance", "used"].map(name => ({name, shown: name}));
 
 export function tokens(text) {
   return [...text.matchAll(PIECE)].map(found => {
@@ -44,7 +46,7 @@ export function completions(text, caret, names) {
   if (!found || (found[1] !== undefined && (before.slice(0, found.index).match(/"/g) || []).length % 2)) return null;
   const typed = (found[1] ?? found[2]).toLowerCase();
   if (!typed && found[1] === undefined) return null;
-  const all = [...names, ...(found[1] === undefined ? WORDS.map(word => ({name: word, shown: word})) : [])];
+  const all = [...names, ...(found[1] === undefined ? TOTALS : []), ...(found[1] === undefined ? WORDS.map(word => ({name: word, shown: word})) : [])];
   const starting = all.filter(each => each.name.toLowerCase().startsWith(typed));
   const inside = all.filter(each => !starting.includes(each) && each.name.toLowerCase().includes(typed));
   const choices = [...starting, ...inside].filter(each => each.shown !== before.slice(found.index)).slice(0, 8);

@@ -1,5 +1,6 @@
 // The trade-off of one number: the cost of the best plan against it, as points come in.
 
+import {ticks} from "./chart.js";
 import {h, s, $, show, number} from "./dom.js";
 
 const HEIGHT = 210, LEFT = 52, TOP = 12, BOTTOM = 170;
@@ -20,17 +21,9 @@ function head() {
     h("button", {class: "quiet", "aria-label": "Close the trade-off", onclick: closeTrade}, "✕"));
 }
 
-function ticks(low, high, count = 4) {
-  const rough = (high - low) / count, size = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map(each => each * size).find(each => each >= rough);
-  const found = [];
-  for (let at = Math.ceil(low / step) * step; at <= high + 1e-9 * step; at += step) found.push(at);
-  return found;
-}
-
 export function drawTrade(data) {
   if (!about || data.rule !== about.rule || data.start !== about.start) return;
-  if (data.error) { $("trade").replaceChildren(head(), h("p", {class: "small bad"}, data.error)); return; }
+  if (data.error) { $("trade").replaceChildren(head(), h("p", {class: "small bad"}, data.error.split("\n")[0])); return; }
   const points = data.points.map(([value, found]) => [value, found === null ? null : -found]).sort((a, b) => a[0] - b[0]);
   const kept = points.filter(each => each[1] !== null), costs = kept.map(each => each[1]);
   if (!kept.length) {

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -83,18 +83,8 @@ def read_geojson(  # noqa: PLR0913 (one for each thing that a user may want to s
     slant the rows run at an angle, and cells are as large as without.
     """
     faults = Faults()
-    document = _document(path)
-    try:
-        shapes = read_shapes(document, region_property, faults)
-    except RecursionError as error:
-        raise MapError("the file is nested too deeply") from error
-    system, notes = coordinate_system(document), []
-    kind: Coordinates = "plain" if coordinates == "plain" else "geographic"
-    if kind == "geographic":
-        projection = projection_of(None if coordinates == kind else coordinates, system)
-        if projection is not None:
-            shapes, system, notes = in_degrees(shapes, projection), None, projection.warnings()
-        _check_degrees(shapes, system)
+    found = read_polygons(path, coordinates, region_property, faults)
+    shapes, kind = found.shapes, found.kind
     drawn = _inside(shapes, extent, faults)
     if strict or not drawn:
         faults.refuse()
@@ -115,9 +105,40 @@ def read_geojson(  # noqa: PLR0913 (one for each thing that a user may want to s
     )
     if strict:
         faults.refuse()
-    region_map = from_masks(masks, names, replace(where, system=system, turn=turn))
+    region_map = from_masks(masks, names, replace(where, system=found.system, turn=turn))
     outlines = Edges.of(list(drawn.values())).in_cells(where)
-    return replace(region_map, outlines=outlines, warnings=(*faults.warnings(), *notes))
+    return replace(region_map, outlines=outlines, warnings=(*faults.warnings(), *found.notes))
+
+
+@dataclass(frozen=True)
+class PolygonFile:
+    """The polygons of a GeoJSON file, in degrees or in plain coordinates."""
+
+    shapes: list[Shape]
+    kind: Coordinates
+    system: str | None
+    """A coordinate system that the file names and that is not applied."""
+    notes: list[str]
+    """What is to be known of the transformation to degrees."""
+
+
+def read_polygons(
+    path: Path, coordinates: str, region_property: str, faults: Faults
+) -> PolygonFile:
+    """The shapes of a file, transformed to degrees from a projected coordinate system."""
+    document = _document(path)
+    try:
+        shapes = read_shapes(document, region_property, faults)
+    except RecursionError as error:
+        raise MapError("the file is nested too deeply") from error
+    system, notes = coordinate_system(document), []
+    kind: Coordinates = "plain" if coordinates == "plain" else "geographic"
+    if kind == "geographic":
+        projection = projection_of(None if coordinates == kind else coordinates, system)
+        if projection is not None:
+            shapes, system, notes = in_degrees(shapes, projection), None, projection.warnings()
+        _check_degrees(shapes, system)
+    return PolygonFile(shapes, kind, system, notes)
 
 
 def _turned(
