@@ -25,16 +25,17 @@ def test_axes_of_one_name_must_agree() -> None:
         next_kappa(jnp.zeros(2), jnp.ones(1), 0.5)
 
 
+def jaxtyped_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    return once(cast(FunctionType, function), jaxtyped(typechecker=checked))
+
+
 def test_each_kind_of_call_is_checked_whatever_was_checked_before() -> None:
     """Also of results alone: here their length is that of no argument."""
 
     def halves(values: Float[Array, " region"], count: int) -> Float[Array, " region"]:
         return values[:count]
 
-    def annotated(function: Callable[..., Any]) -> Callable[..., Any]:
-        return once(cast(FunctionType, function), jaxtyped(typechecker=checked))
-
-    calls = [annotated(halves), annotated(halves)]
+    calls = [jaxtyped_once(halves), jaxtyped_once(halves)]
     for call in calls:  # the second is another wrapper of the same code
         for _ in range(2):
             assert call(jnp.ones(4), 4).tolist() == [1.0] * 4
@@ -44,6 +45,16 @@ def test_each_kind_of_call_is_checked_whatever_was_checked_before() -> None:
                 call(jnp.ones((4, 1)), 4)
             with pytest.raises(TypeCheckError, match="parameter 'values'"):
                 call(jnp.ones(4, int), 4)
+
+
+def test_arguments_are_known_by_their_names() -> None:
+    @jaxtyped_once
+    def product(table: Float[Array, "row column"], row: Float[Array, " column"]) -> Any:
+        return table @ row
+
+    assert product(table=jnp.ones((2, 3)), row=jnp.ones(3)).shape == (2,)
+    with pytest.raises(TypeCheckError, match="parameter 'table'"):
+        product(row=jnp.ones((2, 3)), table=jnp.ones(3))
 
 
 def test_kinds_differ_where_annotations_could_tell() -> None:
