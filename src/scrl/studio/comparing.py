@@ -29,7 +29,7 @@ class ShownPlan:
 
 
 @dataclass(frozen=True)
-class Difference:
+class ComparedRow:
     """One row: what it is about, the two values, and the second less the first."""
 
     name: str
@@ -48,10 +48,10 @@ def differences(first: ShownPlan, second: ShownPlan) -> dict[str, list[dict[str,
     return {title: [asdict(row) for row in rows] for title, rows in tables.items()}
 
 
-def _row(name: str, first: float | None, second: float | None, missing: str = "") -> Difference:
+def _row(name: str, first: float | None, second: float | None, missing: str = "") -> ComparedRow:
     one, other = (missing if each is None else amount(each) for each in (first, second))
     difference = "" if first is None or second is None else _signed(second - first)
-    return Difference(name, one, other, difference)
+    return ComparedRow(name, one, other, difference)
 
 
 def _signed(value: float) -> str:
@@ -59,7 +59,7 @@ def _signed(value: float) -> str:
     return text if text == "0" or text.startswith("-") else f"+{text}"
 
 
-def _whole(first: ShownPlan, second: ShownPlan) -> list[Difference]:
+def _whole(first: ShownPlan, second: ShownPlan) -> list[ComparedRow]:
     a, b = first.evaluation, second.evaluation
     return [
         _row("Cost (the negative of the return)", -a.return_, -b.return_),
@@ -69,12 +69,12 @@ def _whole(first: ShownPlan, second: ShownPlan) -> list[Difference]:
     ]
 
 
-def _regions(a: Evaluation, b: Evaluation) -> list[Difference]:
+def _regions(a: Evaluation, b: Evaluation) -> list[ComparedRow]:
     names = [*a.density, *(name for name in b.density if name not in a.density)]
     return [_row(name, a.density.get(name), b.density.get(name), NO_REGION) for name in names]
 
 
-def _rules(first: ShownPlan, second: ShownPlan) -> list[Difference]:
+def _rules(first: ShownPlan, second: ShownPlan) -> list[ComparedRow]:
     """The text of a rule is shown where it differs, and else its margin."""
     a, b = ({each.name: each for each in plan.evaluation.rules} for plan in (first, second))
     rows = []
@@ -82,9 +82,9 @@ def _rules(first: ShownPlan, second: ShownPlan) -> list[Difference]:
         one, other = a.get(name), b.get(name)
         if one is not None and other is not None and one.text == other.text:
             by = _signed(other.margin - one.margin)
-            rows.append(Difference(name, _judged(one), _judged(other), by))
+            rows.append(ComparedRow(name, _judged(one), _judged(other), by))
         else:
-            rows.append(Difference(name, _in_full(one), _in_full(other), ""))
+            rows.append(ComparedRow(name, _in_full(one), _in_full(other), ""))
     return rows
 
 

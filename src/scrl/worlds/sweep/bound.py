@@ -183,7 +183,7 @@ class StepBound:
 
     def _steps(
         self, price: Float[np.ndarray, "many bin_and_beyond"], per_step: Float[np.ndarray, " many"]
-    ) -> _Steps:
+    ) -> _Earnings:
         """What steps earn at the price of a step in each bin."""
         effort, crawl = self.spec.vehicle.effort, self.crawl
         length = np.arange(self.top_level + 1) / self.bins
@@ -195,7 +195,7 @@ class StepBound:
             length < crawl + 1.0 / self.bins, length - crawl, -effort / (1.0 + crawl),
             0.5 / self.bins,
         )  # fmt: skip
-        return _Steps(*(on_device(np.asarray(each)) for each in numbers))
+        return _Earnings(*(on_device(np.asarray(each)) for each in numbers))
 
     def _path(
         self, track: Int[np.ndarray, " place"], prices: Float[np.ndarray, " region"]
@@ -239,7 +239,7 @@ def _most(begin: Any, end: Any, mean: Any, level: Any, xp: Any) -> Any:
     return xp.where(level > 1, far, xp.maximum(begin, end))
 
 
-class _Steps(NamedTuple):
+class _Earnings(NamedTuple):
     """What steps earn at some prices; tables of bins begin a longest step before the path."""
 
     price: Float[Array, "*many bin"]
@@ -296,7 +296,7 @@ class _Steps(NamedTuple):
         return jnp.where(level > 1, (price - along / many) / (2.0 * self.half * many), 0.0)
 
 
-_MANY = cast(Any, _Steps)(*[0] * 4, *[None] * 6)
+_MANY = cast(Any, _Earnings)(*[0] * 4, *[None] * 6)
 """The axes of vectors of prices."""
 
 
@@ -331,7 +331,7 @@ class _Reach(NamedTuple):
 
 @partial(jax.jit, static_argnames="is_poured")
 def _sweep(
-    steps: _Steps, reach: _Reach, first: Bool[Array, " level"], *, is_poured: bool
+    steps: _Earnings, reach: _Reach, first: Bool[Array, " level"], *, is_poured: bool
 ) -> tuple[Float[Array, " many"], Float[Array, " many"], Int[Array, "many place"]]:
     """Backwards over the bins: the best value, the largest number met, and the best path.
 
@@ -342,8 +342,8 @@ def _sweep(
     level = jnp.arange(levels)
     # Where D' = 0 is in reach of D > 0, it stays in the bin and goes on as from D = 0.
     may_stay = (reach.least == 0) & (level > 0)
-    begun = jax.vmap(partial(_Steps.begun, is_poured=is_poured), (_MANY, None))
-    ended = jax.vmap(partial(_Steps.ended, is_poured=is_poured), (_MANY, None))
+    begun = jax.vmap(partial(_Earnings.begun, is_poured=is_poured), (_MANY, None))
+    ended = jax.vmap(partial(_Earnings.ended, is_poured=is_poured), (_MANY, None))
 
     def body(carry: tuple[Array, Array], place: Array) -> tuple:
         ring, largest = carry
@@ -369,7 +369,7 @@ def _sweep(
 
 
 def _best_path(
-    steps: _Steps,
+    steps: _Earnings,
     reach: _Reach,
     first: Int[Array, " many"],
     values: Float[Array, "bin many level"],
@@ -380,8 +380,8 @@ def _best_path(
     many, levels = len(steps.price), values.shape[2]
     bins = len(values) - levels
     each, level = jnp.arange(many), jnp.arange(levels)
-    begun = jax.vmap(partial(_Steps.begun, is_poured=is_poured), (_MANY, 0))
-    ended = jax.vmap(partial(_Steps.ended, is_poured=is_poured), (_MANY, 0))
+    begun = jax.vmap(partial(_Earnings.begun, is_poured=is_poured), (_MANY, 0))
+    ended = jax.vmap(partial(_Earnings.ended, is_poured=is_poured), (_MANY, 0))
 
     def step(state: tuple[Array, Array, Array, Array]) -> tuple:
         place, last, count, track = state
