@@ -19,6 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import shapely
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
@@ -40,8 +41,8 @@ def drawing(title: str) -> tuple[Any, Axes]:
 def boundaries(axes: Axes, folder: Path) -> None:
     """The fields by their edges and names, and the pond."""
     for feature in json.loads((folder / "fields.geojson").read_text())["features"]:
-        name, shape = feature["properties"]["name"], shapely.geometry.shape(feature["geometry"])
-        x, y = np.array(shape.exterior.coords).T
+        name, shape = feature["properties"]["name"], feature["geometry"]
+        x, y = np.array(shape["coordinates"][0]).T
         if name == "pond":
             axes.fill(x, y, color=POND, zorder=3)
         axes.plot(x, y, color=EDGE, linewidth=1.2, zorder=4)
@@ -55,7 +56,7 @@ def boundaries(axes: Axes, folder: Path) -> None:
 
 
 def legend(figure: Any, axes: Axes) -> None:
-    shades = mpl.cm.ScalarMappable(Normalize(0.0, MOST_DOSE), DOSES)
+    shades = ScalarMappable(Normalize(0.0, MOST_DOSE), DOSES)
     figure.colorbar(shades, ax=axes, shrink=0.6, label="litres per hectare")
 
 

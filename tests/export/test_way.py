@@ -16,9 +16,11 @@ from benchmarks.farms import DEGREES_PER_M, SOUTH_WEST, SPRAYER, pond_farm, with
 from benchmarks.sprayer import Pump, given_by_map, given_by_plan, lines_of, time_and_way
 from benchmarks.way import driven, way_lengths
 
+from scrl.audit import audit
 from scrl.export import ROUTE_FORMATS, ExportOptions
 from scrl.route import Route
 
+from .test_plan import read_with_mavsdk
 from .test_prescription import read_tiff
 
 
@@ -85,7 +87,7 @@ def test_no_working_metre_is_in_the_pond_and_no_metre_in_its_fence(plan: dict[st
     fence = [shapely.Polygon(np.array(each["polygon"])[:, ::-1])
              for each in plan["geoFence"]["polygons"]]  # fmt: skip
     assert fence
-    assert shapely.area(shapely.union_all(fence)) > pond.area
+    assert shapely.area(shapely.union_all(fence)) > shapely.area(pond)
     for line in lines_of(plan):
         way = shapely.LineString(line.ends)
         assert not any(way.intersects(each) for each in fence)
@@ -125,3 +127,19 @@ def test_a_geotiff_of_a_turned_grid_has_its_matrix(pond_route: Route) -> None:
     assert (matrix @ [column, row, 0.0, 1.0])[:2] == pytest.approx(
         where.places(np.array([[row, column]]))[0], abs=1e-9
     )
+
+
+def test_mavsdk_reads_the_plan_and_its_fence(plan: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "route.plan"
+    path.write_text(json.dumps(plan))
+    items, fence = read_with_mavsdk(path, tmp_path / "items.json")
+    assert [each[2] for each in items] == [each["command"] for each in plan["mission"]["items"]]
+    assert len(fence) == sum(len(each["polygon"]) for each in plan["geoFence"]["polygons"])
+
+
+def test_the_log_of_the_plan_gives_its_amounts(pond_route: Route, tmp_path: Path) -> None:
+    """Counted from places and amounts, under a boom of 24 m, in the polygons of the fields."""
+    path = tmp_path / "steps.csv"
+    path.write_bytes(written(pond_route, "csv"))
+    found = audit(pond_route.problem, path)
+    assert found.density == pytest.approx(pond_route.totals, rel=0.005)

@@ -19,6 +19,8 @@ MOST_STRIPS = 200
 MOST_MOVES = 2_000
 MOST_STARTS = 10
 """Strips near the begin that are tried as the first one."""
+STRIPS_OF_STARTS = 500
+"""Fewer are tried where there are many strips: at most so many strips are put in order in all."""
 LONGEST_MOVED = 12
 """Most strips that are moved to another place of the order at once."""
 GAIN = 1e-6
@@ -50,7 +52,8 @@ def short_order(
     tour = _Tour(sweeps, begin, home)
     if len(sweeps.field) > MOST_STRIPS:
         return tour.nearest_next()
-    firsts = np.argsort(tour.from_begin, kind="stable")[:MOST_STARTS].tolist()
+    starts = max(1, min(MOST_STARTS, STRIPS_OF_STARTS // len(sweeps.field)))
+    firsts = np.argsort(tour.from_begin, kind="stable")[:starts].tolist()
     return min((_searched(tour, first) for first in firsts), key=tour.length)
 
 
