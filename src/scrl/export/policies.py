@@ -230,7 +230,7 @@ def _of_run(
     return [views[0], *ahead, run.pace, graph.node("Mul", run.pace, here), run.near]
 
 
-class _RunForecast(NamedTuple):
+class _ForecastNodes(NamedTuple):
     """What the forecast of a run tells a network: names of values [n, atom] and [n, region]."""
 
     pace: str
@@ -240,7 +240,7 @@ class _RunForecast(NamedTuple):
 
 def _forecast(
     graph: Graph, policy: TrainedPolicy, service: str, left: str, step: Float[np.ndarray, " atom"]
-) -> _RunForecast:
+) -> _ForecastNodes:
     """From the service so far and what is left, with paces and sides in these steps."""
     atoms, regions = policy.encoder.of_runs, policy.encoder.regions
     assert atoms is not None  # noqa: S101 (for the type checker)
@@ -255,7 +255,7 @@ def _forecast(
     near = graph.node("Div", side, graph.constant(NEAR * step))
     is_violated = graph.node("Cast", graph.node("GreaterOrEqual", side, graph.constant(0.0)), to=1)
     of_violation = graph.times(is_violated, price[regions:, None] * rows)
-    return _RunForecast(
+    return _ForecastNodes(
         graph.within(pace, -FASTEST_PACE, FASTEST_PACE), graph.within(near, -1.0, 1.0),
         graph.node("Add", graph.constant(price[:regions]), of_violation),
     )  # fmt: skip
