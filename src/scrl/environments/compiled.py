@@ -47,7 +47,7 @@ class Course:
         return Step(np.asarray(seen), action, float(reward), jax.tree.map(np.asarray, info))
 
 
-class Running(NamedTuple):
+class LaneState(NamedTuple):
     """Where a lane stands."""
 
     state: Any
@@ -69,13 +69,13 @@ class Moved(NamedTuple):
     next_observation: Float[Array, "*lanes feature"]
 
 
-def begun(course: Course, key: PRNGKeyArray, done: Int[Array, ""] | int = 0) -> Running:
+def begun(course: Course, key: PRNGKeyArray, done: Int[Array, ""] | int = 0) -> LaneState:
     """A lane at the start of an episode."""
     state, seen = course.env.reset(jax.random.fold_in(key, 2 * done))
-    return Running(state, _row(seen), jnp.zeros((), int), jnp.asarray(done, int), key)
+    return LaneState(state, _row(seen), jnp.zeros((), int), jnp.asarray(done, int), key)
 
 
-def advanced(course: Course, now: Running, action: Array) -> tuple[Running, Moved]:
+def advanced(course: Course, now: LaneState, action: Array) -> tuple[LaneState, Moved]:
     """A lane one step later; where the episode ended, it is at the start of the next one."""
     key = jax.random.fold_in(now.key, 2 * now.done + 1)
     state, seen, reward, is_terminated, info = course.env.step(now.state, action, key)
@@ -85,9 +85,9 @@ def advanced(course: Course, now: Running, action: Array) -> tuple[Running, Move
     labels = _labels(course.labels, Step(seen, action, reward, info))
     fresh = begun(course, now.key, now.done + 1)
     is_over = is_terminated | is_truncated
-    kept = Running(state, after, steps, now.done + 1, now.key)
+    kept = LaneState(state, after, steps, now.done + 1, now.key)
     chosen = jax.tree.map(lambda new, old: jnp.where(is_over, new, old), fresh[:3], kept[:3])
-    return Running(chosen[0], chosen[1], chosen[2], kept.done, now.key), Moved(
+    return LaneState(chosen[0], chosen[1], chosen[2], kept.done, now.key), Moved(
         jnp.asarray(reward, float), labels, is_terminated, is_truncated, after
     )
 
@@ -110,7 +110,7 @@ class CompiledLanes(Lanes):
     def __init__(self, course: Course, lanes: int) -> None:
         self.course, self.count, self.labels = course, lanes, course.labels
         self.driven_steps = 0
-        self._running: Running | None = None
+        self._running: LaneState | None = None
 
     def __enter__(self) -> CompiledLanes:
         return self
@@ -136,7 +136,7 @@ class CompiledLanes(Lanes):
         return LaneSteps._make(map(np.asarray, found))
 
     @property
-    def _now(self) -> Running:
+    def _now(self) -> LaneState:
         if self._running is None:
             raise RuntimeError("lanes are reset before they are used")
         return self._running
@@ -159,12 +159,12 @@ def check(labels: Labels, found: Moved | Rollout, *, before: int = 0) -> None:
 
 
 @partial(jax.jit, static_argnums=0)
-def _begin_lanes(course: Course, seeds: UInt32[Array, " lane"]) -> Running:
+def _begin_lanes(course: Course, seeds: UInt32[Array, " lane"]) -> LaneState:
     return jax.vmap(lambda seed: begun(course, jax.random.key(seed)))(seeds)
 
 
 @partial(jax.jit, static_argnums=0)
-def _step_lanes(course: Course, now: Running, actions: Array) -> tuple[Running, Moved]:
+def _step_lanes(course: Course, now: LaneState, actions: Array) -> tuple[LaneState, Moved]:
     return jax.vmap(partial(advanced, course))(now, actions)
 
 
@@ -204,7 +204,7 @@ def _run_episodes(
     """Whole episodes of the policy of every seed; the seed is the first axis."""
 
     def of_episode(policy: TrainedPolicy, key: PRNGKeyArray) -> Episode:
-        def body(now: tuple[Running, Episode, Array]) -> tuple[Running, Episode, Array]:
+        def body(now: tuple[LaneState, Episode, Array]) -> tuple[LaneState, Episode, Array]:
             running, sums, is_over = now
             action = actions.to_environment(act_on(policy, running.seen))
             running, step = advanced(course, running, action)
@@ -245,7 +245,7 @@ def _collect(
         shape = (loop.rollout_steps, loop.worlds, *actions.kind.noise_shape)
         starts = jax.vmap(partial(begun, course))(jax.random.split(start_key, loop.worlds))
 
-        def step(running: Running, noise: Array) -> tuple[Running, tuple[Any, ...]]:
+        def step(running: LaneState, noise: Array) -> tuple[LaneState, tuple[Any, ...]]:
             chosen, log_probability = jax.vmap(partial(explore, task, explorer))(
                 running.seen, explorer.prices, noise
             )
