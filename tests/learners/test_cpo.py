@@ -207,7 +207,7 @@ def test_divergences_by_hand() -> None:
 ENCODER = EnvironmentEncoder(
     price_unit=jnp.ones(()), channel_unit=jnp.ones(2), label_unit=jnp.ones(1),
     moments=RunningMoments(jnp.ones(()), jnp.zeros(1), jnp.ones(1)),
-    actions=Continuous(), features=1, regions=1, sees_prices=False, atoms=1,
+    actions=Continuous(), own_features=1, regions=1, sees_prices=False, atoms=1,
 )  # fmt: skip
 NOISE = jnp.array([[1.0, -1.0, 1.0, -1.0]])
 
