@@ -46,9 +46,10 @@ def solved(name: str, *, seconds: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def best_returns() -> dict[str, float]:
-    """The returns of the best plans, by problem, as they were measured last."""
-    return {row["problem"]: row["return"] for row in json.loads(PLANS.read_text())["rows"]}
+def best_known() -> dict[str, tuple[float, float]]:
+    """The return of the best plan and the bound of each problem, as they were measured last."""
+    rows = json.loads(PLANS.read_text())["rows"]
+    return {row["problem"]: (row["return"], row["bound"]) for row in rows}
 
 
 def _on_cpu() -> None:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.best_plans import best_returns
+from benchmarks.best_plans import best_known
 from benchmarks.marks import write
 from scrl.bench import TABLES, Cell, Row, Terms, cells_of, run_bench
 from scrl.bench.rows import as_csv, latex, markdown
@@ -139,29 +139,31 @@ def summary(found: Found, name: str) -> str:
         "| problem | satisfied | return | best plan known | gap to it | bound | gap to it |"
         " Cons.Vio | steps | last policy: satisfied |", "|---" * 10 + "|",
     ]  # fmt: skip
-    best, terms = best_returns(), TERMS[name]
+    best, terms = best_known(), TERMS[name]
     own = {cell: pair for cell, pair in found.items() if cell.method == "scrl"}
     own = {cell: pair for cell, pair in own.items() if cell.terms == terms}
-    rows += [_summary_row(cell, result, best[cell.problem]) for cell, (_, result) in own.items()]
+    rows += [_summary_row(cell, result, *best[cell.problem]) for cell, (_, result) in own.items()]
     return (
         "\n".join(rows)
         + f"\n\nTen seeds each (0 to 9), `scrl bench {COMMANDS[name]}`; {sources(own)}"
     )
 
 
-def _summary_row(cell: Cell, result: TrainingResult, best: float) -> str:
+def _summary_row(cell: Cell, result: TrainingResult, best: float, bound: float) -> str:
     judged = [each.evaluation for each in result.seeds]
 
     def mean(name: str) -> float:
         return sum(getattr(each, name) for each in judged) / len(judged)
 
     kept = [each.return_ for each in judged if each.is_satisfied]
-    to_best = gap_to(best, sum(kept) / len(kept), is_bound=False) if kept else None
+    gaps = [
+        gap_to(known, sum(kept) / len(kept), is_bound=known == bound) if kept else None
+        for known in (best, bound)
+    ]
     last = sum(each.last is not None and each.last.is_satisfied for each in result.seeds)
     cells = [
         cell.problem, f"{result.satisfied} of {len(judged)}", f"{mean('return_'):.2f}",
-        f"{best:.2f}", _percent(to_best),
-        "-" if result.bound is None else f"{result.bound:.2f}", _percent(result.gap_mean),
+        f"{best:.2f}", _percent(gaps[0]), f"{bound:.2f}", _percent(gaps[1]),
         f"{mean('cons_vio'):.2f}", f"{mean('steps'):,.0f}", f"{last} of {len(judged)}",
     ]  # fmt: skip
     return "| " + " | ".join(cells) + " |"

@@ -84,8 +84,10 @@ _SEEN: defaultdict[Any, dict[Any, set[Any]]] = defaultdict(dict)
 def kind_of(value: Any) -> Any:
     """All that annotations of arrays can tell of a value: its type, shape and dtype."""
     kind = type(value)
-    if issubclass(kind, tuple):
+    if issubclass(kind, tuple | list):
         return (kind, *map(kind_of, value))
+    if issubclass(kind, dict):
+        return (kind, *map(kind_of, value.values()))
     return (kind, value.shape, value.dtype) if _has_shape(kind) else kind
 
 

@@ -61,8 +61,9 @@ def new(
     hour_cost: Annotated[float | None, typer.Option(help="Money for an hour of driving.")] = None,
     currency: Annotated[str, typer.Option(help="Name of the money.")] = "EUR",
     turn_time: Annotated[
-        float, typer.Option(help="With a machine: seconds that a turn into another pass takes.")
-    ] = 10.0,
+        float | None,
+        typer.Option(help="With a machine: seconds that a turn into another pass takes (10)."),
+    ] = None,
     transfer_speed: Annotated[
         float | None,
         typer.Option(help="With a machine: km/h between passes; default the top speed."),
@@ -104,9 +105,13 @@ def new(
     if boom is not None and speed is not None:
         machine = Machine(
             boom, speed, flow, dose, unit, unit_cost=unit_cost, hour_cost=hour_cost,
-            currency=currency, turn=turn_time, transfer=transfer_speed,
+            currency=currency, turn=10.0 if turn_time is None else turn_time,
+            transfer=transfer_speed,
         )  # fmt: skip
-    elif (boom, speed, flow, dose, unit_cost, hour_cost) != (None,) * 6:
+    elif any(
+        each is not None
+        for each in (boom, speed, flow, dose, unit_cost, hour_cost, turn_time, transfer_speed)
+    ):
         raise ScrlError("a machine has a boom and a speed: --boom METRES --speed KM/H")
     elif not chosen and not as_json and sys.stdin.isatty():
         try:

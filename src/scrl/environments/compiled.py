@@ -111,6 +111,8 @@ class CompiledLanes(Lanes):
         self.course, self.count, self.labels = course, lanes, course.labels
         self.driven_steps = 0
         self._running: LaneState | None = None
+        self._steps = np.zeros(lanes, int)
+        self._given = np.zeros((lanes, len(self.labels.names)))
 
     def __enter__(self) -> CompiledLanes:
         return self
@@ -128,12 +130,19 @@ class CompiledLanes(Lanes):
 
     def reset(self, seeds: Sequence[int]) -> None:
         self._running = _begin_lanes(self.course, np.asarray(seeds, np.uint32))
+        self._steps[:], self._given[:] = 0, 0.0
 
     def step(self, actions: np.ndarray) -> LaneSteps:
         self.driven_steps += self.count
         self._running, found = _step_lanes(self.course, self._now, actions)
         check(self.labels, found, before=int(self._now.done[0]) - 1)
-        return LaneSteps._make(map(np.asarray, found))
+        reward, labels, is_terminated, is_truncated, after = map(np.asarray, found)
+        self._steps += 1
+        self._given += labels
+        counted = self._counted(after)
+        is_over = is_terminated | is_truncated
+        self._steps[is_over], self._given[is_over] = 0, 0.0
+        return LaneSteps(reward, labels, is_terminated, is_truncated, after, counted)
 
     @property
     def _now(self) -> LaneState:

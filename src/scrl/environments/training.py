@@ -200,7 +200,9 @@ def train_in(
     seeds = folder.record.seeds
     with waiting(), problem.open(len(seeds) * config.loop.worlds) as lanes:
         task = task_of(problem, config)
-        kind = EnvironmentRounds if problem.course is None else CompiledRounds
+        # Rules on single episodes need the amounts so far, which the lanes count.
+        is_compiled = problem.course is not None and not task.is_in_runs
+        kind = CompiledRounds if is_compiled else EnvironmentRounds
         rounds = kind(task, problem.actions, lanes, seeds)
         report = partial(_report, problem, lanes, config.method)
         run = TrainingRun(problem, config, folder, report=report)

@@ -75,9 +75,10 @@ def bounded(
         if found.status is Status.INFEASIBLE:
             return replace(reference, is_impossible=True, bound_reason="no policy keeps the rules")
         by_fluid = found.bound
-        if is_near(by_fluid, enough, OPTIMALITY_TOLERANCE):
-            return replace(reference, bound=_raised(question, by_fluid))
     left = time_limit_s - (time.monotonic() - started)
+    is_late = left <= 0.0 and bool(np.isfinite(by_fluid))
+    if is_late or is_near(by_fluid, enough, OPTIMALITY_TOLERANCE):
+        return replace(reference, bound=_raised(question, by_fluid))
     proven = prove(problem, time_limit_s=left, enough=enough)
     bound = min(by_fluid, np.inf if proven.value is None else proven.value)
     is_known = bool(np.isfinite(bound)) and not proven.is_impossible

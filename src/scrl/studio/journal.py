@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import os
@@ -61,25 +62,31 @@ class Journal:
         return JournalHead(base, head.get("digest")), history
 
     def write(self, head: JournalHead, history: EditHistory) -> None:
-        """Replace the journal by a short one with the same history."""
-        past = [*history.past, history.present]
-        first = {"scrl-studio": FORMAT, "digest": head.digest, "base": past[0].to_json()}
-        edits = [*past, *history.future]
-        pairs = itertools.pairwise(edits)
-        entries = [first, *({"edit": after.to_json(before)} for before, after in pairs)]
-        entries += [{"undo": True} for _ in history.future]
+        """Replace the journal by a short one with the same history.
+
+        Where that would be too large to be read again, the oldest edits can no longer be undone.
+        """
+        lines = _lines(head, history)
+        while sum(map(len, lines)) > LARGEST_BYTES // 2 and (history.past or history.future):
+            past, future = history.past, history.future
+            history = dataclasses.replace(
+                history, past=past[len(past) // 2 + 1 :], future=() if not past else future
+            )
+            lines = _lines(head, history)
         with replacing(self.path) as file:
-            for entry in entries:
-                file.write(_line(entry))
-        self._lines = len(entries)
+            for line in lines:
+                file.write(line)
+        self._lines = len(lines)
 
     def append(self, entry: dict[str, Any], head: JournalHead, history: EditHistory) -> None:
         """Add one entry, after which the history is `history`."""
-        if self._lines == 0 or self._lines >= MOST_LINES or not self.path.is_file():
+        line, is_new = _line(entry), self._lines == 0 or not self.path.is_file()
+        size = 0 if is_new else self.path.stat().st_size
+        if is_new or self._lines >= MOST_LINES or size + len(line) > LARGEST_BYTES:
             self.write(head, history)
             return
         with open_in_place(self.path, "ab") as file:
-            file.write(_line(entry))
+            file.write(line)
             file.flush()
             os.fsync(file.fileno())
         self._lines += 1
@@ -97,6 +104,16 @@ class Journal:
             aside = self.path.with_name(f"{self.path.name}.damaged-{number}")
         self.path.rename(aside)
         return aside
+
+
+def _lines(head: JournalHead, history: EditHistory) -> list[bytes]:
+    """The journal of a history."""
+    past = [*history.past, history.present]
+    first = {"scrl-studio": FORMAT, "digest": head.digest, "base": past[0].to_json()}
+    pairs = itertools.pairwise([*past, *history.future])
+    entries = [first, *({"edit": after.to_json(before)} for before, after in pairs)]
+    entries += [{"undo": True} for _ in history.future]
+    return [_line(entry) for entry in entries]
 
 
 def _line(entry: dict[str, Any]) -> bytes:

@@ -52,15 +52,19 @@ class SessionMaps:
         """The map of a document and the file that it is in."""
         regions, source = self.file_map(document.map_name)
         if document.outlines is None:
+            if source is not None and _depends(source):
+                regions = regions_of(source, route, units)
             return regions, source
         drawn = self.drawn_source(document)
         try:
             made = regions_of(drawn, route, units)
         except MapError as error:
             raise StudioError(str(error).removeprefix(f"{drawn.path}: ")) from None
-        special = special_names(drawn.options)
+        as_opened = self.outlines(dataclasses.replace(document, outlines=None))
+        left_out = set(as_opened.names) - set(regions.names)  # already where the map was opened
+        known = {*made.names, *special_names(drawn.options), *left_out}
         for name in document.outlines.names:
-            if name not in made.names and name not in special:
+            if name not in known:
                 why = "; ".join(made.warnings) or "it has no area"
                 raise StudioError(f"region '{name}' cannot be like this: {why}")
         return made, drawn
@@ -100,3 +104,9 @@ class SessionMaps:
     def special(self, document: Document) -> dict[str, str]:
         """Shapes that the problem file names as its field or as forbidden, with the key."""
         return dict(special_names(self._editable(document).options))
+
+
+def _depends(source: MapSource) -> bool:
+    """Whether the cells of a map depend on the length of a cell and on the swath."""
+    options = source.options
+    return bool(source.keep_out or options.forbidden_buffer or options.angle)

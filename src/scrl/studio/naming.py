@@ -11,7 +11,7 @@ from scrl.rules import Rule
 from scrl.rules.show import TOTALS, dose_name, show_region
 from scrl.studio.document import RuleText
 
-_NAME = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|[^\W\d]\w*')
+_NAME = re.compile(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|(?P<function>region(?=\s*\())|[^\W\d]\w*')
 """Matches names and comments, so that no name inside a comment or a quoted name is found."""
 
 
@@ -39,7 +39,8 @@ def with_region_renamed(
     written, quoted, new = show_region(name), f'"{name}"', show_region(to)
 
     def renamed(found: re.Match[str]) -> str:
-        return new if found[0] in (written, quoted) else found[0]
+        is_name = found["function"] is None and found[0] in (written, quoted)
+        return new if is_name else found[0]
 
     return tuple(
         dataclasses.replace(rule, text=_NAME.sub(renamed, rule.text))

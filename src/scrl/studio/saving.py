@@ -50,7 +50,9 @@ class ProblemWriter:
         source = maps.file_map(document.map_name)[1]
         if source is None:
             raise StudioError("this map has no file: use Save as, which writes one")
-        name = source.path.name
+        path = source.path.resolve()
+        is_below = path.is_relative_to(folder.resolve())
+        name = path.relative_to(folder.resolve()).as_posix() if is_below else path.name
         if document.outlines is not None:
             source = maps.drawn_source(document)
             name = self._keep_drawing(source.path, folder)

@@ -117,6 +117,9 @@ class TrainingDesk:
         except (ScrlError, OSError) as error:
             self._say("failed", str(error))
             return
+        except Exception as error:
+            self._say("failed", str(error) or type(error).__name__)
+            raise
         self._finished()
 
     def _watch(self, now: TrainingProgress) -> None:

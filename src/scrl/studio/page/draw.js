@@ -205,12 +205,13 @@ async function settle() {
 async function rename() {
   const to = $("draw-name").value.trim(), name = chosen;
   if (!to || to === name) { $("draw-name").value = name; return; }
+  await settle();
   chosen = to;
   if (!await on.rename(name, to)) { chosen = name; $("draw-name").value = name; }
 }
 
 async function remove() {
-  settle();
+  await settle();
   await on.remove(chosen);
 }
 

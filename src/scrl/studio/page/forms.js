@@ -19,7 +19,7 @@ function field(each, send) {
   const range = each.choices.length ? each.choices.join(", ") : isText ? "text" : isPair ? "least and most, or nothing" : each.range;
   const about = h("small", {id: `${id}-d`}, `${each.sentence} ${each.unit ? `[${each.unit}] ` : ""}(${range})`);
   const inputs = isPair ? [0, 1].map(at => box(at === 0 ? id : `${id}-2`, "number", value?.[at], {placeholder: at === 0 ? "least" : "most", "aria-label": `${each.key}, ${at === 0 ? "least" : "most"}`}))
-    : each.choices.length ? [h("select", {id}, ...each.choices.map(choice => h("option", {selected: choice === value}, choice)))]
+    : each.choices.length ? [h("select", {id}, ...(Array.isArray(value) ? [h("option", {selected: true, disabled: true}, value.join(", "))] : []), ...each.choices.map(choice => h("option", {selected: choice === value}, choice)))]
     : [box(id, isText ? "text" : "number", value, {step: each.type.startsWith("int") ? 1 : "any"})];
   for (const input of inputs) {
     input.setAttribute("aria-describedby", about.id);

@@ -93,7 +93,8 @@ class SweepSpec:
                 f"start_noise = {self.vehicle.start_noise:g} must be below the path's length, "
                 f"{len(self.path.cells)} cells"
             )
-        if self.vehicle.counts_turns and self.vehicle.start_noise > (*self.path.stretches, 0)[1]:
+        first_pass = (*self.path.stretches, len(self.path.cells))[1]
+        if self.vehicle.counts_turns and self.vehicle.start_noise > first_pass:
             raise ProblemError(
                 "start_noise must end within the first pass where turns count: transfer_speed and "
                 "turn_time in [vehicle]"

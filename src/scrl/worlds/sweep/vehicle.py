@@ -10,6 +10,8 @@ from scrl.errors import ProblemError
 from scrl.settings import check_settings, setting
 
 Pump = Literal["free", "proportional"]
+MINUTES = "minutes"
+"""What driving times are told in."""
 UNNAMED = "units"
 """What is given out is counted in these where nothing else is said."""
 
@@ -46,6 +48,11 @@ class Units:
                 f"unit_cost = {self.unit_cost:g} needs the unit that it is for: "
                 'unit = "litres", say'
             )
+        for key, name in (("unit", self.unit), ("currency", self.currency)):
+            if name == MINUTES:
+                raise ProblemError(f'{key} = "{MINUTES}": driving times are told in minutes')
+        if self.currency == self.unit:
+            raise ProblemError(f"currency and unit are both called '{self.unit}'")
 
     def cost(self, steps: float, given_out: float) -> dict[str, float]:
         """What a drive costs, by what it is counted in: minutes, the product's unit, money.
@@ -55,7 +62,7 @@ class Units:
         """
         found: dict[str, float] = {}
         if self.step is not None:
-            found["minutes"] = steps * self.step / 60.0
+            found[MINUTES] = steps * self.step / 60.0
         if self.unit != UNNAMED:
             found[self.unit] = given_out
         if (self.hour_cost, self.unit_cost) != (None, None):
