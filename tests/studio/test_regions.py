@@ -12,6 +12,7 @@ import pytest
 from scrl.problems import load
 from scrl.studio.document import RuleText
 from scrl.studio.errors import StudioError
+from scrl.studio.naming import with_region_renamed
 from scrl.studio.session import Session
 
 BOX = ((((0.0, 0.0), (10.0, 0.0), (10.0, 10.0), (0.0, 10.0)),),)
@@ -86,6 +87,12 @@ def test_a_killed_studio_loses_no_drawing(session: Session, folder: Path) -> Non
     found.draw_region("new", BOX)  # the same again is no edit
     assert (folder / "problem.studio.jsonl").stat().st_size < size + 30
     found.close()
+
+
+def test_the_function_region_is_no_name() -> None:
+    rules = [RuleText("a", "region(region) <= 5 and region >= 1")]
+    renamed = with_region_renamed(rules, "region", "X", ["region"])
+    assert renamed[0].text == "region(X) <= 5 and X >= 1"
 
 
 def test_a_renamed_region_is_renamed_in_the_rules(session: Session) -> None:

@@ -121,6 +121,20 @@ def test_the_journal_of_many_edits_stays_short(
     assert found.document.rules == (RuleText("a", "S1 >= 51"),)
 
 
+def test_a_journal_of_large_edits_can_be_read_again(
+    session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An edit is about 1,100 bytes: five of them are too many, and the oldest are forgotten."""
+    monkeypatch.setattr(journal, "LARGEST_BYTES", 5_000)
+    for number in range(20):
+        session.set_rules([RuleText("a", f"S1 >= {number}  # {'x' * 1_000}")])
+    assert (folder / "problem.studio.jsonl").stat().st_size <= 5_000
+    found = again(session, folder)
+    assert found.document.rules[0].text.startswith("S1 >= 19 ")
+    found.undo()
+    assert found.document.rules[0].text.startswith("S1 >= 18 ")
+
+
 def test_saving_keeps_the_comments_and_what_is_switched_off(folder: Path) -> None:
     session = Session.open(str(folder))
     before = (folder / "problem.toml").read_text()

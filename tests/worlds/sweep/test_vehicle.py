@@ -138,6 +138,8 @@ def test_a_policy_of_throttles_is_refused_where_there_is_a_flow(strip: SweepSpec
     [
         ({"hour_cost": 40.0}, "hour_cost = 40 needs the length of a step: step = ... (seconds)"),
         ({"unit_cost": 1.5}, 'unit_cost = 1.5 needs the unit that it is for: unit = "litres", say'),
+        ({"unit": "minutes"}, 'unit = "minutes": driving times are told in minutes'),
+        ({"unit": "EUR", "currency": "EUR"}, "currency and unit are both called 'EUR'"),
     ],
 )
 def test_a_cost_without_its_unit_is_refused(settings: dict[str, Any], message: str) -> None:
