@@ -231,7 +231,7 @@ def test_a_path_too_long_for_a_lattice_is_driven_by_the_fluid(
     labels = np.array([[1] * 200 + [2] * 200])
     spec = SweepSpec(from_labels(labels), route=SweepRoute(service=service))
     problem = Problem.create(spec, ["S1 >= 250", "if S2 > 100 then S2 >= 300"])
-    monkeypatch.setattr(PriceDriver, "lattice", lambda *_: None)
+    monkeypatch.setattr(PriceDriver, "lattice", lambda *_, **__: None)
     answer = asking.ask(problem)
     assert answer.is_satisfied
     assert answer.gap_to_fluid is not None

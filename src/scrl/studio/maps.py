@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from scrl.errors import MapError
+from scrl.files import replacing
 from scrl.problems import MapSource, Problem, load
 from scrl.problems.load import regions_of
 from scrl.studio.document import Document
@@ -79,7 +80,8 @@ class SessionMaps:
             folder = Path(self._folder.name) / outlines.digest
             folder.mkdir(exist_ok=True)
             path = folder / f"{source.path.stem}.geojson"
-            path.write_text(outlines.text(), encoding="utf-8")
+            with replacing(path) as file:
+                file.write(outlines.text().encode("utf-8"))
             self._drawn[outlines.digest] = path
             while len(self._drawn) > MOST_DRAWN_FILES:
                 shutil.rmtree(self._drawn.pop(next(iter(self._drawn))).parent, ignore_errors=True)
