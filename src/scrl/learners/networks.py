@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 class Linear(eqx.Module):
     """x W^T + b; for batches on a CPU this is faster than W x.
 
-    GPUs would round the factors to 10 bits, and a policy would drive differently on a CPU.
+    By default newer GPUs round the factors to 10 bits: a policy could drive differently on a CPU.
     """
 
     weight: Float[Array, "output input"]
