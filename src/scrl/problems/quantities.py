@@ -38,7 +38,9 @@ class Scale:
         """The values of [vehicle] as they were written before, where they still are the same."""
 
         def is_same(key: str) -> bool:
-            return key in before and _listed(self._plain(key, before[key])) == _listed(values[key])
+            return key in before and toml_value(self._plain(key, before[key])) == toml_value(
+                values[key]
+            )
 
         return {key: before[key] if is_same(key) else value for key, value in values.items()}
 
@@ -76,8 +78,9 @@ class Scale:
         return None
 
 
-def _listed(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+def toml_value(value: Any) -> Any:
+    """A value as TOML gives it back: with lists in place of tuples."""
+    return [toml_value(each) for each in value] if isinstance(value, tuple) else value
 
 
 def scale_of(regions: RegionMap, route: SweepRoute, units: Units) -> Scale:

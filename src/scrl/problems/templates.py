@@ -21,7 +21,7 @@ from scrl.problems.load import (
     with_long_horizon,
 )
 from scrl.problems.problem import Problem, ProblemOptions
-from scrl.problems.quantities import scale_of
+from scrl.problems.quantities import scale_of, toml_value
 from scrl.problems.save import changed_fields, copy, value_text
 from scrl.rules.show import show_region
 from scrl.settings import Setting, settings_of
@@ -122,7 +122,7 @@ class Machine:
         def spec_of(options: MapOptions) -> SweepSpec:
             regions = load_map(source, options, whole=whole_swaths(route))
             on_ground = replace(units, cell=cell_on_map(regions, route) or cell)
-            values = {key: _listed(each) for key, each in self.vehicle().items()}
+            values = {key: toml_value(each) for key, each in self.vehicle().items()}
             vehicle = Vehicle(**scale_of(regions, route, on_ground).read(values))
             return SweepSpec(regions, vehicle, route=route, units=units)
 
@@ -148,10 +148,6 @@ class Machine:
 
 MOST_CHOSEN = 40_000
 """Most cells of a grid that is chosen for a boom."""
-
-
-def _listed(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def start_problem(

@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +19,18 @@ MOST_LINES = 400
 """A longer journal is rewritten from the history, which is bounded."""
 
 
-@dataclass(frozen=True)
-class JournalHead:
-    """What the edits belong to."""
-
-    base: Document
-    """The document before the first edit."""
-    digest: str | None
-    """Of the problem file as it was then; None where there was none."""
-
-
 class Journal:
-    """The journal of one problem; every change of the history is written before it is shown."""
+    """The journal of one problem; every change of the history is written before it is shown.
+
+    It has the digest of the problem file that the edits belong to; None where there was no file.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lines = 0
 
-    def read(self) -> tuple[JournalHead, EditHistory] | None:
-        """The history on disk; None where there is none. A torn last line is left out."""
+    def read(self) -> tuple[str | None, EditHistory] | None:
+        """The digest and the history on disk, if there are any; without a torn last line."""
         refuse_link(self.path)
         if not self.path.is_file():
             return None
@@ -51,39 +43,38 @@ class Journal:
             head, *entries = (json.loads(line) for line in lines)
             if head.get("scrl-studio") != FORMAT:
                 raise StudioError(f"{self.path}: written by another version of scrl")
-            base = Document.from_json(head["base"])
-            history = EditHistory(base)
+            history = EditHistory(Document.from_json(head["base"]))
             for entry in entries:
                 history = _replayed(history, entry)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise StudioError(f"{self.path}: damaged: {error}") from None
         # Nothing may be added to a torn line: the next entry rewrites the journal.
         self._lines = MOST_LINES if torn else len(lines)
-        return JournalHead(base, head.get("digest")), history
+        return head.get("digest"), history
 
-    def write(self, head: JournalHead, history: EditHistory) -> None:
+    def write(self, digest: str | None, history: EditHistory) -> None:
         """Replace the journal by a short one with the same history.
 
         Where that would be too large to be read again, the oldest edits can no longer be undone.
         """
-        lines = _lines(head, history)
+        lines = _lines(digest, history)
         while sum(map(len, lines)) > LARGEST_BYTES // 2 and (history.past or history.future):
             past, future = history.past, history.future
             history = dataclasses.replace(
                 history, past=past[len(past) // 2 + 1 :], future=() if not past else future
             )
-            lines = _lines(head, history)
+            lines = _lines(digest, history)
         with replacing(self.path) as file:
             for line in lines:
                 file.write(line)
         self._lines = len(lines)
 
-    def append(self, entry: dict[str, Any], head: JournalHead, history: EditHistory) -> None:
+    def append(self, entry: dict[str, Any], digest: str | None, history: EditHistory) -> None:
         """Add one entry, after which the history is `history`."""
         line, is_new = _line(entry), self._lines == 0 or not self.path.is_file()
         size = 0 if is_new else self.path.stat().st_size
         if is_new or self._lines >= MOST_LINES or size + len(line) > LARGEST_BYTES:
-            self.write(head, history)
+            self.write(digest, history)
             return
         with open_in_place(self.path, "ab") as file:
             file.write(line)
@@ -106,10 +97,10 @@ class Journal:
         return aside
 
 
-def _lines(head: JournalHead, history: EditHistory) -> list[bytes]:
+def _lines(digest: str | None, history: EditHistory) -> list[bytes]:
     """The journal of a history."""
     past = [*history.past, history.present]
-    first = {"scrl-studio": FORMAT, "digest": head.digest, "base": past[0].to_json()}
+    first = {"scrl-studio": FORMAT, "digest": digest, "base": past[0].to_json()}
     pairs = itertools.pairwise([*past, *history.future])
     entries = [first, *({"edit": after.to_json(before)} for before, after in pairs)]
     entries += [{"undo": True} for _ in history.future]

@@ -151,17 +151,17 @@ def _outline(value: Any, before: Outlines | None) -> Outline:
 
 def polygons_from_json(value: Any) -> tuple[Rings, ...]:
     """Areas as a page or a journal has them; sizes and numbers are checked."""
-    return tuple(tuple(_ring(ring) for ring in _listed(area)) for area in _listed(value))
+    return tuple(tuple(_ring(ring) for ring in _json_list(area)) for area in _json_list(value))
 
 
-def _listed(value: Any) -> list[Any]:
+def _json_list(value: Any) -> list[Any]:
     if not isinstance(value, list) or not 0 < len(value) <= MOST_CORNERS:
         raise StudioError(f"an area is a list of 1 to {MOST_CORNERS:,} rings of corners")
     return value
 
 
 def _ring(value: Any) -> Ring:
-    corners = _listed(value)
+    corners = _json_list(value)
     if len(corners) < 3:
         raise StudioError("an area has at least 3 corners")
     return tuple(_corner(each) for each in corners)

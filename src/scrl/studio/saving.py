@@ -9,14 +9,14 @@ from typing import Any
 
 from scrl.files import replacing
 from scrl.problems import Problem, save
-from scrl.problems.quantities import as_written
+from scrl.problems.quantities import as_written, toml_value
 from scrl.problems.save import changed_fields, copy
 from scrl.studio.document import Document
 from scrl.studio.errors import StudioError
 from scrl.studio.maps import SessionMaps
 from scrl.studio.place import ProblemPlace
 from scrl.studio.problem_text import with_rules, with_values
-from scrl.studio.settings import TABLES, field_names, keys_of, plain
+from scrl.studio.settings import TABLES, field_names, keys_of
 from scrl.worlds.sweep.maps import MapOptions
 from scrl.worlds.sweep.spec import SweepSpec
 
@@ -57,7 +57,7 @@ class ProblemWriter:
             source = maps.drawn_source(document)
             name = self._keep_drawing(source.path, folder)
         options = changed_fields(source.options, MapOptions())
-        return {"map": name, **{key: plain(value) for key, value in options}}
+        return {"map": name, **{key: toml_value(value) for key, value in options}}
 
     def _keep_drawing(self, drawn: Path, folder: Path) -> str:
         """Copy a drawn map into the folder; no map that was there before is replaced."""

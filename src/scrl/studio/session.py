@@ -15,7 +15,7 @@ from scrl.problems.load import read_toml, with_long_horizon
 from scrl.rules import PlacedRuleError, show
 from scrl.studio.document import Document, EditHistory, RuleText
 from scrl.studio.errors import ChangedOnDiskError, StudioError
-from scrl.studio.journal import Journal, JournalHead
+from scrl.studio.journal import Journal
 from scrl.studio.loosening import loosen
 from scrl.studio.maps import SessionMaps
 from scrl.studio.naming import switched_off, with_region_renamed
@@ -97,13 +97,13 @@ class Session:
             return
         if found is None:
             return
-        head, self.history = found
-        if head.digest != self.digest:
+        digest, self.history = found
+        if digest != self.digest:
             self.notices.append(
                 "Unsaved changes were resumed, and the problem file has changed since they were "
                 "made: saving replaces it, and Reload takes the file instead"
             )
-            self.digest = head.digest
+            self.digest = digest
         elif self.is_unsaved:
             self.notices.append("Unsaved changes of the last time were resumed")
 
@@ -273,9 +273,8 @@ class Session:
         if self.place.folder is None and self.place.trouble is None:
             self._copy_builtin()
         if self.journal is not None:
-            head = JournalHead(self.saved, self.digest)
             try:
-                self.journal.append(entry, head, history)
+                self.journal.append(entry, self.digest, history)
             except OSError as error:
                 self.notices.append(f"this change is not kept on disk: {error}")
         self.history = history

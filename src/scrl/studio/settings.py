@@ -7,7 +7,7 @@ from typing import Any
 
 from scrl.errors import ScrlError
 from scrl.problems import Problem, ProblemOptions
-from scrl.problems.quantities import KINDS
+from scrl.problems.quantities import KINDS, toml_value
 from scrl.problems.save import changed_fields
 from scrl.settings import settings_of
 from scrl.studio.document import Settings
@@ -32,11 +32,6 @@ def field_names(part: Any) -> list[str]:
 def keys_of(table: str) -> list[str]:
     """The keys of a table."""
     return [name for part in TABLES[table] for name in field_names(part)]
-
-
-def plain(value: Any) -> Any:
-    """A value as TOML gives it back."""
-    return [plain(each) for each in value] if isinstance(value, tuple) else value
 
 
 def settings_of_problem(problem: Problem) -> dict[str, dict[str, Any]]:
@@ -67,7 +62,9 @@ def settings_in_file(tables: dict[str, Any], vehicle: Vehicle) -> dict[str, dict
     for table in TABLES:
         values = tables.get(table, {})
         found[table] = {key: values[key] for key in keys_of(table) if key in values}
-    quantities = {key: plain(getattr(vehicle, key)) for key in found["vehicle"] if key in KINDS}
+    quantities = {
+        key: toml_value(getattr(vehicle, key)) for key in found["vehicle"] if key in KINDS
+    }
     found["vehicle"].update(quantities)
     return found
 
