@@ -1,20 +1,20 @@
 """Runs of `scrl bench` -> the results in the manual.
 
-`python -m benchmarks.results [FOLDER]` reads the run folders of the commands in `COMMANDS` (in
-runs/bench, unless another folder is named). What each seed did goes into docs/results/seeds.csv;
-commit, command, machine and settings into docs/results/runs.csv; the tables into docs/results.md
-and docs/tables.md, between their marks, and as CSV and LaTeX beside them. Runs that are not
-finished are named where their rows would be. `python -m benchmarks.results FOLDER ablation` writes
-the ablation alone.
+`python -m benchmarks.results [FOLDER] [--only default|paper|ablation]` reads the run folders of the
+commands in `COMMANDS` (in runs/bench, unless another folder is named). What each seed did goes into
+docs/results/seeds.csv; commit, command, machine and settings into docs/results/runs.csv; the tables
+into docs/results.md, docs/tables.md and docs/training.md, between their marks, and as CSV and LaTeX
+beside them. Runs that are not finished are named where their rows would be. With `--only`, which
+may be repeated, the other tables stay as they are.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import re
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from scrl.runs.folder import RunFolder
 from scrl.training.result import TrainingResult, read_result
 
 DOCS = Path(__file__).parents[1] / "docs"
+SEEDS, RUNS = DOCS / "results" / "seeds.csv", DOCS / "results" / "runs.csv"
 PAPER = Terms(preset="paper", steps=204_800)
 TERMS = {"default": EQUAL, "paper": PAPER}
 COMMANDS: dict[str, str] = {
@@ -45,33 +46,36 @@ Found = dict[Cell, tuple[RunFolder, TrainingResult]]
 
 def main() -> None:
     """Read the runs, write data and pages."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/bench")
-    if "ablation" in sys.argv[2:]:
-        write(DOCS / "training.md", {"ablation": ablation(folder)})
-        return
-    found = read(folder)
-    _write_csv(DOCS / "results" / "seeds.csv", _seeds(found))
-    _write_csv(DOCS / "results" / "runs.csv", _runs(found))
-    write(DOCS / "results.md", {
-        **{name: summary(found, name) for name in TERMS}, "beside": beside(found),
-    })  # fmt: skip
-    tables = {
-        name if terms == EQUAL else f"{name}-paper": _table(name, folder, terms)
-        for terms in TERMS.values()
-        for name in PAPERS
-    }
-    write(DOCS / "tables.md", {**tables, "more": _more(folder), "sources": sources(found)})
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("runs/bench"))
+    parser.add_argument("--only", action="append", choices=COMMANDS)
+    asked = parser.parse_args()
+    names = asked.only or [*COMMANDS]
+    for name in TERMS:
+        if name in names:
+            _write_terms(asked.folder, name)
+    if "ablation" in names:
+        write(DOCS / "training.md", {"ablation": ablation(asked.folder)})
 
 
-def read(folder: Path) -> Found:
-    """Every finished run of our tables."""
-    found: Found = {}
-    for terms in TERMS.values():
-        for cell in cells_of(TABLES["all"], terms=terms):
-            for each in cell.runs():
-                if (result := _result(folder, each)) is not None:
-                    found[each] = result
-    return found
+def _write_terms(folder: Path, name: str) -> None:
+    """All that is told of the runs on these terms."""
+    terms, found = TERMS[name], read(folder, TERMS[name])
+    _replace_rows(SEEDS, name, _seeds(found))
+    _replace_rows(RUNS, name, _runs(found))
+    write(DOCS / "results.md", {name: summary(found, name), "beside": beside()})
+    suffix = "" if terms == EQUAL else f"-{name}"
+    tables = {f"{table}{suffix}": _table(table, folder, terms) for table in PAPERS}
+    if terms == EQUAL:
+        tables["more"] = _more(folder)
+    write(DOCS / "tables.md", {**tables, "sources": sources(_rows(RUNS))})
+
+
+def read(folder: Path, terms: Terms) -> Found:
+    """Every finished run of our tables on these terms."""
+    cells = cells_of(TABLES["all"], terms=terms)
+    results = {run: _result(folder, run) for cell in cells for run in cell.runs()}
+    return {run: result for run, result in results.items() if result is not None}
 
 
 def _result(folder: Path, cell: Cell) -> tuple[RunFolder, TrainingResult] | None:
@@ -125,12 +129,25 @@ def _runs(found: Found) -> list[dict[str, Any]]:
     ]
 
 
-def _write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+def _replace_rows(path: Path, name: str, rows: list[dict[str, Any]]) -> None:
+    """Put the rows of these terms into a table, in place of those it has of them."""
+    rows += [row for row in _rows(path) if _terms_of(row) != name]
+    order = {cell.problem: place for place, cell in enumerate(cells_of(TABLES["all"]))}
+    rows.sort(key=lambda row: (_terms_of(row) != "default", order[row["problem"]]))
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _terms_of(row: dict[str, Any]) -> str:
+    """Which terms a row is about; the parts of a best branch have a budget of their own."""
+    return "paper" if row["terms"].startswith("preset-paper") else "default"
 
 
 def summary(found: Found, name: str) -> str:
@@ -145,7 +162,7 @@ def summary(found: Found, name: str) -> str:
     rows += [_summary_row(cell, result, *best[cell.problem]) for cell, (_, result) in own.items()]
     return (
         "\n".join(rows)
-        + f"\n\nTen seeds each (0 to 9), `scrl bench {COMMANDS[name]}`; {sources(own)}"
+        + f"\n\nTen seeds each (0 to 9), `scrl bench {COMMANDS[name]}`; {sources(_runs(own))}"
     )
 
 
@@ -173,23 +190,31 @@ def _percent(gap: float | None) -> str:
     return "-" if gap is None else f"{gap:.1%}"
 
 
-def beside(found: Found) -> str:
+def beside() -> str:
     """The published figures of SCRL, our run of the paper's settings, and the default ones."""
     rows = ["| problem | SCRL as published: vio / return | preset paper: vio / return (satisfied) |"
             " default: vio / return (satisfied) |", "|---|---|---|---|"]  # fmt: skip
-    for name in TABLES["all"].problems:
-        printed = PUBLISHED[name, "scrl"]
-        ours = [_scaled(found[Cell(name, "scrl", terms)][1]) for terms in (PAPER, EQUAL)]
-        cells = [name, f"{printed.violation:g} / {printed.return_:g}", *ours]
+    own = [row for row in _rows(SEEDS) if row["method"] == "scrl"]
+    for problem in TABLES["all"].problems:
+        printed = PUBLISHED[problem, "scrl"]
+        ours = [
+            _scaled([row for row in own if row["problem"] == problem and _terms_of(row) == name])
+            for name in ("paper", "default")
+        ]
+        cells = [problem, f"{printed.violation:g} / {printed.return_:g}", *ours]
         rows.append("| " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
 
-def _scaled(result: TrainingResult) -> str:
-    judged = [each.evaluation for each in result.seeds]
-    violation = sum(each.cons_vio for each in judged) / len(judged) / PAPER_SCALE
-    return_ = sum(each.return_ for each in judged) / len(judged) / PAPER_SCALE
-    return f"{violation:.2f} / {return_:.2f} ({result.satisfied} of {len(judged)})"
+def _scaled(rows: list[dict[str, str]]) -> str:
+    if not rows:
+        return "-"
+    violation, return_ = (
+        sum(float(row[name]) for row in rows) / len(rows) / PAPER_SCALE
+        for name in ("cons_vio", "return")
+    )
+    kept = sum(row["satisfied"] == "1" for row in rows)
+    return f"{violation:.2f} / {return_:.2f} ({kept} of {len(rows)})"
 
 
 def _table(name: str, folder: Path, terms: Terms) -> str:
@@ -243,9 +268,9 @@ def _more(folder: Path) -> str:
     return markdown(table, [row for row in rows if row.cell.method in MORE]).strip()
 
 
-def sources(found: Found) -> str:
+def sources(runs: Sequence[Mapping[str, str]]) -> str:
     """Commits and machines behind the runs."""
-    known = sorted({(run.record.commit, run.record.device) for run, _ in found.values()})
+    known = sorted({(run["commit"], run["device"]) for run in runs})
     return "; ".join(f"commit {commit}, {device}" for commit, device in known) + "."
 
 
