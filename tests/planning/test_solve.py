@@ -80,6 +80,15 @@ def test_json_has_the_fields_of_the_contract(poured: Reference) -> None:
             "conflict", "relax", "conflict_rests_on"} <= document.keys()  # fmt: skip
 
 
+def test_rules_that_a_plan_keeps_are_in_no_conflict() -> None:
+    """The fluid gives S2 at least 20 / 3 * 2.25 = 15; a drive may land there six times: 13.5."""
+    found = scrl.solve(strip_problem("S2 <= 14", "landing"), time_limit_s=60.0)
+    assert found.density["S2"] == pytest.approx(13.5)
+    assert found.fluid is None
+    assert found == found.without_conflict()
+    assert found.conflict_rests_on is None
+
+
 @pytest.mark.parametrize(
     ("bound", "return_", "status"),
     [
@@ -198,6 +207,8 @@ def test_agri_s2_at_most_340_gets_a_plan(asking: Planner) -> None:
     assert len(answer.plans) == 1
     assert answer.gap is not None
     assert answer.gap >= 0
+    assert not answer.reference.conflict  # a plan keeps the rule, so it is in no conflict
+    assert answer.reference.conflict_rests_on is None
 
 
 @pytest.mark.optimised

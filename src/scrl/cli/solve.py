@@ -93,12 +93,14 @@ def print_reference(problem: Problem, found: Reference, out: Console) -> None:
     branch = table("rule", "rests on", "instead of", title="Disjuncts taken")
     for each in found.branch:
         branch.add_row(escape(each.rule), escape(each.taken), escape(", ".join(each.others)))
-    out.print(branch)
+    if branch.row_count:
+        out.print(branch)
     prices = table("rule", "bound", ">return for one unit less", title="Price list of the fluid")
     for each in found.duals:
         if each.dual > 1e-9:
             prices.add_row(escape(each.rule), escape(each.atom), f"{each.dual:+.5f}")
-    out.print(prices)
+    if prices.row_count:
+        out.print(prices)
     _print_numbers(problem, found, out)
 
 

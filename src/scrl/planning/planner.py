@@ -103,7 +103,9 @@ class Planner:
         searched = search_plans(problem, priced, driver, options)
         priced, found, evaluation = searched.priced, searched.best.found, searched.best.evaluation
         reference = priced.reference
-        if reference.conflict and not (evaluation.is_satisfied or reference.is_impossible):
+        if evaluation.is_satisfied:
+            reference = reference.without_conflict()
+        elif reference.conflict and not reference.is_impossible:
             say("looking for a proof that no policy keeps the rules")
             reference = bound_of(problem, reference, PROOF_TIME_S)
         names = problem.world_spec.amounts

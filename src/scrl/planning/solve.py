@@ -72,7 +72,8 @@ def _with_plans(problem: Problem, priced: Priced, options: SearchOptions) -> Ref
         mixed = _driven(searched.mixture, evaluate_plans(problem, searched.mixture))
     is_better = mixed is not None and mixed.return_ > plan.return_
     taken = searched.priced.taken
-    return replace(priced.reference, plan=plan, mixture=mixed if is_better else None, branch=taken)
+    known = priced.reference.without_conflict()
+    return replace(known, plan=plan, mixture=mixed if is_better else None, branch=taken)
 
 
 def _driven(found: Found, evaluation: Evaluation) -> BestDriven:

@@ -198,6 +198,17 @@ class Reference:
         gap = gap_to(self.bound, self.plan.return_)
         return "optimal" if gap is not None and gap <= OPTIMALITY_TOLERANCE else "feasible"
 
+    def without_conflict(self) -> Reference:
+        """The same where a plan keeps the rules that the fluid cannot keep."""
+        return replace(
+            self,
+            conflict=(),
+            relax=(),
+            alternatives=(),
+            vehicle_hints=(),
+            conflict_rests_on=None,
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The fields of the command contract."""
         certificate = self.certificate
