@@ -1,13 +1,18 @@
 """No drive above the proven bound, and how near the best drives come to it.
 
-`python -m benchmarks.true_bound [--service landing] [--drives 5000] [--maps 20] [--sets 2]
-[--search 120] [--seed 0] [--out FILE]` drives Agri, Med and random maps in every way there is
-(constant, random, stop and go, by the cell, the lattice's, the fluid policy's, and locally improved
-ones), with the world's own float32 places and speeds, and compares return + prices . amounts -
-per_step steps with the bound at many prices: of the dynamic program, and for poured service also of
-the fluid. Then the bounds of problems: the built-in ones (landing), against the
-plans of `solve`, `ask` and a search, and random rule sets, against those of `ask`. It ends with an
-error if anything is above its bound.
+`python -m benchmarks.true_bound [drives] [rules] [builtin] [--service landing poured] [--out FILE]
+[--drives 5000] [--maps 20] [--sets 2] [--search 120] [--seed 0] [--jobs 1] [--time-limit S]`
+
+- `drives` drives Agri, Med, random maps and a map of narrow strips in every way there is (constant,
+  random, stop and go, by the cell, the lattice's, the fluid policy's, and locally improved ones),
+  with the world's own float32 places and speeds, and compares return + prices . amounts - per_step
+  steps with the bound at many prices: of the dynamic program, and for poured service also of the
+  fluid. Every world is one line of FILE, written at once; the same command goes on with those that
+  are missing there.
+- `rules`: random rule sets, against the plans of `ask`.
+- `builtin`: the built-in problems, against the plans of `solve`, `ask` and a search.
+
+It ends with an error if anything is above its bound.
 """
 
 from __future__ import annotations
@@ -18,18 +23,20 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 
 import scrl
-from benchmarks.asking import rule_sets, world_of
+from benchmarks import jobs
+from benchmarks.asking import GRID, rule_sets, world_of
 from benchmarks.machine import described
-from benchmarks.measured import write_rows
 from scrl.planning.drives import PriceDriver
 from scrl.planning.planner import planner
-from scrl.problems import Problem, builtin_names, load
+from scrl.problems import Problem, ProblemOptions, builtin_names, load
 from scrl.reference.answer import Question
 from scrl.reference.fluid import FluidSweep
 from scrl.reference.lattice import SpeedLattice, drive
@@ -39,13 +46,15 @@ from scrl.violation import cons_vio
 from scrl.worlds.sweep import dynamics
 from scrl.worlds.sweep.bound import step_bound
 from scrl.worlds.sweep.dynamics import Place
+from scrl.worlds.sweep.regions import from_masks
 from scrl.worlds.sweep.service import service_table
-from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
 
 PRICES = 32
 """Vectors of prices that every drive is compared at."""
 BEST_OF = 8
 """As many of them have drives made for them."""
+SERVICES: tuple[Service, ...] = ("landing", "poured")
 MOST_STEPS = 3000
 PARTS = 8
 """Stretches of the path with prices of their own, in the search for good single plans."""
@@ -165,21 +174,44 @@ def improved(
             best = driven.throttles[worth(driven).argmax()]
 
 
-def bounds_at(spec: SweepSpec, prices: np.ndarray, per_step: np.ndarray) -> np.ndarray:
-    """What no drive exceeds at each vector of prices."""
+def bounds_at(
+    spec: SweepSpec, prices: np.ndarray, per_step: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """What no drive exceeds at each vector of prices: by steps, and by the fluid where it holds."""
     by_steps = step_bound(spec).at(prices, per_step).values
     if not spec.is_poured:
-        return by_steps
+        return by_steps, np.full(len(prices), np.inf)
     fluid, found = FluidSweep.of(spec), []
     for worth in prices @ fluid.amount - np.outer(per_step, fluid.weight):
         times = fluid.best_times(-worth / fluid.weight)
         found.append(fluid.return_of(times) + worth @ times)
-    return np.minimum(by_steps, found)
+    return by_steps, np.array(found)
 
 
-def measure(world: Problem, count: int, seed: int) -> list[dict]:
-    """One row for each way to drive a world: drives, how many are above, and how near the best."""
-    spec, rng = world.world_spec, np.random.default_rng(seed)
+@dataclass(frozen=True)
+class Task:
+    """The drives of one world."""
+
+    world: int
+    """Agri, Med, the random maps, and last the strips."""
+    service: Service
+    drives: int
+    seed: int
+
+    def problem(self) -> Problem:
+        if self.world >= 0:
+            return world_of(self.world, self.service)
+        # Its rows cross bands of one to three cells, which are shorter than the way of a brake.
+        bands = np.repeat(np.arange(25) % 4, np.tile([1, 2, 3, 2, 2], 5))[:GRID]
+        masks = np.array([np.broadcast_to(bands == each, (GRID, GRID)) for each in range(3)])
+        spec = SweepSpec(from_masks(masks, ["A", "B", "C"]), route=SweepRoute(service=self.service))
+        return Problem.create(spec, (), ProblemOptions(name="strips"))
+
+
+def measure(task: Task) -> dict[str, Any]:
+    """For each way to drive a world: drives, how many are above, and how near the best."""
+    world = task.problem()
+    spec, rng = world.world_spec, np.random.default_rng(task.seed)
     regions = len(spec.regions.names)
     size = spec.vehicle.effort * rng.choice([0.3, 0.7, 1.5], (PRICES, 1))
     a_step = (
@@ -188,40 +220,41 @@ def measure(world: Problem, count: int, seed: int) -> list[dict]:
     prices = a_step / spec.vehicle.rate
     per_step = spec.vehicle.effort * rng.choice([0.0, 0.0, 0.1, 0.5], PRICES)
     started = time.perf_counter()
-    bounds = bounds_at(spec, prices, per_step)
-    took = time.perf_counter() - started
-    rows: dict[str, list[np.ndarray]] = {}
+    by_steps, by_fluid = bounds_at(spec, prices, per_step)
+    bounds, took = np.minimum(by_steps, by_fluid), time.perf_counter() - started
+    gaps: dict[str, list[np.ndarray]] = {}
 
     def keep(name: str, driven: Drove) -> None:
-        rows.setdefault(name, []).append(bounds - driven.worth(prices, per_step))
+        gaps.setdefault(name, []).append(bounds - driven.worth(prices, per_step))
 
-    for name, many, choose in ways_to_drive(spec, count, rng):
+    for name, many, choose in ways_to_drive(spec, task.drives, rng):
         keep(name, drive_all(spec, many, choose))
     free = np.flatnonzero(per_step == 0)[:BEST_OF]
     for number, throttles in zip(free, lattice_throttles(spec, a_step[free]), strict=True):
         for driven in improved(
             spec, throttles, lambda one, at=number: one.worth(prices, per_step)[:, at],
-            max(count // 100, 2), rng,
+            max(task.drives // 100, 2), rng,
         ):  # fmt: skip
             keep("improved", driven)
     driver = PriceDriver(spec, world.world)
-    keys = jax.random.split(jax.random.key(seed), 1)
+    keys = jax.random.split(jax.random.key(task.seed), 1)
     ran = driver.drive(a_step[:, None], most_steps=MOST_STEPS, keys=keys)
     done = ran.is_finished
     keep(
         "fluid policy", Drove(ran.returns[done, 0], ran.amounts[done, 0], ran.steps[done, 0], done)
     )
-    return [
-        {
-            "world": world.name,
-            "way": name,
-            "drives": sum(map(len, gaps)),
-            "above": int(sum((each < 0).any(axis=1).sum() for each in gaps)),
-            "nearest": float(min((each / np.abs(bounds)).min() for each in gaps if len(each))),
-            "bounds_s": took,
+    ways = {
+        name: {
+            "drives": sum(map(len, some)),
+            "above": int(sum((each < 0).any(axis=1).sum() for each in some)),
+            "nearest": min((float((each / np.abs(bounds)).min()) for each in some if len(each)),
+                           default=None),
         }
-        for name, gaps in rows.items()
-    ]
+        for name, some in gaps.items()
+    }  # fmt: skip
+    # At so many prices inertia makes the bound lower than the fluid.
+    below_fluid = int((by_steps < by_fluid).sum()) if spec.is_poured else None
+    return {"name": world.name, "ways": ways, "below_fluid": below_fluid, "bounds_s": took}
 
 
 def searched(problem: Problem, leaf: Leaf, seconds: float, seed: int) -> float:
@@ -297,42 +330,70 @@ def random_rules(world: Problem, sets: int, seed: int) -> str:
         gaps.append((found.bound - answer.evaluation.return_) / abs(found.bound))
     mean = f"{np.mean(gaps):.2%}" if gaps else "-"
     return (
-        f"| {world.name} | {len(gaps)} of {sets} | {mean} | {impossible} | {np.mean(seconds):.1f} |"
+        f"| {world.name} | {world.world_spec.route.service} | {len(gaps)} of {sets} | {mean} "
+        f"| {impossible} | {np.mean(seconds):.1f} |"
     )
+
+
+def print_drives(rows: list[dict[str, Any]], service: Service) -> None:
+    """The table of one kind of service."""
+    print("| way to drive | drives | above the bound | nearest to it |\n|---|---|---|---|")
+    for way in dict.fromkeys(way for row in rows for way in row["ways"]):
+        some = [row["ways"][way] for row in rows if way in row["ways"]]
+        drives, above = (sum(each[name] for each in some) for name in ("drives", "above"))
+        nearest = min(each["nearest"] for each in some if each["nearest"] is not None)
+        print(f"| {way} | {drives:,} | {above} | {nearest:.2%} |")
+    total = sum(way["drives"] for row in rows for way in row["ways"].values())
+    took = np.median([row["bounds_s"] for row in rows])
+    print(f"\n{service}: {total:,} drives on {len(rows)} worlds at {PRICES} prices each; all "
+          f"bounds of a world in {took:.2f} s.")  # fmt: skip
+    if service == "poured":
+        print(f"Below the fluid at {sum(row['below_fluid'] for row in rows)} prices.")
+    print(flush=True)
+
+
+PARTS_OF_IT = ("drives", "rules", "builtin")
 
 
 def main() -> None:
     """Drive, compare and print."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--service", choices=("landing", "poured"), default="landing")
+    parser.add_argument("parts", nargs="*", default=PARTS_OF_IT, metavar=" | ".join(PARTS_OF_IT))
+    parser.add_argument("--service", nargs="+", choices=SERVICES, default=SERVICES)
     parser.add_argument("--drives", type=int, default=5000)
     parser.add_argument("--maps", type=int, default=20)
     parser.add_argument("--sets", type=int, default=2)
     parser.add_argument("--search", type=float, default=120.0, help="seconds for each problem")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--time-limit", type=float, default=7200.0)
+    parser.add_argument("--out", type=Path, default=Path("bound.jsonl"))
     chosen = parser.parse_args()
-    worlds = [world_of(number, chosen.service) for number in range(2 + chosen.maps)]
-    rows = []
-    for number, world in enumerate(worlds):
-        rows += measure(world, chosen.drives, chosen.seed + number)
-        write_rows(chosen.out, rows)
-    print("| way to drive | drives | above the bound | nearest to it |\n|---|---|---|---|")
-    for way in dict.fromkeys(row["way"] for row in rows):
-        some = [row for row in rows if row["way"] == way]
-        drives, above = (sum(row[name] for row in some) for name in ("drives", "above"))
-        nearest = min(row["nearest"] for row in some)
-        print(f"| {way} | {drives:,} | {above} | {nearest:.2%} |")
-    total, above = (sum(row[name] for row in rows) for name in ("drives", "above"))
-    took = np.median([row["bounds_s"] for row in rows])
-    print(f"\n{total:,} drives on {len(worlds)} worlds, {above} above the bound at any of {PRICES} "
-          f"prices; all bounds of a world in {took:.2f} s.\n{described()}\n",
-          flush=True)  # fmt: skip
-    for line in built_in(chosen.search, chosen.seed) if chosen.service == "landing" else ():
-        print(line, flush=True)
-    print("\n| world | plans kept | mean gap | impossible | s |\n|---|---|---|---|---|")
-    for number, world in enumerate(worlds if chosen.sets else []):
-        print(random_rules(world, chosen.sets, 5000 + chosen.seed + number), flush=True)
+    above = 0
+    if "drives" in chosen.parts:
+        worlds = product(chosen.service, [*range(2 + chosen.maps), -1])
+        groups = [[Task(number, service, chosen.drives, chosen.seed + number)]
+                  for service, number in worlds]  # fmt: skip
+        missing = jobs.run(
+            groups, measure, out=chosen.out, jobs=chosen.jobs, time_limit_s=chosen.time_limit
+        )
+        for task in missing:
+            print(f"not reached: {task}")
+        tasks = [dataclasses.asdict(task) for [task] in groups]
+        for service in chosen.service:
+            rows = [row for row in jobs.read(chosen.out) if row["service"] == service
+                    and any(row.items() >= task.items() for task in tasks)]  # fmt: skip
+            print_drives(rows, service)
+            above += sum(way["above"] for row in rows for way in row["ways"].values())
+        print(f"{above} drives above the bound.\n{described()}\n", flush=True)
+    if "builtin" in chosen.parts:
+        for line in built_in(chosen.search, chosen.seed):
+            print(line, flush=True)
+    if "rules" in chosen.parts:
+        print("\n| world | service | plans kept | mean gap | impossible | s |\n" + "|---" * 6 + "|")
+        for service, number in product(chosen.service, range(2 + chosen.maps)):
+            world = world_of(number, service)
+            print(random_rules(world, chosen.sets, 5000 + chosen.seed + number), flush=True)
     if above:
         raise SystemExit("a drive is above the bound")
 

@@ -11,7 +11,12 @@ import pytest
 
 from scrl.evaluation import evaluate
 from scrl.planning.drives import PARTS, PriceDriver
-from scrl.planning.lattice_policy import LatticePolicy, PlacesOnLattice, lattice_for
+from scrl.planning.lattice_policy import (
+    LatticePolicy,
+    PlacesOnLattice,
+    ValuesOnLattice,
+    lattice_for,
+)
 from scrl.planning.outlook import Outlook, window_for
 from scrl.problems import Problem
 from scrl.reference.lattice import SpeedLattice
@@ -45,7 +50,8 @@ def test_it_earns_what_the_values_promise(
     outlook = Outlook.of(
         world, jnp.asarray([worth], jnp.float32), window_for(spec.vehicle.max_speed)
     )
-    policy = LatticePolicy(PlacesOnLattice.of(lattice), outlook, values[0] / spec.vehicle.effort)
+    ahead = ValuesOnLattice(PlacesOnLattice.of(lattice), values / spec.vehicle.effort)
+    policy = LatticePolicy(ahead, outlook, jnp.asarray(0))
     found = evaluate(Problem.create(spec), policy)
     steps = np.array(list(found.density.values())) / spec.vehicle.rate
     close = 0.01 * (abs(found.return_) + float(np.abs(prices) @ steps))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scrl.planning.proposals import patchwork, splices
+from scrl.planning.proposals import FIRST_SHARES, around, patchwork, splices
 
 
 @pytest.mark.parametrize("atoms", [1, 3, 5])
@@ -53,3 +53,13 @@ def test_what_cannot_be_kept_is_broken_at_its_price() -> None:
     assert dear is not None
     assert cheap.tolist() == [0, 0, 0]
     assert dear.tolist() == [1, 1, 1]
+
+
+def test_the_first_multipliers_lie_on_all_sides_of_the_fluids() -> None:
+    found = around(np.array([2.0, 0.0, 1.0, 3.0]))
+    assert found[0].tolist() == [2.0, 0.0, 1.0, 3.0]
+    assert found[:, 0] == pytest.approx(2.0 * np.array(FIRST_SHARES))
+    assert not found[:, 1].any()
+    # Each of the others is once larger and once smaller where the one before it is either.
+    sides = np.sign(found[1:-1, 2:] / found[1:-1, :1] - np.array([0.5, 1.5]))
+    assert {(1, 1), (1, -1), (-1, 1), (-1, -1)} == set(map(tuple, sides.astype(int).tolist()))

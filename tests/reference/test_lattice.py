@@ -69,7 +69,7 @@ def test_the_lattice_equals_brute_force_on_a_tiny_path(
             options.append(cost + earned(position, target) + best(position + target, target))
         return max(options)
 
-    values = lattice.values(np.array([prices]))[0]
+    values = lattice.values(np.array([prices]))[..., 0]
     assert values[0, 0] == pytest.approx(best(0, 0), abs=1e-5)
     assert values[2, 4] == pytest.approx(best(2, 4), abs=1e-5)
 

@@ -15,7 +15,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from scrl.planning.fluid_policy import FluidPolicy
-from scrl.planning.lattice_policy import LatticePolicy, PlacesOnLattice, lattice_for
+from scrl.planning.lattice_policy import (
+    LatticePolicy,
+    PlacesOnLattice,
+    ValuesOnLattice,
+    lattice_for,
+)
 from scrl.planning.outlook import Outlook, part_of, window_for
 from scrl.policies import PlacedPolicy, Schedule, lengthened, padded_length
 from scrl.reference.lattice import SpeedLattice
@@ -197,8 +202,9 @@ class PriceDriver:
         outlooks = _outlooks(self.filled_world, scaled, window=self.window)
         if lattice is None:
             return _Policies(_beyond_fluid, None, (outlooks,))
-        places = PlacesOnLattice.of(lattice)
-        return _Policies(LatticePolicy, places, (outlooks, lattice.values(prices, unit=effort)))
+        values = lattice.values(prices, unit=effort)
+        ahead = ValuesOnLattice(PlacesOnLattice.of(lattice), values)
+        return _Policies(LatticePolicy, ahead, (outlooks, on_device(np.arange(len(prices)))))
 
 
 def _with_filled_tables(world: SweepWorld) -> SweepWorld:

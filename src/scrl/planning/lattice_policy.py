@@ -89,13 +89,21 @@ def lattice_for(
     return found
 
 
+class ValuesOnLattice(eqx.Module):
+    """What lies ahead at some prices, for plans side by side."""
+
+    places: PlacesOnLattice
+    values: Float[Array, "position level plan"]
+    """In efforts."""
+
+
 class LatticePolicy(eqx.Module):
     """Follows the values of a lattice greedily."""
 
-    places: PlacesOnLattice
+    lattice: ValuesOnLattice
     outlook: Outlook
-    values: Float[Array, "position level"]
-    """In efforts."""
+    plan: Int[Array, ""]
+    """The number of its prices among those of the values."""
 
     def begin(self) -> tuple[()]:
         return ()
@@ -105,7 +113,7 @@ class LatticePolicy(eqx.Module):
     ) -> tuple[Float[Array, " *action"], Any]:
         """The action in this state, whatever was given so far."""
         del service
-        numbers, places = world.numbers, self.places
+        numbers, places = world.numbers, self.lattice.places
         unit = places.unit
         slowest, fastest = (
             dynamics.next_speed(numbers, state.speed, jnp.asarray(throttle), jnp)
@@ -120,7 +128,7 @@ class LatticePolicy(eqx.Module):
             [jnp.clip(landing, slowest, fastest), jnp.stack([slowest, fastest])]
         )
         first = nearest.astype(int) - 1
-        seen = rows_from(self.values, row + first, places.reach + 3)
+        seen = rows_from(self.lattice.values, row + first, places.reach + 3, self.plan)
         ahead = _between(
             jax.lax.optimization_barrier(seen), here + speeds / unit - 0.5 - first, speeds / unit
         )

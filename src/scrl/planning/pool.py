@@ -45,7 +45,7 @@ INSET = 0.5
 """How far inside each bound mixtures aim, in steps of service: a single plan cannot hit it."""
 PRICE_OF_A_STOP = 5.0
 """The same where braking is seen ahead: a stop in a small region may cost more than its steps."""
-BOX, LEAST_PENALTY = 1.3, 0.1
+BOX, LEAST_PENALTY = 2.0, 0.1
 """Penalties at first: relative to the fluid's multipliers, and at least, in efforts for a step."""
 NEAREST = 3
 """How many single plans count as near to an answer."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.linalg import hadamard
 
 from scrl.planning.drives import PARTS
 from scrl.planning.lattice_policy import HIGHEST_PRICE
@@ -56,6 +57,22 @@ def splices(
     return taken[best[:count]]
 
 
+FIRST_SHARES = (1.0, 0.97, 0.94, 0.9, 1.03, 0.8, 0.6, 0.0)
+"""Multipliers that are driven first, as shares of the fluid's."""
+FIRST_SPREAD = 0.4
+"""By what power of e all but the first of them are larger or smaller in relation to one of them,
+each in another way: the program needs plans on all sides of the best multipliers."""
+
+
+def around(multipliers: Float[np.ndarray, " atom"]) -> Float[np.ndarray, "plan atom"]:
+    """These multipliers and some on all sides of them; those that are 0 stay so."""
+    signs = hadamard(len(FIRST_SHARES))
+    signs[0], signs[:, 0] = 0, 0
+    column = np.maximum(np.cumsum(multipliers > 0.0) - 1, 0) % len(signs)
+    factors = np.exp(FIRST_SPREAD * signs[:, column])
+    return np.array(FIRST_SHARES)[:, None] * factors * multipliers
+
+
 def patchwork(
     returns: Float[np.ndarray, "plan part"],
     over: Float[np.ndarray, "plan part atom"],
@@ -77,13 +94,12 @@ def patchwork(
     return found.weights.reshape(plans, parts).argmax(axis=0)
 
 
-FIRST_SHARES = (1.0, 0.97, 0.94, 0.9, 1.03, 0.8, 0.6, 0.0)
-"""Multipliers that are driven first, as shares of the fluid's."""
 SPLICES = 0.5
 """Share of each round's plans that are the mixture as one plan. A few are by multipliers; the
 rest lie around the single plans that come nearest."""
-SPREAD = 0.04
-"""How far from the program's multipliers others are tried, as a share."""
+OUTWARD, INWARD = 2, 2.0
+"""From the best multipliers so far others are tried towards the program's, each this many times as
+near; where an atom is exceeded, so many beyond them."""
 GROWTH = 1.5
 """The penalties of atoms that no mixture keeps grow by this factor in each round."""
 NEARBY = 0.01
@@ -106,14 +122,17 @@ class Proposals:
         # For an effort of 1, so that tolerances mean the same everywhere.
         self.fluid = replace(pool.branch.fluid, effort=1.0)
         self.rows = pool.branch.coefficients @ self.fluid.amount
+        self.tried = pool.branch.multipliers[None]
+        """Multipliers that plans were driven by, as far as they are known."""
 
     def patience(self) -> float:
         """Steps after which a plan is broken off, at first."""
         return PATIENCE * float(self.fluid.time_row @ self._point(self.branch.multipliers)) + 100.0
 
     def first(self) -> Float[np.ndarray, "plan part region"]:
-        """The fluid's own multipliers, and some on either side of them."""
-        return self._prices(np.outer(FIRST_SHARES, self.branch.multipliers))
+        """The fluid's own multipliers, and some on all sides of them."""
+        self.tried = around(self.branch.multipliers)
+        return self._prices(self.tried)
 
     def next(self, mixture: Mixture) -> Float[np.ndarray, "plan part region"]:
         """By the program's multipliers, by the fluid's once its bounds are moved, the mixture as
@@ -136,24 +155,42 @@ class Proposals:
         return np.array(chosen)
 
     def _near(self, mixture: Mixture) -> Float[np.ndarray, "plan part region"]:
-        """The program's multipliers and some near them, and the mixture as one plan."""
-        grown = np.where(self.pool.is_broken(mixture), GROWTH, 1.0)
+        """By multipliers on the way to the program's, and the mixture as one plan."""
+        is_broken = self.pool.is_broken(mixture)
+        grown = np.where(is_broken, GROWTH, 1.0)
         self.pool.generation.penalties = grown * self.pool.generation.penalties
-        factors = 1.0 + SPREAD * self.rng.uniform(-1.0, 1.0, (self.count, len(grown)))
-        factors[0] = 1.0
+        others = self._prices(self._towards(mixture.multipliers, is_hard=bool(is_broken.any())))
+        if is_broken.any():
+            # A stop in a small region needs a price above the effort, at which the vehicle would
+            # stand still in a large one.
+            capped = np.minimum(others, self.pool.price_of(HIGHEST_PRICE))
+            capped = capped[(capped < others).any(axis=(1, 2))]
+            half = self.count // 2
+            return np.concatenate([others[:half], capped[:half], others[half:]])[: self.count]
         singles = [self._between(mixture)]
         if not self.pool.problem.world_spec.is_poured:
             near = self.pool.prices(self.pool.nearly_kept())
             noise = NEARBY * self.rng.standard_normal((len(near), 1, len(near[0, 0])))
             singles += [*self._spliced(mixture), *(near * (1.0 + noise))]
-        others = self._prices(factors * mixture.multipliers)
-        if self.pool.is_broken(mixture).any():
-            # A stop in a small region needs a price above the effort, at which the vehicle would
-            # stand still in a large one.
-            capped = np.minimum(others, self.pool.price_of(HIGHEST_PRICE))
-            half = self.count // 2
-            return np.concatenate([others[:half], capped[: self.count - half]])
         return np.array([others[0], *singles, *others[1:]][: self.count])
+
+    def _towards(
+        self, multipliers: Float[np.ndarray, " atom"], *, is_hard: bool
+    ) -> Float[np.ndarray, "plan atom"]:
+        """These multipliers of the program, and some between them and the best ones so far.
+
+        The program knows only the plans so far, so its multipliers swing to and fro. The best ones
+        have the least dual value, as the plans show it, and lie near the optimum.
+        """
+        generation = self.pool.generation
+        over = generation.over(generation.columns)
+        values = (generation.returns - self.tried @ over.T).max(axis=1)
+        best = self.tried[values.argmin()]
+        powers = -np.arange(self.count, dtype=float)
+        powers = np.roll(powers + OUTWARD, -OUTWARD) if is_hard else powers
+        found = np.maximum(best + INWARD ** powers[:, None] * (multipliers - best), 0.0)
+        self.tried = np.concatenate([self.tried, found])
+        return found
 
     def averaged(self, mixture: Mixture) -> Timetable | None:
         """The mixture as one plan with the mean of its timetables, where it is of several.

@@ -82,7 +82,7 @@ class SpeedLattice:
 
     def values(
         self, prices: Float[np.ndarray, "plan part region"], *, unit: float = 1.0
-    ) -> Float[Array, "plan position level"]:
+    ) -> Float[Array, "position level plan"]:
         """V for prices (return per step in a region) on equal parts of the path, side by side.
 
         V is in multiples of `unit`.
@@ -155,7 +155,7 @@ def _sweep(
     *,
     block: int,
     doublings: int,
-) -> Float[Array, "plan position level"]:
+) -> Float[Array, "position level plan"]:
     """Backwards over the path, a block of positions at a time; V past its end is 0.
 
     V lies in one long row, position by position, so that G of one position is every so many-th
@@ -209,7 +209,7 @@ def _sweep(
 
     nothing = jnp.zeros(((beyond + ROWS_BEYOND) * width, plans), rewards.dtype)
     values = jax.lax.fori_loop(0, positions // block, body, nothing)
-    return values.reshape(-1, width, plans).transpose(2, 0, 1)
+    return values.reshape(-1, width, plans)
 
 
 class _Windows(NamedTuple):
@@ -257,7 +257,7 @@ class Drives:
 def drive(
     lattice: SpeedLattice,
     prices: Float[np.ndarray, "plan region"],
-    values: Float[np.ndarray, "plan position level"],
+    values: Float[np.ndarray, "position level plan"],
 ) -> Drives:
     """Follow the values greedily with exact positions and speeds: no lattice, no rounding."""
     ahead_of = np.asarray(values)
@@ -305,14 +305,14 @@ def _between(
     lattice: SpeedLattice, values: np.ndarray, place: np.ndarray, speed: np.ndarray
 ) -> Float[np.ndarray, "plan throttle"]:
     """V between lattice points, linear in position and in speed."""
-    row = np.clip(place / lattice.unit - 0.5, 0.0, values.shape[1] - 1.001)
+    row = np.clip(place / lattice.unit - 0.5, 0.0, len(values) - 1.001)
     level = np.minimum(speed / lattice.unit, lattice.levels - 0.001)
     low_row, low_level = row.astype(int), level.astype(int)
     share_row, share_level = row - low_row, level - low_level
-    plan = np.arange(len(values))[:, None]
+    plan = np.arange(values.shape[2])[:, None]
     near, far = (
-        (1 - share_level) * values[plan, row, low_level]
-        + share_level * values[plan, row, low_level + 1]
+        (1 - share_level) * values[row, low_level, plan]
+        + share_level * values[row, low_level + 1, plan]
         for row in (low_row, low_row + 1)
     )
     return (1 - share_row) * near + share_row * far

@@ -260,6 +260,7 @@ class _LeafSearch:
         """One round of cutting planes; when they are over, a split, or a finer graph."""
         mixture = self._mixture(leaf)
         is_close = not mixture.excess.any() and leaf.value - mixture.value < CLOSE * abs(leaf.value)
+        is_close = is_close and self._is_convex_at(leaf, mixture.multipliers)
         if not is_close and leaf.rounds < MOST_ROUNDS:
             (better,) = self._evaluate(leaf.level, [leaf], [self._points(leaf, mixture)])
             self._push(replace(better, rounds=leaf.rounds + 1))
@@ -270,6 +271,15 @@ class _LeafSearch:
             self._push(replace(finer, level=leaf.level + 1, rounds=0))
         else:
             self._push(replace(leaf, is_done=True))
+
+    def _is_convex_at(self, leaf: Leaf, multipliers: Float[np.ndarray, " atom"]) -> bool:
+        """Whether the paths show truly what other multipliers can bring.
+
+        Where standing still pays, the bound may lie below what the program expects of a path.
+        """
+        prices = -multipliers[None] @ self.rows[self._in_force(leaf)]
+        graph = self.graphs[leaf.level]
+        return not graph.pays_for_standing(prices[:, :-1], -prices[:, -1]).any()
 
     def _mixture(self, leaf: Leaf) -> Mixture:
         """The best mixture of the paths so far; an atom is exceeded at the price of its cap."""

@@ -168,19 +168,20 @@ def test_without_prices_the_bound_is_nearly_full_speed() -> None:
 
 
 @pytest.mark.parametrize("service", ["landing", "poured"])
-def test_the_best_path_is_a_slope_of_the_bound(service: Service) -> None:
+def test_every_path_is_a_lower_cut_of_the_bound(service: Service) -> None:
     spec = load("med-joint").world_spec
     spec = replace(spec, route=replace(spec.route, service=service))
-    graph = step_bound(spec, levels=24)
-    prices = np.array([[0.0, 0.02, 0.02, 0.02, -0.01]])
-    nearby = prices + 1e-4 * np.concatenate([np.zeros((1, 5)), np.eye(5), -np.eye(5)])
-    per_step = np.full(11, 0.001)
-    found = graph.at(nearby, per_step)
-    middle = found.values[0]
-    linear = middle + (nearby - prices) @ found.amounts[0]
-    assert (found.values >= linear - 1e-3 * abs(middle)).all()
-    later = graph.at(prices, np.array([0.0011])).values[0]
-    assert later == pytest.approx(middle - 1e-4 * found.steps[0], rel=2e-3)
+    graph, rng = step_bound(spec, levels=24), np.random.default_rng(5)
+    # No step pays more than the effort of 0.1: the dearest price of a step is 2.25 * 0.02.
+    prices = rng.uniform(-0.02, 0.02, (8, 5)) * np.array([[0.0], *[[1.0]] * 6, [0.01]])
+    per_step = rng.uniform(0.0, 0.002, 8)
+    found = graph.at(prices, per_step)
+    cuts = found.returns + prices @ found.amounts.T - np.outer(per_step, found.steps)
+    assert not graph.pays_for_standing(prices, per_step).any()
+    assert (cuts <= found.values[:, None] + 1e-9).all()
+    assert np.diag(cuts) == pytest.approx(found.values, abs=1e-6)
+    dear = graph.pays_for_standing(np.full((2, 5), 0.05), np.array([0.0, 0.03]))
+    assert dear.tolist() == [True, False]  # 2.25 * 0.05 - 0.03 < 0.1 < 2.25 * 0.05
 
 
 def test_bins_are_chosen_so_that_the_top_speed_is_nearly_whole() -> None:

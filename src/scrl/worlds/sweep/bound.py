@@ -52,7 +52,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import jax
 import jax.numpy as jnp
@@ -71,7 +71,8 @@ NEAR_EDGE = 1e-4
 NEARLY_WHOLE = 1e-3
 """A top speed that grows by this share, to become a whole number of bins, is not searched for."""
 SIDE_BY_SIDE = 8
-"""Vectors of prices of one sweep: one size to compile."""
+"""Vectors of prices of one sweep, or a single one, which takes a fifth of the time: two sizes to
+compile."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,8 @@ class PricedBound:
     values: Float[np.ndarray, " many"]
     """return + prices . amounts - per_step steps of any drive that finishes is at most this."""
     returns: Float[np.ndarray, " many"]
-    """What the best path returns, with the price of rounding: at any prices at which no step pays
-    more than the effort, the value is at least returns + prices . amounts - per_step steps."""
+    """What the best path returns, with the price of rounding: at any prices at which standing still
+    does not pay, the value is at least returns + prices . amounts - per_step steps."""
     amounts: Float[np.ndarray, "many region"]
     """What the best path gives: the slope of the value."""
     steps: Float[np.ndarray, " many"]
@@ -139,16 +140,25 @@ class StepBound:
     ) -> PricedBound:
         """The bound for each vector of prices, per unit of amount, and price of a step."""
         many = len(prices)
-        filled = SIDE_BY_SIDE * math.ceil(many / SIDE_BY_SIDE)
+        size = SIDE_BY_SIDE if many > 1 else 1
+        filled = size * math.ceil(many / size)
         pad = ((0, filled - many), (0, 0))
         prices, per_step = np.pad(prices, pad), np.pad(per_step, pad[0])
         parts = [
-            self._at(prices[first : first + SIDE_BY_SIDE], per_step[first : first + SIDE_BY_SIDE])
-            for first in range(0, filled, SIDE_BY_SIDE)
+            self._at(prices[first : first + size], per_step[first : first + size])
+            for first in range(0, filled, size)
         ]
         joined = (np.concatenate([getattr(part, name) for part in parts])[:many]
                   for name in ("values", "returns", "amounts", "steps"))  # fmt: skip
         return PricedBound(*joined)
+
+    def pays_for_standing(
+        self, prices: Float[np.ndarray, "many region"], per_step: Float[np.ndarray, " many"]
+    ) -> Bool[np.ndarray, " many"]:
+        """Whether a step pays more than the effort somewhere."""
+        kinds = self.spec.service.kinds.astype(float)
+        paid = self.spec.vehicle.rate * prices @ kinds.T - per_step[:, None]
+        return np.asarray((paid > self.spec.vehicle.effort).any(axis=1))
 
     def _at(
         self, prices: Float[np.ndarray, "many region"], per_step: Float[np.ndarray, " many"]
@@ -202,27 +212,27 @@ class StepBound:
     ) -> tuple[float, Float[np.ndarray, " region"], float]:
         """What a path returns with the price of rounding, by tangents, what it gives, its steps.
 
-        With poured service what it gives is the slope of its value, which has more to it.
+        All that adds to its value at other prices is convex in them. So what it gives is a slope at
+        these, and the path is worth at least what this says at others.
         """
         begin, end = (each + self.top_level + 1 for each in (track[:-1], track[1:]))
         given, level, steps = self._given, np.diff(track), len(track) - 1
         length = level / self.bins
         tangent = self.spec.vehicle.effort / (1.0 + length) ** 2
-        mean, turns, extra = given[end], np.zeros((steps + 1, given.shape[1])), 0.0
+        mean, turns = given[end], np.zeros((steps + 1, given.shape[1]))
         if self.spec.is_poured:
             sums, many = _centred(given), np.maximum(level, 1)[:, None]
             mean = np.where(level[:, None] > 0, (sums[end] - sums[begin]) / many, mean)
             far = np.where(level[:, None] > 1, 1.0 / many, 0.0) * self.bins
             turns[1:] += far * (given[end] - mean)
             turns[:-1] -= far * (given[begin] - mean)
-            ends = given[begin] @ prices, given[end] @ prices
-            extra = float((_most(*ends, mean @ prices, level, np) - mean @ prices).sum())
+            mean = _most_given(given[begin], given[end], mean, level, prices)
         slopes = np.append(0.0, tangent) - np.append(tangent, 0.0)
         signs = np.sign(slopes + turns @ prices)
         signs[0] = -1.0  # a drive begins at the left edge of its bin
         half = 0.5 / self.bins
         returned = float((-self.spec.vehicle.effort / (1.0 + length)).sum() + half * signs @ slopes)
-        return returned + extra, mean.sum(axis=0) + half * signs @ turns, float(steps)
+        return returned, mean.sum(axis=0) + half * signs @ turns, float(steps)
 
 
 def _centred(price: Float[np.ndarray, "bin column"]) -> Float[np.ndarray, "bin column"]:
@@ -230,13 +240,39 @@ def _centred(price: Float[np.ndarray, "bin column"]) -> Float[np.ndarray, "bin c
     return np.cumsum(price, axis=0) - 0.5 * price
 
 
-def _most(begin: Any, end: Any, mean: Any, level: Any, xp: Any) -> Any:
+def _most(begin: Array, end: Array, mean: Array, level: Array) -> Array:
     """What the mean price of a step is at most, beyond its tangent at the centres of its bins."""
-    apart, most = xp.abs(end - begin), xp.maximum(end, begin) - mean
+    apart, most = jnp.abs(end - begin), jnp.maximum(end, begin) - mean
     is_flat = most > 0.25 * apart
-    curved = xp.where(is_flat, apart**2 / (16.0 * xp.where(is_flat, most, 1.0)), 0.5 * apart - most)
-    far = mean + (1.0 + 1e-12) * curved / xp.maximum(level * (level - 1.0), 1.0)
-    return xp.where(level > 1, far, xp.maximum(begin, end))
+    curved = jnp.where(
+        is_flat, apart**2 / (16.0 * jnp.where(is_flat, most, 1.0)), 0.5 * apart - most
+    )
+    far = mean + (1.0 + 1e-12) * curved / jnp.maximum(level * (level - 1.0), 1.0)
+    return jnp.where(level > 1, far, jnp.maximum(begin, end))
+
+
+_Given: TypeAlias = Float[np.ndarray, "step region"]
+
+
+def _most_given(
+    begin: _Given,
+    end: _Given,
+    mean: _Given,
+    level: Int[np.ndarray, " step"],
+    prices: Float[np.ndarray, " region"],
+) -> _Given:
+    """The slope of `_most` in the prices: it is the largest of sums that are convex in them.
+
+    With z in bins, |p' - p| (z - z^2) / 2 + z^2 (m - (p' + p) / 2) is largest at this z.
+    """
+    apart, nearer = (end - begin) @ prices, np.maximum(begin @ prices, end @ prices)
+    size, most = np.abs(apart), nearer - mean @ prices
+    z = np.where(most > 0.25 * size, 0.25 * size / np.maximum(most, 1e-300), 1.0)[:, None]
+    growing = np.sign(apart)[:, None] * (end - begin) * (z - z**2) / 2.0
+    curved = growing + z**2 * (mean - (end + begin) / 2.0)
+    bins = level[:, None]
+    far = mean + curved / np.maximum(bins * (bins - 1.0), 1.0)
+    return np.where(bins > 1, far, np.where(apart[:, None] > 0.0, end, begin))
 
 
 class _Earnings(NamedTuple):
@@ -273,7 +309,7 @@ class _Earnings(NamedTuple):
             along = sums - sums[0]
             slope -= self._turn(price[0], along)
             level = jnp.arange(len(along))
-            price = _most(price[0], price, along / jnp.maximum(level, 1), level, jnp)
+            price = _most(price[0], price, along / jnp.maximum(level, 1), level)
         return earned + price - self.per_step, self.half * slope
 
     def ended(self, place: Int[Array, ""], *, is_poured: bool) -> Float[Array, " level"]:

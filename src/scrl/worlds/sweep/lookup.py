@@ -21,14 +21,23 @@ def on_device(values: ArrayLike, kind: type[float] | type[int] | None = None) ->
     return jax.device_put(np.asarray(values, kind), may_alias=False)
 
 
-def rows_from(table: Shaped[Array, "row ..."], start: Int[Array, ""], count: int) -> Array:
-    """A block of consecutive rows of a table; all of them must exist.
+def rows_from(
+    table: Shaped[Array, "row ..."],
+    start: Int[Array, ""],
+    count: int,
+    column: Int[Array, ""] | None = None,
+) -> Array:
+    """A block of consecutive rows of a table, or of one column; all of them must exist.
+
+    Columns are along the last axis.
 
     XLA would turn a batch of slices into a gather, estimate that it reads the whole table and
     split it over threads, which costs more than the look-up. So small batches are unrolled.
     """
     places = [start, *[jnp.zeros((), start.dtype)] * (table.ndim - 1)]
-    return _slicing((count, *table.shape[1:]))(table, *places)
+    if column is None:
+        return _slicing((count, *table.shape[1:]))(table, *places)
+    return _slicing((count, *table.shape[1:-1], 1))(table, *places[:-1], column)[..., 0]
 
 
 def _slicing(sizes: tuple[int, ...]) -> Any:
