@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from scrl.studio.serving import Running, serving
+from scrl.studio.serving import Running, bound_socket, serving
 from scrl.studio.session import Session
 
 from ..cli.shell import call
@@ -234,6 +235,26 @@ def test_older_estimates_are_dropped(client: Client) -> None:
     assert found[1] == found[2] == {"stale": True}
     assert found[3]["possible"] is True
     events.close()
+
+
+def test_answers_leave_at_once() -> None:
+    """Without TCP_NODELAY the body of an answer waits 40 ms for its headers to be acknowledged."""
+    found: list[int] = []
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        taken = writer.get_extra_info("socket")
+        found.append(taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    async def visit() -> None:
+        async with await asyncio.start_server(answer, sock=bound_socket(0)) as server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+
+    asyncio.run(visit())
+    assert found == [1]
 
 
 def test_a_taken_port_is_named(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ const PIXELS_PER_STEP = 2, PAUSE_MS = 450;
 const cards = new Map();
 let on = null, rules = [], names = [], dragged = null;
 
-// `handlers`: live(rules), commit(rules), check(rules), trade(rule, start, value).
+// `handlers`: live(rules, event), commit(rules), check(rules), trade(rule, start, value).
 export function setUpRules(handlers) { on = handlers; $("add").addEventListener("click", add); }
 export function setNames(found) { names = found; }
 export const isDragging = () => dragged !== null;
@@ -104,12 +104,12 @@ function fill(span, piece, card) {
   return span;
 }
 
-function setNumber(card, span, value) {
+function setNumber(card, span, value, event) {
   const text = withNumber(card.text, Number(span.dataset.start), value);
   if (text === card.text) return;
   drawText(card, text);
   card.isLive = true;
-  on.live(withText(card.name, text));
+  on.live(withText(card.name, text), event);
 }
 
 function settle(card) {
@@ -131,7 +131,7 @@ function grab(event, span, card) {
   const move = next => {
     const steps = Math.round((next.clientX - from) / PIXELS_PER_STEP) * (next.shiftKey ? 10 : 1);
     isMoved ||= Math.abs(next.clientX - from) > 2;
-    if (isMoved) setNumber(card, card.view.children[index], moved(value, steps, step));
+    if (isMoved) setNumber(card, card.view.children[index], moved(value, steps, step), next);
   };
   const end = () => {
     span.removeEventListener("pointermove", move);
@@ -153,7 +153,7 @@ function keyed(event, span, card) {
   if (event.key === "F2") { event.preventDefault(); write(card); }
   if (!steps) return;
   event.preventDefault();
-  setNumber(card, span, moved(value, steps * (event.shiftKey ? 10 : 1), step));
+  setNumber(card, span, moved(value, steps * (event.shiftKey ? 10 : 1), step), event);
   clearTimeout(card.timer);
   card.timer = setTimeout(() => settle(card), PAUSE_MS);
 }

@@ -122,7 +122,7 @@ function drawWhole() {
   drawOutcomes(plan.rules);
   drawConflict(plan.conflict);
   for (const text of plan.warnings) notice(text, {kind: "mixed"});
-  if (released !== null) measured("plan", released);
+  if (released !== null) { const begun = released; painted(() => measured("plan", begun)); }
   released = null;
 }
 
@@ -139,11 +139,21 @@ function drawConflict(found) {
     found.restsOn ? h("p", {class: "small"}, `Conflict and loosening rest on ${found.restsOn}.`) : null));
 }
 
-// So that times can be read: getEntriesByName("redraw") of estimates, "answer" of the processor time
-// that the server took for them, "plan" from release to plan.
-function measured(name, begun) {
+// So that times can be read with getEntriesByName: "redraw" is from the event that moves a number to the frame
+// that shows its estimate, "plan" from the release to the frame that shows the plan, and "answer" the processor
+// time that the server takes for an estimate.
+function measured(name, begun, end = performance.now()) {
   if (performance.getEntriesByName(name).length > 300) performance.clearMeasures(name);
-  performance.measure(name, {start: begun, end: performance.now()});
+  performance.measure(name, {start: begun, end});
+}
+
+// Calls `done` once what has been changed on the page is painted: a message that a frame sends comes after it.
+function painted(done) {
+  requestAnimationFrame(() => {
+    const after = new MessageChannel();
+    after.port1.onmessage = done;
+    after.port2.postMessage(null);
+  });
 }
 
 const estimates = newestOnly(async ({rules, begun}) => {
@@ -160,8 +170,8 @@ const estimates = newestOnly(async ({rules, begun}) => {
       drawMargins(found.margins, found.costs);
       drawEstimate(found.pictures);
     }
-    measured("redraw", begun);
-    measured("answer", performance.now() - found.cpuMs);
+    painted(() => measured("redraw", begun));
+    measured("answer", 0, found.cpuMs);
   } catch (error) { drawTroubleOfEstimate(error); }
 });
 
@@ -181,7 +191,7 @@ const commit = async rules => {
 };
 
 setUpRules({
-  live: rules => estimates.send({rules, begun: performance.now()}),
+  live: (rules, event) => estimates.send({rules, begun: event.timeStamp}),
   commit,
   check: async rules => { const found = await trying(() => post("check", {rules})); if (found) drawChecks(found); return found; },
   trade: (rule, start, value) => { openTrade(rule, start, value); trying(() => post("trade", {rule, start})); },
