@@ -192,7 +192,7 @@ def test_what_is_on_the_page_can_be_taken_along(visitor: Visitor) -> None:
     visitor.expected.append("409 (Conflict)")
     page.get_by_role("button", name="plan", exact=True).click()
     expect(page.locator("#notices .bad")).to_contain_text("degrees")
-    page.get_by_role("button", name="Save as …").click()
+    page.get_by_role("button", name="Save as…").click()
     page.get_by_label("Name of the new folder").fill("kept here")
     page.keyboard.press("Enter")
     expect(page.locator("#notices")).to_contain_text("Saved to")

@@ -27,6 +27,7 @@ export function drawRules(found, checks) {
     card.down.disabled = at === rules.length - 1;
     card.element.setAttribute("aria-label", `Rule ${rule.name}`);
   });
+  show($("no-rules"), !rules.length);
   const wanted = rules.map(each => cards.get(each.name).element), place = $("cards");
   if (wanted.length !== place.children.length || wanted.some((each, at) => place.children[at] !== each)) place.replaceChildren(...wanted);
 }
@@ -48,17 +49,17 @@ function made(name) {
   card.title = h("input", {class: "rule-name", value: name, maxlength: 200, "aria-label": "Name of the rule", autocomplete: "off", spellcheck: "false", onchange: () => rename(card)});
   card.up = button("↑", `Move ${name} up`, () => swap(-1));
   card.down = button("↓", `Move ${name} down`, () => swap(1));
-  card.margin = h("span", {class: "margin"});
+  card.margin = h("p", {class: "margin"});
   card.view = h("div", {class: "code"});
   card.area = h("textarea", {hidden: true, rows: 1, spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": `Text of ${name}`, "aria-autocomplete": "list", "aria-controls": `list-${name}`});
   card.list = h("ul", {class: "choices", role: "listbox", id: `list-${name}`, "aria-label": "Names", hidden: true});
-  card.error = h("pre", {class: "error", role: "alert", hidden: true});
+  card.error = h("div", {class: "error", role: "alert", hidden: true});
   card.outcome = h("div", {class: "outcome"});
   card.element = h("article", {class: "rule"},
-    h("header", {}, card.toggle, card.title, card.margin, h("span", {class: "tools"},
+    h("header", {}, card.toggle, card.title, h("span", {class: "tools"},
       button("Write", `Write the text of ${name}`, () => write(card)), card.up, card.down,
       button("✕", `Delete ${name}`, () => on.commit(rules.filter(each => each.name !== name))))),
-    h("div", {class: "text"}, card.view, card.area, card.list), card.error, card.outcome);
+    h("div", {class: "text"}, card.view, card.area, card.list), card.error, card.margin, card.outcome);
   setUpWriting(card);
   card.view.addEventListener("click", event => { if (!event.target.closest(".number")) write(card); });
   return card;
@@ -250,7 +251,9 @@ function drawCheck(card, error) {
   show(card.error, Boolean(error));
   card.area.setAttribute("aria-invalid", Boolean(error));
   card.element.classList.toggle("wrong", Boolean(error));
-  if (error) card.error.textContent = error.message.replace(/^rule '[^\n]*?', line/, "line").replace(/^rule '[^\n]*?': /, "");
+  if (!error) return;
+  const [first, ...place] = error.message.replace(/^rule '[^\n]*?', line/, "line").replace(/^rule '[^\n]*?': /, "").split("\n");
+  card.error.replaceChildren(h("p", {}, first), ...(place.length ? [h("pre", {}, place.join("\n"))] : []));
 }
 
 // Outcomes ----------------------------------------------------------------------------------------
@@ -289,7 +292,7 @@ export function drawOutcomes(outcomes) {
     card.costs = h("ul", {class: "costs"}, ...costLines(each.costs));
     card.outcome.replaceChildren(h("div", {class: "said"}, h("span", {class: `mark${each.satisfied ? "" : " no"}`, role: "img", "aria-label": each.satisfied ? "kept" : "broken"}), ...said(each.said)),
       ...(each.ways.length ? [h("table", {class: "ways"}, h("caption", {class: "hidden"}, `Ways to keep ${name}`), h("tbody", {}, ...each.ways.map(way => h("tr", {class: way.met ? "met" : ""},
-        h("th", {scope: "row"}, h("code", {}, way.text)), h("td", {class: "word"}, way.met ? "met by this plan" : "not met"), h("td", {class: "word"}, way.cost)))))] : []),
+        h("th", {scope: "row"}, h("code", {}, way.text)), h("td", {class: "word"}, `${way.met ? "met by this plan" : "not met"}; ${way.cost}`)))))] : []),
       card.costs);
   }
 }

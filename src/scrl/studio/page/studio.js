@@ -85,9 +85,9 @@ function drawCommands() {
 }
 
 function drawExports() {
-  $("exports").replaceChildren(...Object.entries(map.formats).map(([name, sentence]) =>
-    h("button", {title: sentence, onclick: () => exported(name)}, name)),
-    h("a", {class: "button", href: "/report", target: "_blank", rel: "noopener"}, "report page"));
+  const line = (what, sentence) => { what.setAttribute("aria-description", sentence); return h("li", {}, what, h("small", {}, sentence)); };
+  $("exports").replaceChildren(...Object.entries(map.formats).map(([name, sentence]) => line(h("button", {onclick: () => exported(name)}, name), sentence)),
+    line(h("a", {class: "button", href: "/report", target: "_blank", rel: "noopener"}, "report page"), "all about the plan on one page, to print or to send"));
 }
 
 async function exported(name) {
@@ -116,7 +116,7 @@ function drawWhole() {
   $("verdict").textContent = plan.verdict;
   $("figures").replaceChildren(...plan.figures.map(each => h("div", {}, h("dt", {}, each.name), h("dd", {class: each.state}, each.value.replace(/^-/, "\u2212")), each.remark ? h("dd", {}, each.remark) : null)));
   drawPlan(plan.route);
-  drawBars($("bars"), plan.bars);
+  drawReceived(plan.bars);
   $("received-note").textContent = `In ${map.unit}. Marks are bounds of rules on one region, with a tip to the allowed side; dotted: one of several ways.`;
   $("total").textContent = plan.total ? `${plan.total[0].toUpperCase()}${plan.total.slice(1)}.` : "";
   drawOutcomes(plan.rules);
@@ -124,6 +124,11 @@ function drawWhole() {
   for (const text of plan.warnings) notice(text, {kind: "mixed"});
   if (released !== null) { const begun = released; painted(() => measured("plan", begun)); }
   released = null;
+}
+
+function drawReceived(bars) {
+  show($("received"), true);
+  drawBars($("bars"), bars);
 }
 
 function drawConflict(found) {
@@ -166,7 +171,7 @@ const estimates = newestOnly(async ({rules, begun}) => {
     $("verdict").textContent = found.possible ? `About ${number(-found.return, 2)} (fluid estimate of the cost)` : "The fluid cannot keep these rules together.";
     $("received").classList.toggle("faded", !found.possible);
     if (found.possible) {
-      drawBars($("bars"), found.bars);
+      drawReceived(found.bars);
       drawMargins(found.margins, found.costs);
       drawEstimate(found.pictures);
     }

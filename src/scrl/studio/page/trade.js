@@ -12,6 +12,7 @@ export function openTrade(rule, start, value) {
   about = {rule, start, value};
   show($("trade"), true);
   $("trade").replaceChildren(head(), h("p", {class: "small"}, "computing …"));
+  $("trade").scrollIntoView({block: "nearest"});
 }
 
 export function closeTrade() { about = null; show($("trade"), false); }
