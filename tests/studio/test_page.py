@@ -9,6 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, expect
 
 from scrl.problems import load
+from scrl.studio.document import RuleText
 from scrl.studio.server import page_files
 from scrl.studio.serving import serving
 from scrl.studio.session import Session
@@ -71,6 +72,16 @@ def test_a_number_is_dragged_and_undone(visitor: Visitor) -> None:
     expect(number).to_have_text("260")
     page.keyboard.press("Control+Shift+z")
     expect(number).to_have_text("300")
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 20, y)
+    hub = visitor.running.hub
+    hub.edit(lambda: hub.session.set_rules([RuleText("other", "S2 >= 1")]))  # in another window
+    visitor.expected.append("409 (Conflict)")
+    page.mouse.up()
+    expect(page.locator("#notices .bad")).to_contain_text("changed in another window")
+    expect(page.locator("article")).to_have_attribute("aria-label", "Rule other")
+    assert visitor.texts() == ["S2 >= 1"]
 
 
 def test_everything_works_from_the_keyboard(visitor: Visitor) -> None:

@@ -195,6 +195,23 @@ def test_edits_reach_every_window(client: Client) -> None:
     events.close()
 
 
+def test_an_edit_of_a_page_that_saw_another_version_is_refused(client: Client) -> None:
+    hub, session = client.running.hub, client.running.hub.session
+    corners = [[0.0, 0.0], [9.0, 0.0], [9.0, 9.0]]
+    drawn = {"name": "new", "polygons": [[corners]]}
+    seen = client.post("/api/draw-region", {**drawn, "seen": hub.version}).json["version"]
+    assert "new" in session.world().regions
+    assert client.post("/api/delete-region", {"name": "new", "seen": seen}).status == 200
+    said = client.post("/api/draw-region", {**drawn, "seen": seen})
+    assert said.status == 409
+    assert "changed in another window" in said.json["error"]
+    assert "new" not in session.world().regions
+    assert client.post("/api/undo", {"seen": seen}).status == 409
+    assert client.post("/api/undo", {"seen": hub.version}).status == 200
+    assert client.post("/api/undo", {"seen": "1"}).status == 400
+    assert client.post("/api/undo").status == 200
+
+
 def test_too_many_windows_are_refused(client: Client) -> None:
     streams = [client.events(f"/api/events?window=window-{number:04d}") for number in range(16)]
     for stream in streams:

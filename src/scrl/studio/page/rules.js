@@ -8,7 +8,12 @@ const cards = new Map();
 let on = null, rules = [], names = [], dragged = null;
 
 // `handlers`: live(rules, event), commit(rules), check(rules), trade(rule, start, value).
-export function setUpRules(handlers) { on = handlers; $("add").addEventListener("click", add); }
+export function setUpRules(handlers) {
+  // Another edit may follow before this one is drawn.
+  on = {...handlers, commit: found => { rules = found; return handlers.commit(found); }};
+  $("add").addEventListener("click", add);
+}
+
 export function setNames(found) { names = found; }
 export const isDragging = () => dragged !== null;
 

@@ -11,7 +11,7 @@ import {drawChecks, drawMargins, drawOutcomes, drawRules, isDragging, setNames, 
 import {drawTraining, setUpTraining} from "./training.js";
 import {closeTrade, drawTrade, openTrade, tradeOf} from "./trade.js";
 
-let state = null, plan = null, map = null, mapAsked = null, mapDrawn = null, requests = 0, released = null;
+let state = null, seen = null, plan = null, map = null, mapAsked = null, mapDrawn = null, requests = 0, released = null;
 
 // Messages ----------------------------------------------------------------------------------------
 
@@ -44,9 +44,10 @@ async function drawState(found) {
   $("undo").disabled = !found.canUndo;
   $("redo").disabled = !found.canRedo;
   $("save").disabled = !found.isKept || (!found.isUnsaved && Boolean(found.place));
-  for (const text of found.notices) notice(text);
+  for (const text of found.notices.splice(0)) notice(text);
   drawDisk(found.isChangedOnDisk);
-  if (!isDragging()) drawRules(found.document.rules, found.check);
+  const isDrawn = !isDragging();
+  if (isDrawn) drawRules(found.document.rules, found.check);
   $("return").textContent = `Cost is the negative of the return: ${found.returnText}.`;
   $("warnings").replaceChildren(...found.warnings.map(text => h("p", {}, text)));
   drawCommands();
@@ -55,6 +56,7 @@ async function drawState(found) {
   if (found.trouble) drawTrouble({version: found.version, message: found.trouble});
   if (mapAsked !== found.map) { mapAsked = found.map; mapDrawn = loadMap(); }
   await mapDrawn;
+  if (isDrawn) seen = Math.max(seen ?? 0, found.version);
 }
 
 async function loadMap() {
@@ -73,7 +75,7 @@ function drawDisk(isChanged) {
   unnotice("disk");
   if (!isChanged) return;
   notice("The problem file was changed on disk by another program.", {id: "disk", kind: "mixed", actions: [
-    h("button", {onclick: () => trying(() => post("reload"))}, "Take the file"),
+    h("button", {onclick: () => edited("reload")}, "Take the file"),
     h("button", {onclick: () => trying(() => post("save", {overwrite: true}))}, "Replace it by mine")]});
 }
 
@@ -139,7 +141,7 @@ function drawConflict(found) {
     h("ul", {}, ...found.rules.map(each => h("li", {}, `${each.name}: `, h("code", {}, each.text)))),
     found.relax.length ? h("p", {}, "The least loosening that helps:") : h("p", {}, "No loosening was found that helps: the numbers are too large to be weighed."),
     found.relax.length ? list(found.relax) : null,
-    found.relax.length ? h("p", {}, h("button", {class: "primary", onclick: () => trying(() => post("loosen"))}, "Apply this loosening")) : null,
+    found.relax.length ? h("p", {}, h("button", {class: "primary", onclick: () => edited("loosen")}, "Apply this loosening")) : null,
     found.others.length || found.hints.length ? h("details", {}, h("summary", {}, "Other ways"), list([...found.others, ...found.hints])) : null,
     found.restsOn ? h("p", {class: "small"}, `Conflict and loosening rest on ${found.restsOn}.`) : null));
 }
@@ -187,13 +189,25 @@ function drawTroubleOfEstimate(error) {
 
 // What a person does ------------------------------------------------------------------------------
 
-const commit = async rules => {
+// Edits go out one after the other, each with the version that the page then shows: the server refuses those of
+// a page that has not seen what another window did.
+let inTurn = Promise.resolve();
+
+function edited(name, body = {}) {
+  inTurn = inTurn.then(async () => {
+    const found = await trying(() => post(name, {...body, seen}));
+    if (found || state) await trying(() => drawState(found || state));
+    return Boolean(found);
+  });
+  return inTurn;
+}
+
+function commit(rules) {
   estimates.forget();
   released = performance.now();
   $("received").classList.remove("faded");
-  const found = await trying(() => post("rules", {rules}));
-  if (found) await drawState(found); else if (state) drawRules(state.document.rules, state.check);
-};
+  return edited("rules", {rules});
+}
 
 setUpRules({
   live: (rules, event) => estimates.send({rules, begun: event.timeStamp}),
@@ -201,12 +215,6 @@ setUpRules({
   check: async rules => { const found = await trying(() => post("check", {rules})); if (found) drawChecks(found); return found; },
   trade: (rule, start, value) => { openTrade(rule, start, value); trying(() => post("trade", {rule, start})); },
 });
-const edited = async (name, body) => {
-  const found = await trying(() => post(name, body));
-  if (found) await drawState(found);
-  return Boolean(found);
-};
-
 setUpDrawing({
   begun: () => setView("regions"),
   shape: (name, polygons) => edited("draw-region", {name, polygons}),
@@ -222,8 +230,7 @@ for (const name of ["keep-plan", "drop-plan"]) $(name).addEventListener("click",
 setUpDrive(setComparedView);
 drawViews(document.querySelector(".views"));
 
-const edits = {undo: () => post("undo"), redo: () => post("redo")};
-for (const name of ["undo", "redo"]) $(name).addEventListener("click", () => trying(edits[name]));
+for (const name of ["undo", "redo"]) $(name).addEventListener("click", () => edited(name));
 
 async function save(overwrite = false) {
   try {
@@ -273,8 +280,8 @@ addEventListener("keydown", event => {
   const key = event.key.toLowerCase(), isWriting = event.target.matches("textarea, input:not([type=range], [type=checkbox])");
   if (key === "s") { event.preventDefault(); save(); }
   if (isWriting) return;
-  if (key === "z") { event.preventDefault(); trying(event.shiftKey ? edits.redo : edits.undo); }
-  if (key === "y") { event.preventDefault(); trying(edits.redo); }
+  if (key === "z") { event.preventDefault(); edited(event.shiftKey ? "redo" : "undo"); }
+  if (key === "y") { event.preventDefault(); edited("redo"); }
 });
 
 listen({
