@@ -201,9 +201,6 @@ class Hub:
         where = session.world().world_spec.regions.georeference
         if where is None:
             raise InternalError("a GeoJSON map has no place")
-        if where.turn is not None:
-            why = "This map is swept at an angle: its regions can be edited where the angle is 0."
-            return {"outlines": None, "whyFixed": why}
         return {"outlines": outlines_document(outlines, special, where), "whyFixed": None}
 
     def edit(self, work: Callable[[], None], seen: int | None = None) -> dict[str, Any]:
