@@ -22,6 +22,13 @@ pytestmark = NEEDS_CHROMIUM
 FEW = (("first", "S1 >= 260 and S3 >= 100"), ("second", "if S2 > 50 then S4 >= 60"))
 
 
+OVERLAPS = """() => {
+  const places = [...document.querySelectorAll("main section")].map(each => [each.id, each.getBoundingClientRect()]);
+  return places.flatMap(([one, a], at) => places.slice(at + 1).filter(([, b]) =>
+    a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom).map(([other]) => `${one} ${other}`));
+}"""  # noqa: E501
+
+
 def test_the_page_is_small() -> None:
     assert sum(len(data) for data, _ in page_files().values()) < 300_000
 
@@ -45,6 +52,8 @@ def test_the_page_shows_the_plan_and_fits_every_screen(visitor: Visitor) -> None
     for width in (320, 360, 414, 768, 1024, 1280):
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+        page.evaluate("() => scrollTo(0, 1e4)")
+        assert page.evaluate(OVERLAPS) == []
 
 
 def test_a_number_is_dragged_and_undone(visitor: Visitor) -> None:
