@@ -6,7 +6,7 @@ import {drawComparison, setComparedView} from "./compare.js";
 import {drawOutlines, focusedOutline, setUpDrawing} from "./draw.js";
 import {h, $, show, number} from "./dom.js";
 import {drawForms} from "./forms.js";
-import {drawEstimate, drawMap, drawNoPlan, drawPlan, drawViews, setUpDrive, setView, viewOf} from "./map.js";
+import {drawEstimate, drawMap, drawPlan, drawViews, setUpDrive, setView, viewOf} from "./map.js";
 import {drawChecks, drawMargins, drawOutcomes, drawRules, isDragging, setNames, setUpRules} from "./rules.js";
 import {drawTraining, setUpTraining} from "./training.js";
 import {closeTrade, drawTrade, openTrade, tradeOf} from "./trade.js";
