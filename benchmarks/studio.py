@@ -1,7 +1,9 @@
 """The studio in Chromium: times of redraws and plans, and memory over many edits.
 
 `python -m benchmarks.studio [--drags 8] [--edits 1000]` prints a table and the memory. Each
-built-in problem is opened, and its first number is dragged back and forth and released.
+built-in problem is opened, and its first number is dragged back and forth and released. A redraw
+is timed from the pointer event to the frame in which its estimate is painted, with the waiting for
+the estimate before; a plan from the release to the frame in which it is painted.
 """
 
 from __future__ import annotations
@@ -104,25 +106,26 @@ def resident_mb(pid: int) -> float:
 
 
 def memory(browser: Browser, edits: int) -> str:
-    """Memory of server and page after a tenth of the edits and after all."""
+    """Memory of server and page after each tenth of the edits."""
     with tempfile.TemporaryDirectory() as folder, studio("agri-joint", Path(folder)) as found:
         address, pid = found
         page = browser.new_page()
         page.goto(address)
         planned(page)
         held = []
-        for count in (edits // 10, edits - edits // 10):
-            page.evaluate(EDIT, [count, ["S1"]])
+        for _ in range(10):
+            page.evaluate(EDIT, [edits // 10, ["S1"]])
             planned(page)
             session = page.context.new_cdp_session(page)
             session.send("HeapProfiler.collectGarbage")
             page_mb = session.send("Runtime.getHeapUsage")["usedSize"] / 1e6
             held.append((resident_mb(pid), page_mb))
         page.close()
-    (server, page_mb), (server_after, page_after) = held
+    server, pages = zip(*held, strict=True)
     return (
-        f"Memory after {edits // 10:,} and after {edits:,} edits: server {server:,.0f} and "
-        f"{server_after:,.0f} MB, page {page_mb:.1f} and {page_after:.1f} MB."
+        f"Memory after each tenth of {edits:,} edits: server "
+        f"{', '.join(f'{each:,.0f}' for each in server)} MB, page "
+        f"{', '.join(f'{each:.1f}' for each in pages)} MB."
     )
 
 

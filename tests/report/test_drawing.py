@@ -70,12 +70,21 @@ def test_a_map_has_every_region_with_its_name() -> None:
     assert [region.name for region in drawn.regions] == ["S1", "S2"]
     assert drawn.regions[0].d == "M0 0h4v4h-4z"
     assert drawn.regions[1].label is not None
-    x, y, text = drawn.regions[1].label
     # 360 units for eight cells: 45 each; S2 spans 180 to 360, and 0 to 180 downwards.
-    assert 180 < x < 360
+    x, y, text, size = drawn.regions[1].label
+    assert x == 270
     assert 0 < y < 180
-    assert text == "S2"
+    assert (text, size) == ("S2", 12.5)
     assert drawn.left_out == 0
+
+
+def test_a_label_is_as_large_as_its_region_has_room_for() -> None:
+    # 360 units for ten cells; a letter is 0.67 of its size wide. 72 units have room for 11 letters
+    # of size 72 / 0.67 / 11 = 9.8, and for 13 of the smallest size, 8: 12 of them and the dots.
+    labels = from_labels(np.repeat([[1] * 2 + [2] * 2 + [3] * 6], 10, axis=0),
+                         ["Oak field 5", "a long name of a field", "S3"])  # fmt: skip
+    found = [region.label and region.label[2:] for region in draw_map(labels).regions]
+    assert found == [("Oak field 5", 9.8), ("a long name …", 8.3), ("S3", 12.5)]
 
 
 def pixels(address: str) -> np.ndarray:

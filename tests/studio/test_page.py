@@ -9,6 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, expect
 
 from scrl.problems import load
+from scrl.studio.document import RuleText
 from scrl.studio.server import page_files
 from scrl.studio.serving import serving
 from scrl.studio.session import Session
@@ -19,6 +20,13 @@ from .visitor import EVIL, NEEDS_CHROMIUM, Visitor
 pytestmark = NEEDS_CHROMIUM
 
 FEW = (("first", "S1 >= 260 and S3 >= 100"), ("second", "if S2 > 50 then S4 >= 60"))
+
+
+OVERLAPS = """() => {
+  const places = [...document.querySelectorAll("main section")].map(each => [each.id, each.getBoundingClientRect()]);
+  return places.flatMap(([one, a], at) => places.slice(at + 1).filter(([, b]) =>
+    a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom).map(([other]) => `${one} ${other}`));
+}"""  # noqa: E501
 
 
 def test_the_page_is_small() -> None:
@@ -44,6 +52,8 @@ def test_the_page_shows_the_plan_and_fits_every_screen(visitor: Visitor) -> None
     for width in (320, 360, 414, 768, 1024, 1280):
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+        page.evaluate("() => scrollTo(0, 1e4)")
+        assert page.evaluate(OVERLAPS) == []
 
 
 def test_a_number_is_dragged_and_undone(visitor: Visitor) -> None:
@@ -71,6 +81,16 @@ def test_a_number_is_dragged_and_undone(visitor: Visitor) -> None:
     expect(number).to_have_text("260")
     page.keyboard.press("Control+Shift+z")
     expect(number).to_have_text("300")
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 20, y)
+    hub = visitor.running.hub
+    hub.edit(lambda: hub.session.set_rules([RuleText("other", "S2 >= 1")]))  # in another window
+    visitor.expected.append("409 (Conflict)")
+    page.mouse.up()
+    expect(page.locator("#notices .bad")).to_contain_text("changed in another window")
+    expect(page.locator("article")).to_have_attribute("aria-label", "Rule other")
+    assert visitor.texts() == ["S2 >= 1"]
 
 
 def test_everything_works_from_the_keyboard(visitor: Visitor) -> None:
@@ -192,7 +212,7 @@ def test_what_is_on_the_page_can_be_taken_along(visitor: Visitor) -> None:
     visitor.expected.append("409 (Conflict)")
     page.get_by_role("button", name="plan", exact=True).click()
     expect(page.locator("#notices .bad")).to_contain_text("degrees")
-    page.get_by_role("button", name="Save as …").click()
+    page.get_by_role("button", name="Save as…").click()
     page.get_by_label("Name of the new folder").fill("kept here")
     page.keyboard.press("Enter")
     expect(page.locator("#notices")).to_contain_text("Saved to")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
@@ -13,6 +15,7 @@ from scrl.studio.outlines import Outline
 from scrl.studio.serving import serving
 from scrl.studio.session import Session
 
+from .test_session import SQUARES
 from .visitor import NEEDS_CHROMIUM, Visitor
 
 pytestmark = NEEDS_CHROMIUM
@@ -53,6 +56,7 @@ def test_regions_are_drawn_with_the_mouse(visitor: Visitor) -> None:
         page.mouse.move(x + 5, y + 25, steps=3)
         page.mouse.up()
     expect(page.locator(".corner")).to_have_count(5)
+    visitor.planned()  # the map is drawn again
     page.get_by_role("button", name="New region").click()
     box = page.locator("#map svg").bounding_box()
     assert box is not None
@@ -111,6 +115,33 @@ def test_regions_are_drawn_with_the_keyboard(visitor: Visitor) -> None:
         "north >= 30"
     )
     visitor.planned()
+
+
+def test_regions_of_a_map_at_an_angle_are_moved_along_its_rows(
+    browser: Browser, tmp_path: Path
+) -> None:
+    (tmp_path / "map.geojson").write_text(json.dumps(SQUARES))
+    world = '[world]\nmap = "map.geojson"\nangle = 30\ncoordinates = "plain"\ngrid = [20, 20]\n'
+    (tmp_path / "problem.toml").write_text(world)
+    with serving(Session.open(str(tmp_path))) as running:
+        running.hub.jobs.close()  # nothing need be planned here
+        found, session = Visitor(browser, running), running.hub.session
+        page = found.page
+        page.goto(running.address)
+        where = session.world().world_spec.regions.georeference
+        assert where is not None
+        page.get_by_role("button", name="Edit regions").click()
+        was = session.maps.outlines(session.document).regions[0].polygons[0][0]
+        page.locator("[data-key=shape]").focus()
+        with page.expect_response("**/api/draw-region"):
+            page.keyboard.press("ArrowRight")
+        now = session.maps.outlines(session.document).regions[0].polygons[0][0]
+        # A cell along a row that runs 30 degrees north of east: cosine 0.866, sine 0.5.
+        cells = (np.array(now) - np.array(was)) / where.cell_width
+        assert cells == pytest.approx(np.tile([0.866, 0.5], (len(was), 1)), abs=0.01)
+        expect(page.locator("#map svg .edge")).to_have_count(2)
+        found.context.close()
+        assert found.surprises == []
 
 
 DROP = """bytes => {

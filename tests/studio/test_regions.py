@@ -11,6 +11,7 @@ import pytest
 
 from scrl.problems import load
 from scrl.studio.document import RuleText
+from scrl.studio.drawing import outlines_document
 from scrl.studio.errors import StudioError
 from scrl.studio.naming import with_region_renamed
 from scrl.studio.session import Session
@@ -70,6 +71,29 @@ def test_a_region_is_drawn_and_undone(session: Session) -> None:
     assert not session.is_unsaved
     session.redo()
     assert sizes(session) == {"west": 98, "far east": 80}
+
+
+def test_a_map_that_is_swept_at_an_angle_is_drawn_in_its_own_coordinates(folder: Path) -> None:
+    file = folder / "problem.toml"
+    file.write_text(PROBLEM.replace('forbidden = "pond"', "angle = 90"))
+    session = Session.open(str(folder))
+    where = session.world().world_spec.regions.georeference
+    assert where is not None
+    assert where.turn is not None
+    # Turned by 90 degrees, rows run from south to north, and the first one is in the west.
+    found = outlines_document(session.maps.outlines(session.document), {}, where)
+    across, down = np.array(found["column"]), np.array(found["row"])
+    assert across[0] == pytest.approx(0.0)
+    assert across[1] > 0.0
+    assert down[0] > 0.0
+    assert down[1] == pytest.approx(0.0)
+    [west] = [each for each in found["regions"] if each["name"] == "west"]
+    assert west["polygons"][0][0][:2] == ((0.0, 0.0), (8.0, 0.0))
+    before = sizes(session)["west"]
+    session.draw_region("west", BOX)
+    # 10 x 10 in place of 8 x 10.
+    assert sizes(session)["west"] == pytest.approx(1.25 * before, rel=0.06)
+    session.close()
 
 
 def test_a_killed_studio_loses_no_drawing(session: Session, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -11,11 +12,12 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from scrl.studio.serving import Running, serving
+from scrl.studio.serving import Running, bound_socket, serving
 from scrl.studio.session import Session
 
 from ..cli.shell import call
@@ -194,6 +196,23 @@ def test_edits_reach_every_window(client: Client) -> None:
     events.close()
 
 
+def test_an_edit_of_a_page_that_saw_another_version_is_refused(client: Client) -> None:
+    hub, session = client.running.hub, client.running.hub.session
+    corners = [[0.0, 0.0], [9.0, 0.0], [9.0, 9.0]]
+    drawn = {"name": "new", "polygons": [[corners]]}
+    seen = client.post("/api/draw-region", {**drawn, "seen": hub.version}).json["version"]
+    assert "new" in session.world().regions
+    assert client.post("/api/delete-region", {"name": "new", "seen": seen}).status == 200
+    said = client.post("/api/draw-region", {**drawn, "seen": seen})
+    assert said.status == 409
+    assert "changed in another window" in said.json["error"]
+    assert "new" not in session.world().regions
+    assert client.post("/api/undo", {"seen": seen}).status == 409
+    assert client.post("/api/undo", {"seen": hub.version}).status == 200
+    assert client.post("/api/undo", {"seen": "1"}).status == 400
+    assert client.post("/api/undo").status == 200
+
+
 def test_too_many_windows_are_refused(client: Client) -> None:
     streams = [client.events(f"/api/events?window=window-{number:04d}") for number in range(16)]
     for stream in streams:
@@ -234,6 +253,27 @@ def test_older_estimates_are_dropped(client: Client) -> None:
     assert found[1] == found[2] == {"stale": True}
     assert found[3]["possible"] is True
     events.close()
+
+
+def test_answers_leave_at_once() -> None:
+    """Without TCP_NODELAY the body of an answer waits 40 ms for its headers to be acknowledged."""
+    found: list[int] = []
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        taken = writer.get_extra_info("socket")
+        found.append(taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    async def visit() -> None:
+        async with await asyncio.start_server(answer, sock=bound_socket(0)) as server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+
+    with ThreadPoolExecutor(1) as aside:  # the browser of other tests has the loop of this thread
+        aside.submit(lambda: asyncio.run(visit())).result()
+    assert found == [1]
 
 
 def test_a_taken_port_is_named(tmp_path: Path) -> None:

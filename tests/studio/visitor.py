@@ -44,8 +44,8 @@ class Visitor:
     def come(self, *rules: tuple[str, str]) -> Page:
         """Open the page with these rules and wait for their plan."""
         if rules:
-            self.running.hub.session.set_rules([RuleText(*rule) for rule in rules])
-            self.running.hub.changed()
+            hub, texts = self.running.hub, [RuleText(*rule) for rule in rules]
+            hub.edit(lambda: hub.session.set_rules(texts))
         self.page.goto(self.running.address)
         self.planned()
         return self.page

@@ -58,14 +58,18 @@ def map_document(problem: Problem) -> dict[str, Any]:
 def outlines_document(
     outlines: Outlines, special: Mapping[str, str], where: Georeference
 ) -> dict[str, Any]:
-    """The polygons in the coordinates of the map's file, and how these lie on the grid."""
+    """The polygons in the coordinates of the map's file, and how the grid lies in these.
+
+    That is the place of its first corner, and the way from a column and from a row to the next.
+    """
+    corner, column, row = where.places(np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
     return {
         "regions": [
             {"name": each.name, "polygons": each.polygons, "special": special.get(each.name)}
             for each in outlines.regions
         ],
-        "left": where.left, "top": where.top,
-        "cellWidth": where.cell_width, "cellHeight": where.cell_height,
+        "corner": corner.tolist(),
+        "column": (column - corner).tolist(), "row": (row - corner).tolist(),
     }  # fmt: skip
 
 

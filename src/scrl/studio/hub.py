@@ -17,7 +17,7 @@ from scrl.errors import InternalError, ScrlError
 from scrl.problems import Problem
 from scrl.studio.commands import commands_of
 from scrl.studio.document import RuleText
-from scrl.studio.errors import StudioError
+from scrl.studio.errors import StaleEditError, StudioError
 from scrl.studio.jobs import DroppedError, IsStale, Jobs
 from scrl.studio.leaving import exported, report_page
 from scrl.studio.session import Session
@@ -201,12 +201,20 @@ class Hub:
         where = session.world().world_spec.regions.georeference
         if where is None:
             raise InternalError("a GeoJSON map has no place")
-        if where.turn is not None:
-            why = "This map is swept at an angle: its regions can be edited where the angle is 0."
-            return {"outlines": None, "whyFixed": why}
         return {"outlines": outlines_document(outlines, special, where), "whyFixed": None}
 
-    def changed(self) -> dict[str, Any]:
+    def edit(self, work: Callable[[], None], seen: int | None = None) -> dict[str, Any]:
+        """Edit the problem, unless the page that asks for it saw another version of it."""
+        with self.session.lock:
+            if seen is not None and seen != self.version:
+                raise StaleEditError(
+                    "The problem was changed in another window just before: it is shown here as "
+                    "it is now. Make your change again if it is still wanted"
+                )
+            work()
+            return self._changed()
+
+    def _changed(self) -> dict[str, Any]:
         """After an edit: count it, tell all windows, and ask for its plan."""
         with self._lock:
             self.version += 1
@@ -381,14 +389,13 @@ class Hub:
 
     # Edits --------------------------------------------------------------------------------------
 
-    def loosen(self) -> dict[str, Any]:
+    def loosen(self) -> None:
         """Apply the least loosening of the present plan's conflict."""
         planned = self._present()
         relax = planned.answer.reference.relax
         if not relax:
             raise StudioError("there is no loosening to apply")
         self.session.loosen(relax)
-        return self.changed()
 
     def _present(self) -> Planned:
         if self.planned is None or self.planned.version != self.version:

@@ -49,11 +49,6 @@ class Jobs:
             if self._running is not None and self._running.key == key:
                 self._is_dropped = True
 
-    @property
-    def is_idle(self) -> bool:
-        with self._changed:
-            return self._running is None and not self._pending
-
     def close(self) -> None:
         """Take no more work; running work ends at its next look."""
         with self._changed:

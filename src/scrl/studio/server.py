@@ -19,7 +19,7 @@ from starlette.routing import Route as Address
 
 from scrl.errors import ScrlError
 from scrl.studio.document import rules_from_json
-from scrl.studio.errors import ChangedOnDiskError, StudioError
+from scrl.studio.errors import ChangedOnDiskError, StaleEditError, StudioError
 from scrl.studio.guard import RequestGuard
 from scrl.studio.hub import Hub
 from scrl.studio.outlines import polygons_from_json
@@ -71,15 +71,6 @@ class Server:
         posts: dict[str, Callable[[Body], Any]] = {
             "check": lambda body: self.hub.session.check(rules_from_json(body.get("rules"))),
             "estimate": self._estimate,
-            "rules": self._rules,
-            "setting": self._setting,
-            "draw-region": self._draw_region,
-            "rename-region": self._rename_region,
-            "delete-region": self._delete_region,
-            "undo": lambda _: self._edited(self.hub.session.undo),
-            "redo": lambda _: self._edited(self.hub.session.redo),
-            "reload": lambda _: self._edited(self.hub.session.reload),
-            "loosen": lambda _: self.hub.loosen(),
             "trade": self._trade,
             "keep-plan": lambda _: self._done(self.hub.keep_plan),
             "drop-plan": lambda _: self._done(lambda: self.hub.put_beside(None)),
@@ -89,6 +80,18 @@ class Server:
             "save": self._save,
             "save-as": self._save_as,
         }
+        edits: dict[str, Callable[[Body], None]] = {
+            "rules": lambda body: self.hub.session.set_rules(rules_from_json(body.get("rules"))),
+            "setting": self._setting,
+            "draw-region": self._draw_region,
+            "rename-region": self._rename_region,
+            "delete-region": lambda body: self.hub.session.delete_region(_text(body, "name")),
+            "undo": lambda _: self.hub.session.undo(),
+            "redo": lambda _: self.hub.session.redo(),
+            "reload": lambda _: self.hub.session.reload(),
+            "loosen": lambda _: self.hub.loosen(),
+        }
+        posts.update({name: partial(self._edited, edit) for name, edit in edits.items()})
         app = Starlette(
             routes=[
                 Address("/", self._page),
@@ -189,32 +192,26 @@ class Server:
         rules, view = rules_from_json(body.get("rules")), _text(body, "view")
         return self.hub.estimate(_text(body, "window"), number, rules, view)
 
-    def _rules(self, body: Body) -> Any:
-        rules = rules_from_json(body.get("rules"))
-        return self._edited(lambda: self.hub.session.set_rules(rules))
-
-    def _setting(self, body: Body) -> Any:
+    def _setting(self, body: Body) -> None:
         table, key, value = _text(body, "table"), _text(body, "key"), body.get("value")
         values = value if isinstance(value, list) and len(value) == 2 else [value]
         if not all(isinstance(each, str | int | float | bool | None) for each in values):
             raise StudioError("a setting is a text, a number, two numbers, or true or false")
-        return self._edited(lambda: self.hub.session.set_value(table, key, value))
+        self.hub.session.set_value(table, key, value)
 
-    def _draw_region(self, body: Body) -> Any:
+    def _draw_region(self, body: Body) -> None:
         name, polygons = _text(body, "name"), polygons_from_json(body.get("polygons"))
-        return self._edited(lambda: self.hub.session.draw_region(name, polygons))
+        self.hub.session.draw_region(name, polygons)
 
-    def _rename_region(self, body: Body) -> Any:
-        name, to = _text(body, "name"), _text(body, "to")
-        return self._edited(lambda: self.hub.session.rename_region(name, to))
+    def _rename_region(self, body: Body) -> None:
+        self.hub.session.rename_region(_text(body, "name"), _text(body, "to"))
 
-    def _delete_region(self, body: Body) -> Any:
-        name = _text(body, "name")
-        return self._edited(lambda: self.hub.session.delete_region(name))
-
-    def _edited(self, edit: Callable[[], None]) -> Any:
-        edit()
-        return self.hub.changed()
+    def _edited(self, edit: Callable[[Body], None], body: Body) -> Any:
+        """An edit, where the page shows the present version; programs may leave that out."""
+        seen = body.get("seen")
+        if seen is not None and not isinstance(seen, int):
+            raise StudioError("the version that a page shows is a whole number")
+        return self.hub.edit(lambda: edit(body), seen)
 
     def _trade(self, body: Body) -> Any:
         start = body.get("start")
@@ -249,7 +246,8 @@ class Server:
         if request.headers.get("content-type") != "application/octet-stream":
             return _wrong("a map is sent as application/octet-stream", 415)
         name, data = request.query_params.get("name", ""), await request.body()
-        return await _answered(lambda: self._edited(lambda: self.hub.session.open_map(name, data)))
+        opened = partial(self.hub.session.open_map, name, data)
+        return await _answered(lambda: self.hub.edit(opened))
 
     async def _export(self, request: Request) -> Response:
         name = request.query_params.get("format", "")
@@ -278,7 +276,7 @@ async def _answered(work: Callable[[], Any]) -> Response:
     """The result of work in a thread as JSON; an error of the user's as a message."""
     try:
         return Response(_json(await run_in_threadpool(work)), media_type="application/json")
-    except ChangedOnDiskError as error:
+    except (ChangedOnDiskError, StaleEditError) as error:
         return _wrong(str(error), 409)
     except ScrlError as error:
         return _wrong(str(error))

@@ -93,6 +93,10 @@ MOST_DRAWN = 200
 SMALLEST_LABELLED = 0.006
 """Regions with a smaller share of the map get no label."""
 LONGEST_LABEL = 14
+LARGEST_LETTER, SMALLEST_LETTER = 12.5, 8.0
+"""Sizes of the text of labels, in units of the drawing."""
+LETTER_WIDTH = 0.67
+"""Width of a bold letter by its size, with some room beside the text."""
 COARSER = (240, 120, 60, 30)
 
 
@@ -123,12 +127,12 @@ class MapFrame:
 
 @dataclass(frozen=True)
 class DrawnRegion:
-    """One region: its outline, and the place of its label (None: no label)."""
+    """One region: its outline, and the place, text and size of its label (None: no label)."""
 
     name: str
     colour: str
     d: str
-    label: tuple[float, float, str] | None
+    label: tuple[float, float, str, float] | None
 
 
 @dataclass(frozen=True)
@@ -192,12 +196,19 @@ def _unless_full(field: Bool[np.ndarray, "row column"]) -> str:
 
 def _label(
     name: str, mask: Bool[np.ndarray, "row column"], share: tuple[float, float]
-) -> tuple[float, float, str] | None:
+) -> tuple[float, float, str, float] | None:
+    """The name in the middle of the region, in letters as large as its width has room for."""
     if not mask.any() or mask.mean() < SMALLEST_LABELLED:
         return None
     row, column = inner_point(mask)
-    short = name if len(name) <= LONGEST_LABEL else name[: LONGEST_LABEL - 1] + "…"
-    return (column + 0.5) * share[1], (row + 0.5) * share[0], short
+    gaps = np.flatnonzero(~np.pad(mask[row], 1))
+    after = np.searchsorted(gaps, column + 1)
+    left, right = gaps[after - 1], gaps[after] - 1  # of the cells beside each other in this row
+    room = float(right - left) * share[1] / LETTER_WIDTH
+    longest = max(2, min(LONGEST_LABEL, int(room / SMALLEST_LETTER)))
+    short = name if len(name) <= longest else name[: longest - 1] + "…"
+    size = min(LARGEST_LETTER, max(SMALLEST_LETTER, room / len(short)))
+    return float(left + right) / 2.0 * share[1], (row + 0.5) * share[0], short, round(size, 1)
 
 
 def heat_pictures(

@@ -64,15 +64,18 @@ function choose(name) { settle(); chosen = name; redraw(); }
 
 // Coordinates -------------------------------------------------------------------------------------
 
+// The grid may lie at an angle in the coordinates of the file.
 function toPage([x, y]) {
-  const o = map.outlines;
-  return [map.left + (x - o.left) / o.cellWidth * map.scale, (o.top - y) / o.cellHeight * map.scale];
+  const {corner, column, row} = map.outlines, dx = x - corner[0], dy = y - corner[1], area = column[0] * row[1] - column[1] * row[0];
+  return [map.left + (dx * row[1] - dy * row[0]) / area * map.scale, (dy * column[0] - dx * column[1]) / area * map.scale];
 }
 
 function toFile([x, y]) {
-  const o = map.outlines, digits = size => Math.max(0, Math.min(12, 3 - Math.floor(Math.log10(size))));
-  return [Number((o.left + (x - map.left) / map.scale * o.cellWidth).toFixed(digits(o.cellWidth))),
-    Number((o.top - y / map.scale * o.cellHeight).toFixed(digits(o.cellHeight)))];
+  const {corner, column, row} = map.outlines, across = (x - map.left) / map.scale, down = y / map.scale;
+  return [0, 1].map(at => {
+    const size = Math.hypot(column[at], row[at]), digits = Math.max(0, Math.min(12, 3 - Math.floor(Math.log10(size))));
+    return Number((corner[at] + across * column[at] + down * row[at]).toFixed(digits));
+  });
 }
 
 const pathOf = polygons => polygons.flat().map(ring => `M${ring.map(each => toPage(each).map(value => value.toFixed(2)).join(" ")).join("L")}z`).join("");

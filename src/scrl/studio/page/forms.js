@@ -1,6 +1,6 @@
 // The settings of the problem file as forms: a field with its sentence, unit and range for each.
 
-import {h, $} from "./dom.js";
+import {h, $, number} from "./dom.js";
 
 const TITLES = {problem: "Problem and confidence", world: "Route and units", vehicle: "Vehicle, flow and dose", wind: "Wind"};
 
@@ -17,7 +17,7 @@ function field(each, send) {
   const id = `set-${each.table}-${each.key}`, isText = each.type.startsWith("str"), isPair = each.type.startsWith("tuple");
   const value = each.value ?? each.default;
   const range = each.choices.length ? each.choices.join(", ") : isText ? "text" : isPair ? "least and most, or nothing" : each.range;
-  const about = h("small", {id: `${id}-d`}, `${each.sentence} ${each.unit ? `[${each.unit}] ` : ""}(${range})`);
+  const about = h("small", {id: `${id}-d`}, `${each.sentence.replaceAll("`", "")} ${each.unit ? `[${each.unit}] ` : ""}(${range.replace(/[\d.]+e[+-]\d+/g, found => number(Number(found), 12))})`);
   const inputs = isPair ? [0, 1].map(at => box(at === 0 ? id : `${id}-2`, "number", value?.[at], {placeholder: at === 0 ? "least" : "most", "aria-label": `${each.key}, ${at === 0 ? "least" : "most"}`}))
     : each.choices.length ? [h("select", {id}, ...(Array.isArray(value) ? [h("option", {selected: true, disabled: true}, value.join(", "))] : []), ...each.choices.map(choice => h("option", {selected: choice === value}, choice)))]
     : [box(id, isText ? "text" : "number", value, {step: each.type.startsWith("int") ? 1 : "any"})];

@@ -89,8 +89,6 @@ export function drawPlan(route) {
   mark(cursor);
 }
 
-export function drawNoPlan() { if (layers) { stop(); show($("drive"), false); } }
-
 // The drive -------------------------------------------------------------------------------------
 
 function moment(at) {

@@ -24,7 +24,7 @@ export function picture(map) {
     s("g", {class: "routes"}, layers.speed, layers.lines),
     s("g", {transform: grid}, ...(map.forbidden ? [s("path", {d: map.forbidden, fill: "var(--forbidden)", ...evenodd})] : []),
       ...map.regions.map(each => s("path", {class: "edge", d: each.d}))),
-    s("g", {class: "names"}, ...map.regions.filter(each => each.label).map(each => s("text", {class: "name", x: map.left + each.label[0], y: each.label[1]}, each.label[2]))),
+    s("g", {class: "names"}, ...map.regions.filter(each => each.label).map(each => s("text", {class: "name", x: map.left + each.label[0], y: each.label[1], "font-size": each.label[3]}, each.label[2]))),
     layers.marks);
   layers.text.textContent = `${map.rows} by ${map.columns} cells with the regions ${map.names.slice(0, 30).map(each => each.name).join(", ")}.`;
   return layers;

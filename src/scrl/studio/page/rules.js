@@ -7,8 +7,13 @@ const PIXELS_PER_STEP = 2, PAUSE_MS = 450;
 const cards = new Map();
 let on = null, rules = [], names = [], dragged = null;
 
-// `handlers`: live(rules), commit(rules), check(rules), trade(rule, start, value).
-export function setUpRules(handlers) { on = handlers; $("add").addEventListener("click", add); }
+// `handlers`: live(rules, event), commit(rules), check(rules), trade(rule, start, value).
+export function setUpRules(handlers) {
+  // Another edit may follow before this one is drawn.
+  on = {...handlers, commit: found => { rules = found; return handlers.commit(found); }};
+  $("add").addEventListener("click", add);
+}
+
 export function setNames(found) { names = found; }
 export const isDragging = () => dragged !== null;
 
@@ -27,6 +32,7 @@ export function drawRules(found, checks) {
     card.down.disabled = at === rules.length - 1;
     card.element.setAttribute("aria-label", `Rule ${rule.name}`);
   });
+  show($("no-rules"), !rules.length);
   const wanted = rules.map(each => cards.get(each.name).element), place = $("cards");
   if (wanted.length !== place.children.length || wanted.some((each, at) => place.children[at] !== each)) place.replaceChildren(...wanted);
 }
@@ -48,17 +54,17 @@ function made(name) {
   card.title = h("input", {class: "rule-name", value: name, maxlength: 200, "aria-label": "Name of the rule", autocomplete: "off", spellcheck: "false", onchange: () => rename(card)});
   card.up = button("↑", `Move ${name} up`, () => swap(-1));
   card.down = button("↓", `Move ${name} down`, () => swap(1));
-  card.margin = h("span", {class: "margin"});
+  card.margin = h("p", {class: "margin"});
   card.view = h("div", {class: "code"});
   card.area = h("textarea", {hidden: true, rows: 1, spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": `Text of ${name}`, "aria-autocomplete": "list", "aria-controls": `list-${name}`});
   card.list = h("ul", {class: "choices", role: "listbox", id: `list-${name}`, "aria-label": "Names", hidden: true});
-  card.error = h("pre", {class: "error", role: "alert", hidden: true});
+  card.error = h("div", {class: "error", role: "alert", hidden: true});
   card.outcome = h("div", {class: "outcome"});
   card.element = h("article", {class: "rule"},
-    h("header", {}, card.toggle, card.title, card.margin, h("span", {class: "tools"},
+    h("header", {}, card.toggle, card.title, h("span", {class: "tools"},
       button("Write", `Write the text of ${name}`, () => write(card)), card.up, card.down,
       button("✕", `Delete ${name}`, () => on.commit(rules.filter(each => each.name !== name))))),
-    h("div", {class: "text"}, card.view, card.area, card.list), card.error, card.outcome);
+    h("div", {class: "text"}, card.view, card.area, card.list), card.error, card.margin, card.outcome);
   setUpWriting(card);
   card.view.addEventListener("click", event => { if (!event.target.closest(".number")) write(card); });
   return card;
@@ -104,12 +110,12 @@ function fill(span, piece, card) {
   return span;
 }
 
-function setNumber(card, span, value) {
+function setNumber(card, span, value, event) {
   const text = withNumber(card.text, Number(span.dataset.start), value);
   if (text === card.text) return;
   drawText(card, text);
   card.isLive = true;
-  on.live(withText(card.name, text));
+  on.live(withText(card.name, text), event);
 }
 
 function settle(card) {
@@ -131,7 +137,7 @@ function grab(event, span, card) {
   const move = next => {
     const steps = Math.round((next.clientX - from) / PIXELS_PER_STEP) * (next.shiftKey ? 10 : 1);
     isMoved ||= Math.abs(next.clientX - from) > 2;
-    if (isMoved) setNumber(card, card.view.children[index], moved(value, steps, step));
+    if (isMoved) setNumber(card, card.view.children[index], moved(value, steps, step), next);
   };
   const end = () => {
     span.removeEventListener("pointermove", move);
@@ -153,7 +159,7 @@ function keyed(event, span, card) {
   if (event.key === "F2") { event.preventDefault(); write(card); }
   if (!steps) return;
   event.preventDefault();
-  setNumber(card, span, moved(value, steps * (event.shiftKey ? 10 : 1), step));
+  setNumber(card, span, moved(value, steps * (event.shiftKey ? 10 : 1), step), event);
   clearTimeout(card.timer);
   card.timer = setTimeout(() => settle(card), PAUSE_MS);
 }
@@ -250,7 +256,9 @@ function drawCheck(card, error) {
   show(card.error, Boolean(error));
   card.area.setAttribute("aria-invalid", Boolean(error));
   card.element.classList.toggle("wrong", Boolean(error));
-  if (error) card.error.textContent = error.message.replace(/^rule '[^\n]*?', line/, "line").replace(/^rule '[^\n]*?': /, "");
+  if (!error) return;
+  const [first, ...place] = error.message.replace(/^rule '[^\n]*?', line/, "line").replace(/^rule '[^\n]*?': /, "").split("\n");
+  card.error.replaceChildren(h("p", {}, first), ...(place.length ? [h("pre", {}, place.join("\n"))] : []));
 }
 
 // Outcomes ----------------------------------------------------------------------------------------
@@ -289,7 +297,7 @@ export function drawOutcomes(outcomes) {
     card.costs = h("ul", {class: "costs"}, ...costLines(each.costs));
     card.outcome.replaceChildren(h("div", {class: "said"}, h("span", {class: `mark${each.satisfied ? "" : " no"}`, role: "img", "aria-label": each.satisfied ? "kept" : "broken"}), ...said(each.said)),
       ...(each.ways.length ? [h("table", {class: "ways"}, h("caption", {class: "hidden"}, `Ways to keep ${name}`), h("tbody", {}, ...each.ways.map(way => h("tr", {class: way.met ? "met" : ""},
-        h("th", {scope: "row"}, h("code", {}, way.text)), h("td", {class: "word"}, way.met ? "met by this plan" : "not met"), h("td", {class: "word"}, way.cost)))))] : []),
+        h("th", {scope: "row"}, h("code", {}, way.text)), h("td", {class: "word"}, `${way.met ? "met by this plan" : "not met"}; ${way.cost}`)))))] : []),
       card.costs);
   }
 }

@@ -6,12 +6,12 @@ import {drawComparison, setComparedView} from "./compare.js";
 import {drawOutlines, focusedOutline, setUpDrawing} from "./draw.js";
 import {h, $, show, number} from "./dom.js";
 import {drawForms} from "./forms.js";
-import {drawEstimate, drawMap, drawNoPlan, drawPlan, drawViews, setUpDrive, setView, viewOf} from "./map.js";
+import {drawEstimate, drawMap, drawPlan, drawViews, setUpDrive, setView, viewOf} from "./map.js";
 import {drawChecks, drawMargins, drawOutcomes, drawRules, isDragging, setNames, setUpRules} from "./rules.js";
 import {drawTraining, setUpTraining} from "./training.js";
 import {closeTrade, drawTrade, openTrade, tradeOf} from "./trade.js";
 
-let state = null, plan = null, map = null, mapAsked = null, mapDrawn = null, requests = 0, released = null;
+let state = null, seen = null, plan = null, map = null, mapAsked = null, mapDrawn = null, requests = 0, released = null;
 
 // Messages ----------------------------------------------------------------------------------------
 
@@ -44,9 +44,10 @@ async function drawState(found) {
   $("undo").disabled = !found.canUndo;
   $("redo").disabled = !found.canRedo;
   $("save").disabled = !found.isKept || (!found.isUnsaved && Boolean(found.place));
-  for (const text of found.notices) notice(text);
+  for (const text of found.notices.splice(0)) notice(text);
   drawDisk(found.isChangedOnDisk);
-  if (!isDragging()) drawRules(found.document.rules, found.check);
+  const isDrawn = !isDragging();
+  if (isDrawn) drawRules(found.document.rules, found.check);
   $("return").textContent = `Cost is the negative of the return: ${found.returnText}.`;
   $("warnings").replaceChildren(...found.warnings.map(text => h("p", {}, text)));
   drawCommands();
@@ -55,6 +56,7 @@ async function drawState(found) {
   if (found.trouble) drawTrouble({version: found.version, message: found.trouble});
   if (mapAsked !== found.map) { mapAsked = found.map; mapDrawn = loadMap(); }
   await mapDrawn;
+  if (isDrawn) seen = Math.max(seen ?? 0, found.version);
 }
 
 async function loadMap() {
@@ -73,7 +75,7 @@ function drawDisk(isChanged) {
   unnotice("disk");
   if (!isChanged) return;
   notice("The problem file was changed on disk by another program.", {id: "disk", kind: "mixed", actions: [
-    h("button", {onclick: () => trying(() => post("reload"))}, "Take the file"),
+    h("button", {onclick: () => edited("reload")}, "Take the file"),
     h("button", {onclick: () => trying(() => post("save", {overwrite: true}))}, "Replace it by mine")]});
 }
 
@@ -85,9 +87,9 @@ function drawCommands() {
 }
 
 function drawExports() {
-  $("exports").replaceChildren(...Object.entries(map.formats).map(([name, sentence]) =>
-    h("button", {title: sentence, onclick: () => exported(name)}, name)),
-    h("a", {class: "button", href: "/report", target: "_blank", rel: "noopener"}, "report page"));
+  const line = (what, sentence) => { what.setAttribute("aria-description", sentence); return h("li", {}, what, h("small", {}, sentence)); };
+  $("exports").replaceChildren(...Object.entries(map.formats).map(([name, sentence]) => line(h("button", {onclick: () => exported(name)}, name), sentence)),
+    line(h("a", {class: "button", href: "/report", target: "_blank", rel: "noopener"}, "report page"), "all about the plan on one page, to print or to send"));
 }
 
 async function exported(name) {
@@ -116,14 +118,19 @@ function drawWhole() {
   $("verdict").textContent = plan.verdict;
   $("figures").replaceChildren(...plan.figures.map(each => h("div", {}, h("dt", {}, each.name), h("dd", {class: each.state}, each.value.replace(/^-/, "\u2212")), each.remark ? h("dd", {}, each.remark) : null)));
   drawPlan(plan.route);
-  drawBars($("bars"), plan.bars);
+  drawReceived(plan.bars);
   $("received-note").textContent = `In ${map.unit}. Marks are bounds of rules on one region, with a tip to the allowed side; dotted: one of several ways.`;
   $("total").textContent = plan.total ? `${plan.total[0].toUpperCase()}${plan.total.slice(1)}.` : "";
   drawOutcomes(plan.rules);
   drawConflict(plan.conflict);
   for (const text of plan.warnings) notice(text, {kind: "mixed"});
-  if (released !== null) measured("plan", released);
+  if (released !== null) { const begun = released; painted(() => measured("plan", begun)); }
   released = null;
+}
+
+function drawReceived(bars) {
+  show($("received"), true);
+  drawBars($("bars"), bars);
 }
 
 function drawConflict(found) {
@@ -134,16 +141,26 @@ function drawConflict(found) {
     h("ul", {}, ...found.rules.map(each => h("li", {}, `${each.name}: `, h("code", {}, each.text)))),
     found.relax.length ? h("p", {}, "The least loosening that helps:") : h("p", {}, "No loosening was found that helps: the numbers are too large to be weighed."),
     found.relax.length ? list(found.relax) : null,
-    found.relax.length ? h("p", {}, h("button", {class: "primary", onclick: () => trying(() => post("loosen"))}, "Apply this loosening")) : null,
+    found.relax.length ? h("p", {}, h("button", {class: "primary", onclick: () => edited("loosen")}, "Apply this loosening")) : null,
     found.others.length || found.hints.length ? h("details", {}, h("summary", {}, "Other ways"), list([...found.others, ...found.hints])) : null,
     found.restsOn ? h("p", {class: "small"}, `Conflict and loosening rest on ${found.restsOn}.`) : null));
 }
 
-// So that times can be read: getEntriesByName("redraw") of estimates, "answer" of the processor time
-// that the server took for them, "plan" from release to plan.
-function measured(name, begun) {
+// So that times can be read with getEntriesByName: "redraw" is from the event that moves a number to the frame
+// that shows its estimate, "plan" from the release to the frame that shows the plan, and "answer" the processor
+// time that the server takes for an estimate.
+function measured(name, begun, end = performance.now()) {
   if (performance.getEntriesByName(name).length > 300) performance.clearMeasures(name);
-  performance.measure(name, {start: begun, end: performance.now()});
+  performance.measure(name, {start: begun, end});
+}
+
+// Calls `done` once what has been changed on the page is painted: a message that a frame sends comes after it.
+function painted(done) {
+  requestAnimationFrame(() => {
+    const after = new MessageChannel();
+    after.port1.onmessage = done;
+    after.port2.postMessage(null);
+  });
 }
 
 const estimates = newestOnly(async ({rules, begun}) => {
@@ -156,12 +173,12 @@ const estimates = newestOnly(async ({rules, begun}) => {
     $("verdict").textContent = found.possible ? `About ${number(-found.return, 2)} (fluid estimate of the cost)` : "The fluid cannot keep these rules together.";
     $("received").classList.toggle("faded", !found.possible);
     if (found.possible) {
-      drawBars($("bars"), found.bars);
+      drawReceived(found.bars);
       drawMargins(found.margins, found.costs);
       drawEstimate(found.pictures);
     }
-    measured("redraw", begun);
-    measured("answer", performance.now() - found.cpuMs);
+    painted(() => measured("redraw", begun));
+    measured("answer", 0, found.cpuMs);
   } catch (error) { drawTroubleOfEstimate(error); }
 });
 
@@ -172,26 +189,32 @@ function drawTroubleOfEstimate(error) {
 
 // What a person does ------------------------------------------------------------------------------
 
-const commit = async rules => {
+// Edits go out one after the other, each with the version that the page then shows: the server refuses those of
+// a page that has not seen what another window did.
+let inTurn = Promise.resolve();
+
+function edited(name, body = {}) {
+  inTurn = inTurn.then(async () => {
+    const found = await trying(() => post(name, {...body, seen}));
+    if (found || state) await trying(() => drawState(found || state));
+    return Boolean(found);
+  });
+  return inTurn;
+}
+
+function commit(rules) {
   estimates.forget();
   released = performance.now();
   $("received").classList.remove("faded");
-  const found = await trying(() => post("rules", {rules}));
-  if (found) await drawState(found); else if (state) drawRules(state.document.rules, state.check);
-};
+  return edited("rules", {rules});
+}
 
 setUpRules({
-  live: rules => estimates.send({rules, begun: performance.now()}),
+  live: (rules, event) => estimates.send({rules, begun: event.timeStamp}),
   commit,
   check: async rules => { const found = await trying(() => post("check", {rules})); if (found) drawChecks(found); return found; },
   trade: (rule, start, value) => { openTrade(rule, start, value); trying(() => post("trade", {rule, start})); },
 });
-const edited = async (name, body) => {
-  const found = await trying(() => post(name, body));
-  if (found) await drawState(found);
-  return Boolean(found);
-};
-
 setUpDrawing({
   begun: () => setView("regions"),
   shape: (name, polygons) => edited("draw-region", {name, polygons}),
@@ -207,8 +230,7 @@ for (const name of ["keep-plan", "drop-plan"]) $(name).addEventListener("click",
 setUpDrive(setComparedView);
 drawViews(document.querySelector(".views"));
 
-const edits = {undo: () => post("undo"), redo: () => post("redo")};
-for (const name of ["undo", "redo"]) $(name).addEventListener("click", () => trying(edits[name]));
+for (const name of ["undo", "redo"]) $(name).addEventListener("click", () => edited(name));
 
 async function save(overwrite = false) {
   try {
@@ -258,8 +280,8 @@ addEventListener("keydown", event => {
   const key = event.key.toLowerCase(), isWriting = event.target.matches("textarea, input:not([type=range], [type=checkbox])");
   if (key === "s") { event.preventDefault(); save(); }
   if (isWriting) return;
-  if (key === "z") { event.preventDefault(); trying(event.shiftKey ? edits.redo : edits.undo); }
-  if (key === "y") { event.preventDefault(); trying(edits.redo); }
+  if (key === "z") { event.preventDefault(); edited(event.shiftKey ? "redo" : "undo"); }
+  if (key === "y") { event.preventDefault(); edited("redo"); }
 });
 
 listen({

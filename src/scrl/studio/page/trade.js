@@ -12,6 +12,7 @@ export function openTrade(rule, start, value) {
   about = {rule, start, value};
   show($("trade"), true);
   $("trade").replaceChildren(head(), h("p", {class: "small"}, "computing …"));
+  $("trade").scrollIntoView({block: "nearest"});
 }
 
 export function closeTrade() { about = null; show($("trade"), false); }
@@ -42,7 +43,8 @@ export function drawTrade(data) {
     isOpen = cost !== null;
   }
   const here = points.find(each => each[0] === about.value);
-  const text = `The cost is ${here?.[1] != null ? number(here[1], 3) : "not known"} at ${number(about.value)}; it goes from ${number(kept[0][1], 3)} at ${number(kept[0][0])} to ${number(kept.at(-1)[1], 3)} at ${number(kept.at(-1)[0])}.`;
+  const text = Math.max(...costs) - Math.min(...costs) < 5e-4 ? `The cost is ${number(costs[0], 3)} at all values from ${number(kept[0][0])} to ${number(kept.at(-1)[0])}.`
+    : `The cost is ${here?.[1] != null ? number(here[1], 3) : "not known"} at ${number(about.value)}; it goes from ${number(kept[0][1], 3)} at ${number(kept[0][0])} to ${number(kept.at(-1)[1], 3)} at ${number(kept.at(-1)[0])}.`;
   $("trade").replaceChildren(head(),
     s("svg", {viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": text},
       ...ticks(least, most).flatMap(at => [s("line", {class: "axis", x1: LEFT, x2: RIGHT, y1: y(at), y2: y(at)}), s("text", {x: LEFT - 7, y: y(at) + 4, "text-anchor": "end"}, number(at, 3))]),
