@@ -280,6 +280,8 @@ class FeedbackPolicy(eqx.Module):
         own: Int[Array, " own"],
     ) -> Float[Array, "atom run"]:
         """Newton's method for one multiplier of a branch after the other, for many runs."""
+        if not len(own):
+            return multipliers
         fastest = 1.0 / numbers.max_speed
         at_best = left * fastest
         root = jnp.sqrt(at_best)

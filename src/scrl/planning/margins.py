@@ -29,9 +29,9 @@ OVERSHOOT = 1.5
 cannot always follow."""
 ROUNDS = 8
 """Plans for single runs that are driven at most."""
-RESERVES, MANY_MISSED = (0.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0), 0.3
-"""Reserves that are tried one after the other, where they are of use; every second one while such a
-share of the runs is missing."""
+RESERVES = (0.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
+"""Reserves that are tried one after the other, where they are of use; going on by two at a time
+finds worse plans."""
 FURTHER, BACK = 2.0, 1.0
 """The most steps of service by which an inset for single runs grows and shrinks at once."""
 MOST_WORSE, LESS = 2, 0.9
@@ -158,8 +158,7 @@ class MarginSearch:
                 least_missing = min(least_missing, found.missing)
                 inset = np.minimum(inset + np.clip(move, 0.0, FURTHER * step), aims.half_widths)
                 is_of_use = self._switching(inset, 1.0)[1].reserve.any()
-                more = int(is_of_use) * (1 + int(found.missing > MANY_MISSED))
-                reserve = min(reserve + more, len(RESERVES) - 1)
+                reserve = min(reserve + int(is_of_use), len(RESERVES) - 1)
                 continue
             least = LEAST * step if found.missing < -MANY else 0.0
             move = np.where(price > 0.0, np.clip(-move, least, BACK * step), 0.0)
