@@ -11,7 +11,10 @@ three by default) measures
 Every result is appended to FILE, and the same command goes on with what is missing there; `--table`
 prints what is there. Questions are asked twice, and the second time counts: the first one compiles.
 The controller and the calm plans have the best of some margins, chosen for each problem and share
-by runs of their own. `--train SEEDS` trains the built-in problems for 95 % of single runs instead.
+by runs of their own.
+
+`--train SEEDS` trains the built-in problems for 95 % of single runs instead, all side by side, in
+folders beside FILE; the same command resumes them. `--names` limits the built-in problems.
 """
 
 from __future__ import annotations
@@ -23,7 +26,6 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -38,8 +40,12 @@ from benchmarks.asking import rule_sets, world_of
 from benchmarks.controller import Settings
 from benchmarks.machine import described
 from benchmarks.wind_tables import draw_curves, print_tables
+from scrl.bench.engines import Workers
+from scrl.bench.engines.local import train_jobs
+from scrl.bench.packing import Job
+from scrl.bench.progress import ProgressCounter
+from scrl.bench.tables import Cell
 from scrl.density import standard_error
-from scrl.evaluation import evaluate
 from scrl.opening import open_run
 from scrl.planning import planner
 from scrl.policies import PlacedPolicy, Schedule
@@ -48,6 +54,8 @@ from scrl.reference.answer import Question
 from scrl.reference.fluid_search import best_fluid
 from scrl.rollout import run_episodes
 from scrl.rules.show import show_sum
+from scrl.training.maps import configure_map
+from scrl.training.result import TrainingResult
 from scrl.violation import cons_vio
 from scrl.worlds.sweep import dynamics
 from scrl.worlds.sweep.lookup import on_device
@@ -121,6 +129,8 @@ def problem_of(name: str, wind: float, seed: int) -> Problem:
 def driven(problem: Problem, policy: PlacedPolicy, *, runs: int, seed: int) -> Seen:
     """Runs of a policy in the world."""
     keys = jax.random.split(jax.random.key(seed), runs)
+    if jax.default_backend() != "cpu":
+        scrl.rollout.CHUNK_EPISODES = runs  # a GPU takes all runs in one call
     ran = run_episodes(problem.world, policy, keys=keys, discount=problem.discount)
     amounts = problem.world_spec.vehicle.rate * np.asarray(ran.service, float)
     return Seen(np.asarray(ran.return_, float), amounts)
@@ -287,7 +297,7 @@ def groups(options: argparse.Namespace) -> list[list[Task]]:
                 [Task("curve", name, how, wind, share, runs, seed) for how, share in every]
             )
     if "builtin" in options.parts:
-        for name in builtin_names():
+        for name in options.names:
             found.append(
                 [Task("builtin", name, how, WIND, share, runs, seed) for how, share in in_share]
             )
@@ -300,26 +310,40 @@ def groups(options: argparse.Namespace) -> list[list[Task]]:
     return found
 
 
-def trained(name: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """The policies of `scrl train` for single runs in fresh ones, one row for each seed."""
-    problem = in_wind(load(name), WIND).with_confidence(SHARE)
-    with TemporaryDirectory() as folder:
-        result = scrl.train(
-            problem, seeds=options.train, steps=options.steps, out=Path(folder) / "run", watch=None
-        )
-        run = open_run(result.run)
-        for seed in result.seeds:
-            found = evaluate(problem, run.policy(seed.seed), episodes=options.runs, seed=FRESH)
-            amounts = np.array(list(found.density.values()))
-            seen = Seen(np.array([found.return_]), amounts[None])
-            task = Task("train", name, "train", WIND, SHARE, options.runs, seed.seed)
-            yield {
-                **dataclasses.asdict(task), **_told(problem, seen),
-                "kept": found.episodes_satisfied / options.runs,
-                "status": "satisfied" if seed.is_satisfied else "violated",
-                "seconds": result.wall_s / options.train,
-                "env_steps": result.env_steps // options.train,
-            }  # fmt: skip
+def train_all(options: argparse.Namespace) -> None:
+    """Train all seeds of all built-in problems side by side, then drive each policy."""
+    started = time.monotonic()
+    done = {row["problem"] for row in jobs.read(options.out) if row["method"] == "train"}
+    seeds, folder = tuple(range(options.train)), options.out.with_suffix("")
+    left = []
+    for name in options.names:
+        problem = in_wind(load(name), WIND).with_confidence(SHARE)
+        config = configure_map(problem, steps=options.steps)
+        if name not in done:
+            left.append(Job(Cell(name, config.method), problem, config, seeds, folder / name))
+    if left:
+        train_jobs(left, ProgressCounter(len(left), None), Workers(), at_once=None)
+        print(f"trained in {time.monotonic() - started:.0f} s", flush=True)
+    for job in left:
+        jobs.append(options.out, list(_of_job(job, options.runs)))
+        print(f"{job.cell.problem}: {time.monotonic() - started:.0f} s", flush=True)
+
+
+def _of_job(job: Job, runs: int) -> Iterator[dict[str, Any]]:
+    """The best policies of trained runs in fresh single runs, one row for each seed."""
+    run = open_run(job.path)
+    result = run.result
+    assert isinstance(result, TrainingResult)  # noqa: S101 (for the type checker)
+    for seed in result.seeds:
+        policy: Any = run.policy(seed.seed)
+        seen = driven(job.problem, policy, runs=runs, seed=FRESH + seed.seed)
+        task = Task("train", job.cell.problem, "train", WIND, SHARE, runs, seed.seed)
+        yield {
+            **dataclasses.asdict(task), **_told(job.problem, seen),
+            "status": "satisfied" if seed.is_satisfied else "violated",
+            "seconds": result.wall_s,
+            "env_steps": result.env_steps // len(job.seeds),
+        }  # fmt: skip
 
 
 def main() -> None:
@@ -334,6 +358,7 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=5)
     parser.add_argument("--worlds", type=int, default=22)
     parser.add_argument("--seed", type=int, default=5000)
+    parser.add_argument("--names", nargs="*", default=builtin_names(), metavar="PROBLEM")
     parser.add_argument("--train", type=int, default=0, metavar="SEEDS")
     parser.add_argument("--steps", type=int, default=10_000_000, help="of a seed in training")
     parser.add_argument("--table", action="store_true", help="measure nothing more")
@@ -342,7 +367,7 @@ def main() -> None:
     if unknown := set(options.parts) - set(parts):
         parser.error(f"no such part: {', '.join(unknown)}")
     if options.train and not options.table:
-        _train_all(options)
+        train_all(options)
     elif not options.table:
         missing = jobs.run(
             groups(options), measure, out=options.out, jobs=options.jobs,
@@ -355,19 +380,6 @@ def main() -> None:
     if options.picture is not None:
         draw_curves(rows, options.picture)
     print(f"\n{described()}")
-
-
-def _train_all(options: argparse.Namespace) -> None:
-    """One problem after the other, all seeds of each side by side."""
-    started = time.monotonic()
-    done = {row["problem"] for row in jobs.read(options.out) if row["method"] == "train"}
-    for name in builtin_names():
-        if name in done:
-            continue
-        if time.monotonic() - started > options.time_limit:
-            print(f"not reached: {name}")
-            continue
-        jobs.append(options.out, list(trained(name, options)))
 
 
 if __name__ == "__main__":

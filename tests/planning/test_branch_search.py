@@ -9,9 +9,10 @@ import pytest
 
 from scrl.evaluation import evaluate
 from scrl.planning import planner
-from scrl.planning.branch_search import _other_branch
+from scrl.planning.branch_search import _Branches, _other_branch
 from scrl.problems import Problem, find_world, load
 from scrl.reference.priced import price_rules, price_without
+from scrl.worlds.sweep.vehicle import Wind
 
 
 def test_a_discounted_problem_is_answered_without_a_reference() -> None:
@@ -56,3 +57,17 @@ def test_a_broken_atom_without_an_alternative_blames_those_that_have_one(choice:
     assert avoided == set(numbers(choice, "S5 <="))
     assert other is not None
     assert _other_branch(choice, other, avoided, broken)[1] is None
+
+
+def test_a_branch_that_costs_the_same_is_not_searched_again() -> None:
+    """Full speed keeps either bound by far, so a plan for one is a plan for the other."""
+    world = find_world("agri")
+    spec = dataclasses.replace(world.world_spec, wind=Wind(strength=0.1))
+    rules = ["S1 >= 10 or S3 >= 10"]
+    problem = dataclasses.replace(world, world_spec=spec).with_rules(rules).with_confidence(0.95)
+    branches = _Branches(problem)
+    now = branches.first(price_rules(problem))
+    (other,) = branches.around(now)
+    assert now.branch is not None
+    assert other.return_ == pytest.approx(now.branch.return_)
+    assert branches.after(now, np.zeros(0, int)) is None

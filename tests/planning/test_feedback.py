@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import Array
 
 import scrl
 from scrl.planning import planner
@@ -96,6 +98,29 @@ def test_whole_steps_may_keep_what_the_fluid_misses() -> None:
     answer = planner().ask(Problem.create(spec, [rule]))
     assert answer.status == "satisfied"
     assert [each.taken for each in answer.branch] == ["S1 <= 14"]
+
+
+def test_runs_side_by_side_move_their_multipliers_as_each_alone() -> None:
+    """Two branches: S1 >= 9 and S2 >= 9, or S2 <= 6 and S1 <= 40 and S2 <= S1."""
+    problem = line([1] * 10 + [2] * 10)
+    rows = np.array([[-1.0, 0.0], [0.0, -1.0], [0.0, 1.0], [1.0, 0.0], [-1.0, 1.0]])
+    either = np.array([[True, True, False, False, False], [False, False, True, True, True]])
+    aims = Aims(rows, np.array([-9.0, -9.0, 6.0, 40.0, 0.0]), np.ones(5), 2.0, either)
+    policy = policy_for(problem, aims)
+    left = policy.left[:3]
+    given = jnp.linspace(0.0, 2.0, 3 * len(policy.aims)).reshape(3, -1)
+    of_runs = jnp.stack([policy.multipliers * part for part in (0.0, 0.5, 1.0)])
+
+    @jax.jit
+    def moved(*run: Array) -> Array:
+        return policy._rounds(problem.world.numbers, *run)
+
+    found = jax.jit(jax.vmap(moved))(left, given, of_runs)
+    alone = jnp.stack([moved(*run) for run in zip(left, given, of_runs, strict=True)])
+    assert float(jnp.abs(found - of_runs).max()) > 0.1
+    assert np.asarray(found) == pytest.approx(np.asarray(alone), abs=1e-5)
+    assert not found[:, 0, 2:].any()
+    assert not found[:, 1, :2].any()
 
 
 def test_sides_of_different_branches_are_no_band() -> None:

@@ -22,6 +22,7 @@ from scrl.planning.feedback import (
     OUT_OF_REACH,
     TRIED,
     FeedbackPolicy,
+    own_atoms,
 )
 from scrl.problems import Problem
 from scrl.worlds.sweep.dynamics import SMALLEST_WIND_FACTOR
@@ -52,6 +53,7 @@ class PortableFeedbackPolicy:
                 policy,
                 **{name: getattr(policy, name)[used] for name in of_atoms},
                 **{name: getattr(policy, name)[branches][:, used] for name in of_branches},
+                own=jnp.asarray(own_atoms(np.asarray(policy.is_in)[branches][:, used] > 0.0)),
                 opposite=policy.opposite[used][:, used],
             ),
         )

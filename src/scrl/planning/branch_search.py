@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -38,6 +39,8 @@ ABOVE_FLUID = 0.05
 at the landing, drives may return more than the fluid."""
 BELOW_FLUID = 0.01
 """In a random world no plan is expected within this share of its branch's fluid."""
+EQUAL = 1e-4
+"""Fluid returns of two branches that differ by a smaller share are the same."""
 NEAR = 0.02
 """For rules that the fluid cannot keep, the search goes on above this missed share of the loosened
 ones."""
@@ -166,7 +169,10 @@ class _Branches:
         self.known.update((_atoms_of(each), each) for each in near)
         if not all(self.problem.atoms.shares):
             return []  # different runs would keep a mean by different disjuncts
-        return [each.branch for each in near[: MOST_AT_ONCE - 1] if each.branch is not None]
+        chosen = near[: MOST_AT_ONCE - 1]
+        # Without this branch a plan would still drive for one that costs the same.
+        self.searched.update(_atoms_of(each) for each in chosen if _is_equal(each, now))
+        return [each.branch for each in chosen if each.branch is not None]
 
     def after(self, now: Priced, broken: Int[np.ndarray, " broken"]) -> Priced | None:
         """The next branch."""
@@ -209,6 +215,11 @@ def _atoms_of(priced: Priced) -> tuple[int, ...]:
 
 def _fluid_return(priced: Priced) -> float:
     return -np.inf if priced.branch is None else priced.branch.return_
+
+
+def _is_equal(one: Priced, other: Priced) -> bool:
+    """Whether two branches have the same fluid return."""
+    return math.isclose(_fluid_return(one), _fluid_return(other), rel_tol=EQUAL)
 
 
 def _has_alternative(

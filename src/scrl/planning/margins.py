@@ -30,12 +30,13 @@ cannot always follow."""
 ROUNDS = 8
 """Plans for single runs that are driven at most."""
 RESERVES = (0.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
-"""Reserves that are tried one after the other, where they are of use."""
+"""Reserves that are tried one after the other, where they are of use; going on by two at a time
+finds worse plans."""
 FURTHER, BACK = 2.0, 1.0
 """The most steps of service by which an inset for single runs grows and shrinks at once."""
-MOST_WORSE = 2
-"""Plans in a row that keep the rules in no more runs than one before, after which no other is
-tried."""
+MOST_WORSE, LESS = 2, 0.9
+"""Plans in a row that miss more than this part of what the best one before misses, after which no
+other is tried."""
 MANY, LEAST = 0.01, 0.1
 """Where so many more of the runs than must keep the rules, insets shrink by at least so many steps
 of service: runs do not quite move with their aims."""
@@ -151,7 +152,7 @@ class MarginSearch:
                 return
             move = self._by_quantiles(self._asked(share), amounts)[atoms]
             if found.missing > 0.0:
-                worse = 0 if found.missing < least_missing else worse + 1
+                worse = 0 if found.missing < LESS * least_missing else worse + 1
                 if worse == MOST_WORSE:
                     return
                 least_missing = min(least_missing, found.missing)
