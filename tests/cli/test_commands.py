@@ -242,3 +242,13 @@ def test_help_needs_nothing_that_computes() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_check_loads_no_solver_where_rules_can_be_kept() -> None:
+    code = (
+        "import sys, scrl, scrl.cli.check\n"
+        "scrl.cli.check.check('agri-joint', as_json=True)\n"
+        "print({'jax', 'scipy.sparse', 'scipy.optimize'} & set(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "set()"

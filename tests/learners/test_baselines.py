@@ -26,7 +26,7 @@ BASELINES: dict[str, dict[str, Any]] = {
     "pcpo": {**ONE_LAYER, "iterations": 80, "settle": 0, "trust_region": 0.03},
     # Its kappa swings: it takes longer to settle.
     "sac-lagrangian": {"iterations": 60, **REPLAYED, "settle": 60},
-    "cal": {"iterations": 100, **REPLAYED, "settle": 0},
+    "cal": {"iterations": 60, **REPLAYED, "settle": 0},
 }  # fmt: skip
 
 
