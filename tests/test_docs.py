@@ -13,6 +13,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 from typer.testing import CliRunner, Result
 
 import scrl
@@ -27,6 +28,8 @@ TUTORIALS = {
     ROOT / "docs" / "field.md": "fields.geojson",
 }
 """Pages that can be typed along, and the names of their maps."""
+PLANNING = ("README", "bound", "prices", "reference")
+"""Pages whose blocks plan and prove, which is work for optimised code."""
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 assert len(PAGES) > 10
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -41,6 +44,13 @@ def blocks(page: Path, *kinds: str) -> list[tuple[str, str]]:
 
 def pages_with(kind: str) -> list[Path]:
     return [page for page in PAGES if blocks(page, kind)]
+
+
+def named(page: Path) -> ParameterSet:
+    """A page as a parameter."""
+    return pytest.param(
+        page, id=page.stem, marks=[pytest.mark.optimised] if page.stem in PLANNING else []
+    )
 
 
 def tidy(text: str) -> list[str]:
@@ -65,7 +75,7 @@ def test_versions_that_do_not_work_are_named() -> None:
         assert "`masa-safe-rl`" not in text or "From 0.3.7 on it needs Python 3.13" in text
 
 
-@pytest.mark.parametrize("page", pages_with("python"), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [named(page) for page in pages_with("python")])
 def test_python_blocks_run_and_print_the_text_below_them(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +119,7 @@ def test_console_blocks_print_what_they_show(page: Path, tmp_path: Path) -> None
         check_console_block(text, tmp_path)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_the_tutorial_can_be_typed_along(page: Path, tmp_path: Path) -> None:
     """Its map is saved, its settings are written into the problem file, its commands are run."""

@@ -11,13 +11,13 @@ import pytest
 from scrl.cli.ask import rule_sets
 from scrl.errors import ScrlError
 
-from .shell import call, run
+from .shell import call
 
 
 @pytest.mark.optimised
 def test_each_rule_set_gets_a_plan_and_the_file_too(tmp_path: Path) -> None:
     (tmp_path / "sets.txt").write_text("# what the council wants\nS1 >= 300; S4 >= 350\n\n")
-    done = run("ask", "agri", "S3 >= 500", "--file", "sets.txt", "--json", cwd=tmp_path)
+    done = call("ask", "agri", "S3 >= 500", "--file", "sets.txt", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     first, second = json.loads(done.stdout)
     assert first["status"] == second["status"] == "satisfied"

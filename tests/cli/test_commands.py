@@ -44,11 +44,12 @@ def test_a_map_with_faults_is_repaired_aloud_and_refused_when_strict(tmp_path: P
         assert warnings[0].startswith("bow.geojson: repaired 1 polygon: ")
 
 
-def test_version_and_help() -> None:
+def test_version_and_help(tmp_path: Path) -> None:
     assert run("--version").stdout.startswith("scrl 0.")
-    assert "eval" in run("--help").stdout
-    assert run("-h").stdout == run("--help").stdout
-    assert "--policy" in run("eval", "-h").stdout
+    shown = call("--help", cwd=tmp_path).stdout
+    assert "eval" in shown
+    assert call("-h", cwd=tmp_path).stdout == shown
+    assert "--policy" in call("eval", "-h", cwd=tmp_path).stdout
 
 
 def test_bash_completes_subcommands_and_options(tmp_path: Path) -> None:
@@ -67,8 +68,8 @@ def test_bash_completes_subcommands_and_options(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["eval export", "--preset"]
 
 
-def test_eval_in_json_follows_the_contract() -> None:
-    done = run("eval", "agri-joint", "--policy", "full-speed", "--json")
+def test_eval_in_json_follows_the_contract(tmp_path: Path) -> None:
+    done = call("eval", "agri-joint", "--policy", "full-speed", "--json", cwd=tmp_path)
     document = json.loads(done.stdout)
     assert done.returncode == 1
     assert document["satisfied"] is False
@@ -241,3 +242,13 @@ def test_help_needs_nothing_that_computes() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_check_loads_no_solver_where_rules_can_be_kept() -> None:
+    code = (
+        "import sys, scrl, scrl.cli.check\n"
+        "scrl.cli.check.check('agri-joint', as_json=True)\n"
+        "print({'jax', 'scipy.sparse', 'scipy.optimize'} & set(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "set()"

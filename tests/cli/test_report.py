@@ -16,7 +16,7 @@ from scrl.training.result import TrainingResult
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
 
-from .shell import call, run
+from .shell import call
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_report_writes_a_page_into_the_run_folder(folder: Path) -> None:
-    done = run("report", "slow", cwd=folder)
+    done = call("report", "slow", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "page: slow/report.html\n"
     assert "<h1>small</h1>" in (folder / "slow" / "report.html").read_text(encoding="utf-8")

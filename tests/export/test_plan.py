@@ -16,7 +16,12 @@ from scrl.export import ROUTE_FORMATS, ExportError, ExportOptions, export, segme
 from scrl.export.qgroundcontrol import autopilot_warnings, count_items
 from scrl.opening import open_run
 from scrl.planning import planner
+from scrl.problems import Problem
 from scrl.route import Route
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import SweepSpec
+
+from .conftest import LABELS
 
 WAYPOINT, RETURN, TAKEOFF, SPEED, ACTUATOR, SPRAYER = 16, 20, 22, 178, 187, 216
 
@@ -232,7 +237,7 @@ def test_the_file_has_what_the_documented_format_asks_for(plan: Path) -> None:
 def test_without_degrees_or_scales_a_plan_is_refused_before_it_is_warned_about(
     tmp_path: Path,
 ) -> None:
-    answer = planner().ask("agri-joint")
+    answer = planner().ask(Problem.create(SweepSpec(from_labels(LABELS)), "S1 >= 1"))
     run = planner().keep(answer, tmp_path / "run")
     with pytest.raises(ExportError, match="degrees"):
         export(open_run(run), "plan", tmp_path / "x.plan")

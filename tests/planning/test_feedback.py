@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -55,12 +56,13 @@ def test_what_was_given_decides_how_fast_it_drives() -> None:
     or more: 1 step a cell is left, or 2, or 0."""
     problem = line([1] * 90, ("S1 >= 202.5",))
     policy = policy_for(problem, Aims(np.array([[-1.0]]), np.array([-202.5]), np.zeros(1)))
+    act = eqx.filter_jit(policy.at)
     speeds = []
     for steps in (0.0, 45.0, 90.0):
         state = SweepState(*(jnp.asarray(each) for each in (45, 0.0, 1.0, 0.0, 45)))
         memory, throttle = policy.begin(), jnp.zeros(())
         for _ in range(30):
-            throttle, memory = policy.at(problem.world, state, jnp.array([steps]), memory)
+            throttle, memory = act(problem.world, state, jnp.array([steps]), memory)
         speeds.append(0.6 * 1.0 + 0.4 * 3.0 * float(throttle))
     # From a speed of 1 the next lies between 0.6 and 1.8.
     assert speeds == pytest.approx([0.61, 1.0, 1.8], abs=0.1)

@@ -142,7 +142,10 @@ def test_the_best_point_is_the_best_of_a_grid(spec: SweepSpec, worths: list[floa
     assert fluid.flow is not None
     prices = prices_of(spec, worths)
     of_service = fluid.split(prices @ fluid.amount)[1] / fluid.weight - fluid.effort * fluid.product
-    times = np.geomspace(fluid.fastest, fluid.slowest, 3000)
+    grid = np.geomspace(fluid.fastest, fluid.slowest, 3000)
+    # The best time may be at a kink of L or U, beside which a grid loses as much as its step.
+    kinks = [np.clip(until, fluid.fastest, fluid.slowest) for *_, until in fluid.flow.pieces]
+    times = np.concatenate([grid, kinks])
     earned = np.maximum(of_service * fluid.flow.least(times), of_service * fluid.flow.most(times))
     by_grid = float(fluid.weight @ (earned - fluid.cost(times)).max(axis=0))
     found = most(fluid, prices)

@@ -298,8 +298,8 @@ def test_what_users_write_stays_text(tmp_path: Path) -> None:
 def test_a_page_stays_small_however_large_the_map(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A million cells, and regions that are as ragged as can be."""
-    regions = from_labels(np.random.default_rng(0).integers(0, 13, (1000, 1000)))
+    """A quarter of a million cells, and regions that are as ragged as can be."""
+    regions = from_labels(np.random.default_rng(0).integers(0, 13, (500, 500)))
     problem = Problem.create(SweepSpec(regions), {"one": "S1 >= 5"}, ProblemOptions(name="large"))
     run = make_run(tmp_path / "run", problem, speeds=[3.0], rounds=2_000)
     monkeypatch.setattr("scrl.opening.MapRun.policy", lambda *_: Constant(jnp.ones(())))
@@ -310,7 +310,7 @@ def test_a_page_stays_small_however_large_the_map(
 
 def test_a_page_stays_small_however_many_seeds_rules_and_regions(tmp_path: Path) -> None:
     labels = np.arange(1, 401).reshape(20, 20)
-    rules = {f"rule {k}": f"S{k + 1} >= 1 or S{k + 2} >= 1" for k in range(300)}
+    rules = {f"rule {k}": f"S{k + 1} >= 1 or S{k + 2} >= 1" for k in range(100)}
     spec = SweepSpec(from_labels(labels))
     problem = Problem.create(spec, rules, ProblemOptions(name="many", description="x" * 10_000))
     run = make_run(tmp_path / "run", problem, speeds=[1.5] * 3, rounds=5)
@@ -321,7 +321,7 @@ def test_a_page_stays_small_however_many_seeds_rules_and_regions(tmp_path: Path)
     rewrite(run / "run.json", seeds=list(range(150)))
     text = page_text(read_runs([run]))
     assert len(text.encode()) < LARGEST_PAGE_BYTES
-    assert "and 240 more rules" in text
+    assert "and 40 more rules" in text
     assert "and 360 more regions" in text
     assert "and 50 more seeds" in text
 

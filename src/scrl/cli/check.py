@@ -21,9 +21,13 @@ from scrl.terminal import table
 
 if TYPE_CHECKING:
     from scrl.problems import Problem
+    from scrl.reference.answer import Question
     from scrl.rules import LinearExpression
     from scrl.worlds.sweep.regions import RegionMap
     from scrl.worlds.sweep.spec import SweepSpec
+
+SEARCH_TIME_S = 0.1
+"""How long times that keep the rules are searched for before a solver is loaded."""
 
 
 def check(
@@ -49,7 +53,8 @@ def _impossible(problem: Problem) -> list[str]:
     from scrl.reference.answer import Question
 
     try:
-        is_possible = Question.of(problem).is_possible()
+        question = Question.of(problem)
+        is_possible = _has_times(question) or question.is_possible()
     except ScrlError:
         return []
     if is_possible:
@@ -59,6 +64,18 @@ def _impossible(problem: Problem) -> list[str]:
     if spec.is_poured and not spec.is_random:
         return [f"no policy can keep {which}: `scrl solve` says what would have to change"]
     return [f"probably no policy can keep {which}: `scrl solve` looks for a plan and for a proof"]
+
+
+def _has_times(question: Question) -> bool:
+    """Whether times that keep the rules are found at once, before a solver is loaded."""
+    from scrl.reference.fluid_search import best_fluid
+    from scrl.reference.linear import NumericalTroubleError
+
+    try:
+        found = best_fluid(question.fluid, question.atoms, time_limit_s=SEARCH_TIME_S)
+    except NumericalTroubleError:
+        return False
+    return found.best is not None
 
 
 def _document(problem: Problem) -> dict[str, Any]:

@@ -18,9 +18,6 @@ from scrl.environments.labels import Labels
 from scrl.environments.processes import Obedient, end, follow_parent, kill_below
 
 Make: TypeAlias = Callable[[], Any]
-EnvironmentSource: TypeAlias = "str | Make | gymnasium.Env | Sequence[Any] | VectorEnv"
-"""An id, a function that makes an environment, one or several of them, or a vector environment."""
-
 
 MAKING_S = 300.0
 """For making all environments in processes of their own, at least."""

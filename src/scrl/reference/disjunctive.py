@@ -16,9 +16,8 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
+import scipy
 from jaxtyping import Bool, Float, Int
-from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
 
 from scrl.reference.linear import (
     NumericalTroubleError,
@@ -138,7 +137,7 @@ def _search(
     members: np.ndarray,
     cuts: np.ndarray,
     time_limit_s: float,
-) -> OptimizeResult:
+) -> scipy.optimize.OptimizeResult:
     """Run HiGHS over the point and one binary per atom; without presolve if it stays undecided."""
     used = np.asarray(members.any(axis=0))
     if not np.isfinite(atoms.high[used]).all():
@@ -146,10 +145,10 @@ def _search(
     count = len(used)
     is_forced = members[members.sum(axis=1) == 1].any(axis=0)
     scale = float(np.abs(model.reward).max(initial=0.0)) or 1.0
-    result = OptimizeResult(message="not started")
+    result = scipy.optimize.OptimizeResult(message="not started")
     for presolve in (True, False):
         with stdout_closed_to_c():
-            result = milp(
+            result = scipy.optimize.milp(
                 np.concatenate([-model.reward / scale, np.zeros(count)]),
                 integrality=np.concatenate([np.zeros(model.variables), np.ones(count)]),
                 bounds=_box(model, is_forced, used),
@@ -169,38 +168,40 @@ def _search(
 
 def _constraints(
     model: LinearModel, atoms: BoundedAtoms, members: np.ndarray, cuts: np.ndarray
-) -> list[LinearConstraint]:
+) -> list[scipy.optimize.LinearConstraint]:
     """The model's rows, each atom loosened while its binary is 0, the clauses, the cuts."""
     used = np.asarray(members.any(axis=0))
     below, below_at, scale = rows_of(model, atoms.coefficients[used], atoms.bounds[used])
     reach = np.maximum(atoms.high - atoms.bounds, 0.0)[used] / scale
     own = len(below_at) - len(scale)
-    loosen = sparse.csr_array(
+    loosen = scipy.sparse.csr_array(
         (reach, (own + np.arange(len(reach)), np.flatnonzero(used))),
         shape=(len(below_at), len(used)),
     )
     at_most = below_at + np.concatenate([np.zeros(own), reach])
-    ways = sparse.csr_array(np.vstack([members, cuts]) * 1.0)
-    nothing = sparse.csr_array((len(members) + len(cuts), model.variables))
+    ways = scipy.sparse.csr_array(np.vstack([members, cuts]) * 1.0)
+    nothing = scipy.sparse.csr_array((len(members) + len(cuts), model.variables))
     fewest = np.concatenate([np.ones(len(members)), np.full(len(cuts), -np.inf)])
     most = np.concatenate([np.full(len(members), np.inf), cuts.sum(axis=1) - 1.0])
     rows = [_between(-np.inf, below, loosen, at_most), _between(fewest, nothing, ways, most)]
     if model.equal is not None and model.equal_to is not None:
-        padding = sparse.csr_array((len(model.equal_to), len(used)))
+        padding = scipy.sparse.csr_array((len(model.equal_to), len(used)))
         rows.append(_between(model.equal_to, model.equal, padding, model.equal_to))
     return rows
 
 
-def _between(low: Any, left: Any, right: Any, high: Any) -> LinearConstraint:
+def _between(low: Any, left: Any, right: Any, high: Any) -> scipy.optimize.LinearConstraint:
     """low <= left x + right z <= high."""
-    return LinearConstraint(sparse.csr_array(sparse.hstack([left, right])), low, high)
+    return scipy.optimize.LinearConstraint(
+        scipy.sparse.csr_array(scipy.sparse.hstack([left, right])), low, high
+    )
 
 
-def _box(model: LinearModel, low: Any, high: Any) -> Bounds:
+def _box(model: LinearModel, low: Any, high: Any) -> scipy.optimize.Bounds:
     """The bounds of point and binaries."""
     lower: Any = np.concatenate([model.lower, low * 1.0])
     upper: Any = np.concatenate([model.upper, high * 1.0])
-    return Bounds(lower, upper)
+    return scipy.optimize.Bounds(lower, upper)
 
 
 def _one_each(

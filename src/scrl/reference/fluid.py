@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import scipy
 from jaxtyping import Float, Int
-from scipy import sparse
 
 from scrl.errors import ScrlError
 from scrl.reference.model import LinearModel, stack_rows
@@ -65,17 +65,22 @@ class FluidSweep:
         kind_of_part, parts = service.on_path, service.parts
         keys = kinds if named is None else kinds[:, named]
         _, group_of_kind = np.unique(keys, axis=0, return_inverse=True)
-        group_of_part = group_of_kind.ravel()[kind_of_part]
+        group_of_kind = group_of_kind.ravel()
+        group_of_part = group_of_kind[kind_of_part]
         vehicle, is_from_rest = spec.vehicle, spec.is_poured and not spec.is_random
         if is_from_rest:
             group_of_part = _with_start_apart(group_of_part, kind_of_part[: parts * START])
         seen = _chance_to_be_swept(len(kind_of_part), parts * vehicle.start_noise) / parts
-        shape = int(group_of_part.max()) + 1, len(kinds)
-        member = sparse.csr_array((seen, (group_of_part, kind_of_part)), shape=shape)
-        weight = np.asarray(member.sum(axis=1)).ravel()
+        # A start apart is of one kind; here it counts as one kind more.
+        is_apart = group_of_part > group_of_kind.max()
+        kinds = np.concatenate([kinds, kinds[kind_of_part[:1]]])
+        group_of_kind = np.append(group_of_kind, group_of_part[0])
+        cells = np.bincount(np.where(is_apart, len(kinds) - 1, kind_of_part), seen, len(kinds))
+        weight = np.bincount(group_of_kind, cells)
+        amount = np.zeros((kinds.shape[1], len(weight)))
+        np.add.at(amount.T, group_of_kind, vehicle.rate * cells[:, None] * kinds)
         start = int(group_of_part[0]) if is_from_rest else None
         fastest, slowest = _limits(vehicle, weight, start)
-        amount = vehicle.rate * (member @ kinds).T
         flow = FluidFlow.of(vehicle) if vehicle.has_flow else None
         if flow is not None:
             of_time = np.zeros_like(amount)
@@ -194,16 +199,19 @@ class FluidSweep:
     @cached_property
     def times_only(self) -> LinearModel:
         """The feasible points without a cost, for questions of feasibility."""
-        below, at = sparse.csr_array(self.time_row[None, :]), np.array([float(self.horizon_steps)])
+        below, at = (
+            scipy.sparse.csr_array(self.time_row[None, :]),
+            np.array([float(self.horizon_steps)]),
+        )
         lower, upper = self.fastest, self.slowest
         if self.flow is not None:
-            one = sparse.csr_array(sparse.eye_array(self.groups))
+            one = scipy.sparse.csr_array(scipy.sparse.eye_array(self.groups))
             below, at = stack_rows(below, at, *self.flow.rows(one, 0.0))
             lower = np.append(lower, np.full(self.groups, self.flow.least_dose))
             upper = np.append(upper, self.flow.most(upper))
         return LinearModel(
             reward=np.zeros(len(lower)),
-            density=sparse.csr_array(self.amount),
+            density=scipy.sparse.csr_array(self.amount),
             lower=lower,
             upper=upper,
             below=below,
@@ -308,20 +316,20 @@ class FluidFlow:
         return opening, worth * opening + 0.5 * self.softness * opening * (1.0 - opening)
 
     def rows(
-        self, times: sparse.csr_array, base: float | Float[np.ndarray, " group"]
-    ) -> tuple[sparse.csr_array, Float[np.ndarray, " row"]]:
+        self, times: scipy.sparse.csr_array, base: float | Float[np.ndarray, " group"]
+    ) -> tuple[scipy.sparse.csr_array, Float[np.ndarray, " row"]]:
         """L(tau) <= s <= U(tau) as inequalities over some variables and the services.
 
         The times are base + times . variables, and s >= least_dose is a bound of its own.
         """
         groups = len(times.indptr) - 1
-        one, base = sparse.eye_array(groups), np.broadcast_to(base, groups)
+        one, base = scipy.sparse.eye_array(groups), np.broadcast_to(base, groups)
         blocks = [[-times, one], [self.least_flow * times, -one]]
         at = [base, -self.least_flow * base]
         if math.isfinite(self.most_dose):
             blocks.append([-self.least_flow * times, one])
             at.append(self.most_dose + self.least_flow * base)
-        return sparse.csr_array(sparse.block_array(blocks)), np.concatenate(at)
+        return scipy.sparse.csr_array(scipy.sparse.block_array(blocks)), np.concatenate(at)
 
 
 START = 16

@@ -13,9 +13,8 @@ from threading import Lock
 from time import monotonic
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy import sparse
-from scipy.optimize import OptimizeResult, linprog
 
 from scrl.errors import ScrlError
 from scrl.reference.model import LinearModel, stack_rows
@@ -149,16 +148,16 @@ def rows_of(
     model: LinearModel,
     coefficients: Float[np.ndarray, "atom region"],
     bounds: Float[np.ndarray, " atom"],
-) -> tuple[sparse.csr_array, np.ndarray, Float[np.ndarray, " atom"]]:
+) -> tuple[scipy.sparse.csr_array, np.ndarray, Float[np.ndarray, " atom"]]:
     """The inequalities of model and atoms; each atom is divided by the scale that comes third.
 
     HiGHS allows each row 1e-7, whatever its units: scaled, that is relative to the row.
     """
-    rows = sparse.csr_array(sparse.csr_array(coefficients) @ model.density)
+    rows = scipy.sparse.csr_array(scipy.sparse.csr_array(coefficients) @ model.density)
     largest = np.zeros(len(bounds))
     np.maximum.at(largest, np.repeat(np.arange(len(bounds)), np.diff(rows.indptr)), abs(rows.data))
     scale = np.where(largest > 0, largest, 1.0)
-    scaled = sparse.csr_array(sparse.diags_array(1 / scale) @ rows)
+    scaled = scipy.sparse.csr_array(scipy.sparse.diags_array(1 / scale) @ rows)
     below, below_at = stack_rows(model.below, model.below_at, scaled, bounds / scale)
     return below, below_at, scale
 
@@ -166,19 +165,19 @@ def rows_of(
 def _solve(
     model: LinearModel,
     reward: np.ndarray,
-    below: sparse.csr_array,
+    below: scipy.sparse.csr_array,
     below_at: np.ndarray,
     time_limit_s: float,
-) -> OptimizeResult | None:
+) -> scipy.optimize.OptimizeResult | None:
     """Run HiGHS, a second time without presolve if the first run ends undecided."""
     deadline = monotonic() + time_limit_s
     is_large = model.variables > INTERIOR_POINT_FROM
-    result = OptimizeResult(message="not started")
+    result = scipy.optimize.OptimizeResult(message="not started")
     for method, presolve in (("highs-ipm" if is_large else "highs-ds", True), ("highs-ds", False)):
         options: dict[str, bool | float] = {"presolve": presolve}
         if np.isfinite(deadline):
             options["time_limit"] = max(deadline - monotonic(), 1e-3)
-        result = linprog(
+        result = scipy.optimize.linprog(
             -reward,
             A_ub=below,
             b_ub=below_at,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy import sparse
 
 Vector = Float[np.ndarray, " variable"]
 
@@ -20,13 +20,13 @@ class LinearModel:
     """Maximise reward . x over {equal x = equal_to, below x <= below_at, lower <= x <= upper}."""
 
     reward: Vector
-    density: sparse.csr_array
+    density: scipy.sparse.csr_array
     """[region variable]: what each region receives is `density @ x`, in units."""
     lower: Vector
     upper: Vector
-    equal: sparse.csr_array | None = None
+    equal: scipy.sparse.csr_array | None = None
     equal_to: Float[np.ndarray, " equality"] | None = None
-    below: sparse.csr_array | None = None
+    below: scipy.sparse.csr_array | None = None
     below_at: Float[np.ndarray, " inequality"] | None = None
     total: float = float("inf")
     """A known upper bound on the sum of the entries of every point x >= 0."""
@@ -37,13 +37,13 @@ class LinearModel:
 
 
 def stack_rows(
-    upper: sparse.csr_array | None,
+    upper: scipy.sparse.csr_array | None,
     upper_at: Float[np.ndarray, " upper"] | None,
-    lower: sparse.csr_array,
+    lower: scipy.sparse.csr_array,
     lower_at: Float[np.ndarray, " lower"],
-) -> tuple[sparse.csr_array, Float[np.ndarray, " both"]]:
+) -> tuple[scipy.sparse.csr_array, Float[np.ndarray, " both"]]:
     """Two blocks of inequalities, one above the other; the first may be empty."""
     if upper is None or upper_at is None:
-        return sparse.csr_array(lower), np.asarray(lower_at, float)
-    rows = sparse.csr_array(sparse.vstack([upper, lower], format="csr"))
+        return scipy.sparse.csr_array(lower), np.asarray(lower_at, float)
+    rows = scipy.sparse.csr_array(scipy.sparse.vstack([upper, lower], format="csr"))
     return rows, np.concatenate([upper_at, lower_at])

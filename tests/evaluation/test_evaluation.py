@@ -28,7 +28,7 @@ from scrl.worlds.sweep.regions import from_labels, from_masks
 from scrl.worlds.sweep.spec import Service, SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle, Wind
 
-from .rules.strategies import REGIONS, plain, small_shares, statements
+from ..rules.strategies import REGIONS, plain, small_shares, statements
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_many_runs_are_judged_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     rules = RuleSet.of(["A >= 4 in 90 %", "if A > 5 then B <= 3", "A + B <= 9 in 60 %"], ("A", "B"))
     amounts = np.random.default_rng(0).uniform(0.0, 9.0, (100, 2))
     whole = verdict(rules, from_episodes(amounts), amounts, 1e-6)
-    monkeypatch.setattr("scrl.evaluation.MOST_NUMBERS", 20)
+    monkeypatch.setattr("scrl.evaluation.judging.MOST_NUMBERS", 20)
     assert verdict(rules, from_episodes(amounts), amounts, 1e-6) == whole
 
 
