@@ -49,6 +49,19 @@ def test_units_are_converted_to_cells_and_steps(tmp_path: Path) -> None:
             "needs the length of a cell",
         ),
         ('max_speed = "-3 m/s"', WORLD, "max_speed = -0.8999"),
+        (
+            'flow = ["90 l/min", "45 l/min"]',
+            WORLD,
+            "flow = [3.6, 1.8]: the least is above the most; this is in cells and steps, and the "
+            "file has flow = ['90 l/min', '45 l/min']",
+        ),
+        (
+            'max_speed = "12 km/h"\nflow = ["0 l/min", "90 l/min"]\n'
+            'dose = ["500 l/ha", "600 l/ha"]',
+            WORLD,
+            "lower max_speed to 0.375, 37.5% of it, or ask for less; this is in cells and "
+            "steps, and the file has max_speed = '12 km/h', dose = ['500 l/ha', '600 l/ha']",
+        ),
         ('inertia = "3 m"', WORLD, "[vehicle] inertia = '3 m'"),
     ],
 )
