@@ -81,7 +81,7 @@ class Scale:
 
 @contextmanager
 def told_as_written(values: Mapping[str, Any]) -> Iterator[None]:
-    """Let messages about [vehicle], in cells and steps, say as well what the file has."""
+    """Let messages about a vehicle, in cells and steps, say as well what was written."""
     try:
         yield
     except ProblemError as error:
@@ -96,7 +96,7 @@ def told_as_written(values: Mapping[str, Any]) -> Iterator[None]:
         ]
         if not written:
             raise
-        told = f"{error}; this is in cells and steps, and the file has {', '.join(written)}"
+        told = f"{error}; this is in cells and steps, from {', '.join(written)}"
         raise ProblemError(told) from None
 
 
