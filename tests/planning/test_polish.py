@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from jaxtyping import Float
 
 from scrl.evaluation import evaluate
-from scrl.planning.polish import Polish
+from scrl.planning.polish import PAST_EDGE, Polish
 from scrl.planning.timetable import places_of, with_times
 from scrl.policies import Schedule
 from scrl.problems import Problem
 from scrl.route import Route, drive
-from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
 
 from ..worlds.sweep.outlined import outlined, tilted
@@ -95,6 +96,35 @@ def test_with_a_flow_a_polished_drive_is_better_and_keeps_the_pumps_limits() -> 
     assert after.return_ > before.return_ + 0.02 * abs(before.return_)
     assert polish._worth(polish._drive(better)) > polish._worth(polish._drive(first))
     assert (np.array(list(after.density.values())) >= 0.995 * given).all()
+
+
+def striped(length: int) -> SweepSpec:
+    """Eight regions' parts of so many cells, with as many cells between them."""
+    labels = np.tile(np.repeat([1, 0], length), 8)[None]
+    vehicle = Vehicle(flow=(0.0, 2.25), product_cost=0.02)
+    return SweepSpec(from_labels(labels), vehicle, route=SweepRoute(service="poured"))
+
+
+def test_places_move_up_to_the_next_edge_and_leave_one_on_either_side() -> None:
+    polish = Polish(striped(5), np.array([[-1.0]]), np.zeros(1), penalty=1.0)
+    lowest, highest = polish._within_edges(np.array([2.0, 4.9, 5.0, 5.1, 80.0]), 0.2)
+    past = 0.2 * PAST_EDGE
+    assert lowest == pytest.approx([1.8, 4.7, 4.8, 5.0 - past, 79.8])
+    assert highest == pytest.approx([2.2, 5.0 + past, 5.2, 5.3, 80.2])
+
+
+@pytest.mark.parametrize(("length", "most"), [(5, 3.0), (7, 4.3)])
+def test_a_drive_ends_steps_where_the_pump_is_to_switch(length: int, most: float) -> None:
+    """From an even drive; without a stop at edges the first one costs 3.15. It ends in the step
+    that the program knows as the last one."""
+    spec = striped(length)
+    cells = 16 * length
+    polish = Polish(spec, np.array([[-1.0]]), np.array([-8.8 * length]), penalty=0.3)
+    even = with_times(spec.vehicle, np.full(cells, 0.4), 1, np.full(cells, 0.4))
+    better = polish.better(even)
+    assert -polish._worth(polish._drive(better)) < most
+    route = driven(spec, better)
+    assert len(route.speed) == len(better)
 
 
 @given(st.integers(0, 100), speeds, st.floats(0.5, 3.0), st.sampled_from([0.0, 0.6, 0.85]))

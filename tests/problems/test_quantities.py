@@ -49,6 +49,19 @@ def test_units_are_converted_to_cells_and_steps(tmp_path: Path) -> None:
             "needs the length of a cell",
         ),
         ('max_speed = "-3 m/s"', WORLD, "max_speed = -0.8999"),
+        (
+            'flow = ["90 l/min", "45 l/min"]',
+            WORLD,
+            "flow = [3.6, 1.8]: the least is above the most; this is in cells and steps, from "
+            "flow = ['90 l/min', '45 l/min']",
+        ),
+        (
+            'max_speed = "12 km/h"\nflow = ["0 l/min", "90 l/min"]\n'
+            'dose = ["500 l/ha", "600 l/ha"]',
+            WORLD,
+            "lower max_speed to 0.375, 37.5% of it, or ask for less; this is in cells and "
+            "steps, from max_speed = '12 km/h', dose = ['500 l/ha', '600 l/ha']",
+        ),
         ('inertia = "3 m"', WORLD, "[vehicle] inertia = '3 m'"),
     ],
 )
@@ -93,6 +106,16 @@ def test_new_on_plain_coordinates_takes_metres(tmp_path: Path) -> None:
     spec = load(tmp_path / "farm").world_spec
     assert spec.regions.shape == (15, 30)
     assert spec.areas == pytest.approx([2.88])
+
+
+def test_new_gives_quantities_of_a_wrong_machine_as_they_are_written(tmp_path: Path) -> None:
+    np.save(tmp_path / "map.npy", np.ones((6, 9), int))
+    wrong = ["--boom", "24", "--speed", "12", "--flow", "90", "45"]
+    ran = CliRunner().invoke(
+        app, ["new", str(tmp_path / "farm"), "--map", str(tmp_path / "map.npy"), *wrong]
+    )
+    assert ran.exit_code == 2
+    assert "from flow = ['90 litres/min', '45 litres/min']" in ran.output
 
 
 def test_a_machine_has_a_boom_and_a_speed(tmp_path: Path) -> None:

@@ -32,6 +32,11 @@ def test_without_totals_a_name_is_unknown():
         RuleSet.of("time <= 3", ("S1",))
 
 
+def test_a_total_that_is_misspelt_is_recognised():
+    with pytest.raises(RuleError, match=r"unknown region 'usd': did you mean 'used'\?"):
+        read("usd <= 3")
+
+
 def test_a_total_that_never_changes_is_a_number():
     rules = read("time <= 2*distance - 100", "not (used > distance / 4)", "time > distance in 95 %")
     assert [show(rule.statement) for rule in rules.rules] == [

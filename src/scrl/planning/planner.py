@@ -63,8 +63,9 @@ class Planner:
         share = problem.rules.largest_share
         if problem.world_spec.vehicle.has_flow and problem.is_random:
             raise PolicyError(
-                f"{problem.name}: a plan that reacts to wind or a random start chooses the speed "
-                "alone, and this vehicle has a flow: give it a fixed rate, or leave out the chance"
+                f"{problem.name}: a plan that reacts to chance chooses the speed alone, and this "
+                "vehicle has a flow: train a policy (scrl train), give the vehicle a fixed rate, "
+                "or ask without chance: strength = 0 in [wind], no start_noise and no rate_noise"
             )
         if mix and share is not None:
             raise PolicyError(NO_MIXTURE)

@@ -7,6 +7,9 @@ S(x) = rate sum (C(x_t) - C(x_{t-1})) / d_t, where C sums up along the path what
 Each program has tangents in place of the cost and of S, and stays near the last places. Its answer
 is kept where the true return, less a penalty for atoms that are exceeded, is better.
 
+C bends at the edges of regions, where a program knows one side only: a place moves at most a little
+past the next edge on either side.
+
 With a flow each term of S has the factor q_t, the flow of the step as a share of the full one. The
 program moves it as well, near the last one and between the limits of the pump.
 """
@@ -27,13 +30,21 @@ from scrl.planning.timetable import flows_of, openings_of, places_of
 from scrl.worlds.sweep.spec import SweepSpec
 
 MOST_PROGRAMS = 16
-TANGENTS = (0.7, 0.85, 1.0, 1.18, 1.4)
+TANGENTS = (0.8, 1.0, 1.25)
 """Where tangents touch the cost of a step, relative to its length."""
 NEAR, NEAREST, STEADY = 0.2, 0.003, 0.3
 """Cells by which places may move at first and at least, and the share by which steps may."""
+EDGE, PAST_EDGE = 0.25, 0.01
+"""Where what counts changes by this share of the most that counts is an edge, and the share of how
+far places may move by which they may pass one."""
+ON_EDGE = 1e-6
+"""A place this near to an edge may leave it on either side."""
+PAST_END = 1e-3
+"""Cells past the end of the path at which a drive ends at least: the vehicle's places are rounded,
+and a drive that just falls short of the end takes a step more."""
 AT_END = 0.01
 """Cells from the end of the path that do not count, and the share of the last step past it."""
-HARDLY = 2e-5
+HARDLY = 5e-4
 """A gain of a smaller share is not worth another program."""
 
 
@@ -129,6 +140,23 @@ class Polish:
         nothing = np.zeros((1, rows.shape[1]))
         return np.concatenate([nothing, sums]), np.concatenate([rows[service.on_path], nothing])
 
+    @cached_property
+    def _edges(self) -> Float[np.ndarray, " edge"]:
+        """The edges of regions on the path, between two that no place reaches."""
+        rows, parts = self._served[1][:-1], self.spec.service.parts
+        changes = np.abs(np.diff(rows, axis=0)) / np.maximum(np.abs(rows).max(axis=0), 1e-300)
+        edges = 1.0 + np.flatnonzero((changes > EDGE).any(axis=1))
+        return np.concatenate([[-np.inf], edges / parts, [np.inf]])
+
+    def _within_edges(
+        self, places: Float[np.ndarray, " place"], near: float
+    ) -> tuple[Float[np.ndarray, " place"], Float[np.ndarray, " place"]]:
+        """The lowest and the highest places to which places may move."""
+        edges, past = self._edges, PAST_EDGE * near
+        before = edges[np.searchsorted(edges, places - ON_EDGE) - 1]
+        after = edges[np.searchsorted(edges, places + ON_EDGE)]
+        return np.maximum(places - near, before - past), np.minimum(places + near, after + past)
+
     def _sides(self, drive: _Drive) -> _Sides:
         given = self._sides_of(self._served, drive)
         if self.spec.timed is None:
@@ -204,8 +232,9 @@ class Polish:
         flat = sparse.csr_array((atoms, steps))
         rows.append([sparse.csr_array(now.slopes.T), flat, flat, -sparse.eye_array(atoms)])
         limits.append(self.bounds - now.sides + old @ now.slopes)
-        lowest, highest = old - near, np.maximum(np.minimum(old + near, end - 1e-6), old)
-        lowest[-1], highest[-1] = max(lowest[-1], end), max(old[-1] + near, end + 1.0)
+        lowest, highest = self._within_edges(old, near)
+        highest = np.maximum(np.minimum(highest, end - 1e-6), old)
+        lowest[-1], highest[-1] = max(lowest[-1], end + PAST_END), max(old[-1] + near, end + 1.0)
         zeros, ones = np.zeros(steps + atoms), np.full(steps + atoms, np.inf)
         costs = [np.zeros(2 * steps), np.ones(steps), np.full(atoms, self.penalty)]
         low = [lowest, lengths / (1.0 + steady), zeros]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -272,8 +273,10 @@ class PlanSearch:
             pool.problem.world_spec, branch.coefficients, branch.bounds - ROOM * pool.step, penalty
         )
         over = np.maximum(pool.generation.over(pool.generation.columns), 0.0)
-        best = np.argsort(penalty * over.sum(axis=1) - pool.generation.returns)[:POLISHED]
-        for number in best.tolist():
+        nearest = np.argsort(penalty * over.sum(axis=1) - pool.generation.returns)
+        # What misses a rule by little may be too far from a plan that keeps it.
+        best = dict.fromkeys([*nearest[:1].tolist(), *pool.kept()[:1].tolist(), *nearest.tolist()])
+        for number in islice(best, POLISHED):
             plan = pool.plans[number]
             throttles = polish.better(plan.throttles, settings.deadline)
             found = pool.follow(plan.prices[None], [throttles])[0].column

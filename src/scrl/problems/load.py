@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from scrl.errors import ProblemError, ScrlError, check_texts, did_you_mean, set_by
 from scrl.problems.problem import MapSource, Problem, ProblemOptions
-from scrl.problems.quantities import scale_of
+from scrl.problems.quantities import scale_of, told_as_written
 from scrl.worlds.sweep.keep_out import KeepOut, with_buffer
 from scrl.worlds.sweep.maps import BEST, MapOptions, is_map_name, load_map
 from scrl.worlds.sweep.regions import RegionMap, located
@@ -195,13 +195,16 @@ def _spec(
 ) -> SweepSpec:
     regions = regions_of(source, route, units)
     units = _with_map_scale(units, regions, route)
+    written = tables.get("vehicle", {})
     try:
-        vehicle = scale_of(regions, route, units).read(tables.get("vehicle", {}))
+        plain = scale_of(regions, route, units).read(written)
     except ScrlError as error:
         raise ProblemError(f"[vehicle] {error}") from None
+    with told_as_written(written):
+        vehicle = _read(Vehicle, {"vehicle": plain}, "vehicle")
     return SweepSpec(
         regions,
-        vehicle=_read(Vehicle, {"vehicle": vehicle}, "vehicle"),
+        vehicle=vehicle,
         wind=_read(Wind, tables, "wind"),
         route=route,
         units=units,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +77,27 @@ class Scale:
             _known(cell, "cell", what)
             return self.path_cell_m2 / _SQUARE_METRES[per]
         return None
+
+
+@contextmanager
+def told_as_written(values: Mapping[str, Any]) -> Iterator[None]:
+    """Let messages about a vehicle, in cells and steps, say as well what was written."""
+    try:
+        yield
+    except ProblemError as error:
+        written = [
+            f"{key} = {value!r:.80}"
+            for key, value in values.items()
+            if key in KINDS
+            and any(
+                isinstance(each, str) for each in (value if isinstance(value, list) else [value])
+            )
+            and re.search(rf"\b{key}\b", str(error))
+        ]
+        if not written:
+            raise
+        told = f"{error}; this is in cells and steps, from {', '.join(written)}"
+        raise ProblemError(told) from None
 
 
 def toml_value(value: Any) -> Any:

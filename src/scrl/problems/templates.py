@@ -21,7 +21,7 @@ from scrl.problems.load import (
     with_long_horizon,
 )
 from scrl.problems.problem import Problem, ProblemOptions
-from scrl.problems.quantities import scale_of, toml_value
+from scrl.problems.quantities import scale_of, told_as_written, toml_value
 from scrl.problems.save import changed_fields, copy, value_text
 from scrl.rules.show import show_region
 from scrl.settings import Setting, settings_of
@@ -123,7 +123,8 @@ class Machine:
             regions = load_map(source, options, whole=whole_swaths(route))
             on_ground = replace(units, cell=cell_on_map(regions, route) or cell)
             values = {key: toml_value(each) for key, each in self.vehicle().items()}
-            vehicle = Vehicle(**scale_of(regions, route, on_ground).read(values))
+            with told_as_written(values):
+                vehicle = Vehicle(**scale_of(regions, route, on_ground).read(values))
             return SweepSpec(regions, vehicle, route=route, units=units)
 
         options = at_best_angle(replace(options, angle=angle), spec_of)

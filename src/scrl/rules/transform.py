@@ -279,9 +279,8 @@ def _known(name: str) -> LinearExpression:
         return linear
     if name.lower() in KEYWORDS:
         raise RuleError(f"unknown region '{name}': did you mean '{name.lower()}'?")
-    raise RuleError(
-        f"unknown region '{printable(name)}'{did_you_mean(name, map(show_name, known.regions))}"
-    )
+    names = [*map(show_name, known.regions), *(each for each in known.totals if each.isalpha())]
+    raise RuleError(f"unknown region '{printable(name)}'{did_you_mean(name, names)}")
 
 
 def _side(child: Child) -> LinearExpression | Extremum:

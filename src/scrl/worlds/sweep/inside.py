@@ -16,12 +16,15 @@ from scrl.worlds.sweep.georeference import Georeference, from_extent
 from scrl.worlds.sweep.path import SweepPath
 from scrl.worlds.sweep.places import moves_of
 from scrl.worlds.sweep.regions import RegionMap
-from scrl.worlds.sweep.scanline import Along, Edges, parts_inside
+from scrl.worlds.sweep.scanline import Along, CrossedCells, Edges, parts_inside
 
 PARTS = 4
 """Parts of a path cell; an even number."""
 FINEST = 256
 """Shares of a part are multiples of 1 / FINEST, so that large maps have few kinds of parts."""
+TIE = 1e-3
+"""Shares this little below the middle between two multiples, in multiples, are rounded up: sums of
+the same shares in another order are rounded alike."""
 
 
 class Corrections(NamedTuple):
@@ -69,12 +72,31 @@ def _corrections(
         for crossed in parts_inside(edges, where, along, lines, PARTS):
             number = path.number[crossed.row, crossed.column]
             mask = masks[crossed.region, crossed.row, crossed.column]
-            more = np.round(FINEST * crossed.inside) / FINEST - mask[:, None]
+            more = _rounded(crossed) - mask[:, None]
             share = weight[number, None] * more
             for half, move in enumerate(moves):
                 step = np.where(number >= 0, move[number], 0)
                 found.append(_on_half(half, step, number, crossed.region, share))
     return Corrections(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def _rounded(crossed: CrossedCells) -> Float[np.ndarray, "entry part"]:
+    """The shares as multiples of 1 / FINEST.
+
+    What the regions in a cell come to is rounded, after each of them. So regions beside each other
+    come to what they cover together, and do not seem to overlap.
+    """
+    order = np.lexsort([crossed.region, crossed.column, crossed.row])
+    cells = np.stack([crossed.row, crossed.column])[:, order]
+    is_first = np.append(True, np.any(np.diff(cells, axis=1), axis=0))[: len(order), None]
+    inside = FINEST * crossed.inside[order]
+    sums = np.cumsum(inside, axis=0)
+    before_cell = np.maximum.accumulate(np.where(is_first, sums - inside, 0.0), axis=0)
+    upto = np.floor(sums - before_cell + 0.5 + TIE)
+    before = np.where(is_first, 0.0, np.roll(upto, 1, axis=0))
+    rounded = np.empty_like(inside)
+    rounded[order] = (upto - before) / FINEST
+    return rounded
 
 
 def _on_half(

@@ -229,7 +229,8 @@ class Vehicle:
             raise ProblemError(
                 f"dose: at the top speed, {self.max_speed:g} cells per step, the pump gives a cell "
                 f"at most {self.rate / self.max_speed:g} units, and {low:g} are asked for; lower "
-                f"max_speed to {self.rate / low:g}, or ask for less"
+                f"max_speed to {self.rate / low:g}, {self.rate / low / self.max_speed:.1%} of it, "
+                "or ask for less"
             )
         if high * self.max_speed < self.least_flow * self.rate:
             raise ProblemError(
