@@ -9,10 +9,11 @@ checkpoint:
         Hopper:limit:scrl:0-2:2000000 --jobs 10 --minutes 9
     python -m benchmarks.velocity table
 
-A training is written TASK:RULES:METHOD:SEED:STEPS. `train` writes a run folder and one JSON
-document beside it. `all` does so for ranges of seeds, the first ones first, in as many processes as
-there are cores, each on a core of its own; with `--minutes` it stops in time, and the best policies
-so far are evaluated. `table` prints Markdown tables of all documents.
+A training is written TASK:RULES:METHOD:SEED:STEPS, and settings that differ from those below as
+`:KEY=VALUE,...` behind it. `train` writes a run folder and one JSON document beside it. `all` does
+so for ranges of seeds, the first ones first, in as many processes as there are cores, each on a
+core of its own; with `--minutes` it stops in time, and the best policies so far are evaluated.
+`table` prints Markdown tables of all documents.
 """
 
 from __future__ import annotations
@@ -122,8 +123,8 @@ TASKS = {
          "CUP": (64, 22)},
         {"limit": LIMIT, "if-fast": "if fast > 25 then energy <= 0.5",
          "gaits": "plus <= 100 or minus <= 100"},
-        {**USUAL, "discount": 0.9999, "gae_lambda": 0.98, "initial_std": 0.2,
-         "learning_rate": 3e-4},
+        {**USUAL, "discount": 0.9999, "gae_lambda": 0.98, "initial_std": 0.5,
+         "learning_rate": 6e-4, "minibatches": 16, "warm_up": 0.4},
     ),
 }  # fmt: skip
 METHODS = ("scrl", "ppo-lagrangian", "dcrl-1", "dcrl-2", "none")
@@ -146,15 +147,26 @@ class Training(NamedTuple):
     method: str = "scrl"
     seed: int = 0
     steps: int = 10_000_000
+    changes: str = ""
+    """Settings that differ from those of the task: `KEY=VALUE,...`."""
 
     @property
     def name(self) -> str:
-        return f"{self.task}-{self.rules}-{self.method}-{self.seed}"
+        parts = (self.task, self.rules, self.method, self.changes, str(self.seed))
+        return "-".join(filter(None, parts))
 
     @property
     def text(self) -> str:
         """What `train` is given for it."""
         return ":".join(map(str, self))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All settings that differ from those for all environments."""
+        return {
+            **TASKS[self.task].settings,
+            **parse_settings([*filter(None, self.changes.split(","))]),
+        }
 
 
 class Until:
@@ -170,18 +182,13 @@ class Until:
             signal.raise_signal(signal.SIGINT)  # one more round is finished and saved
 
 
-def train(
-    given: Training, out: Path, settings: dict[str, Any], time_limit_s: float = math.inf
-) -> dict[str, Any]:
+def train(given: Training, out: Path, time_limit_s: float = math.inf) -> dict[str, Any]:
     """Train or go on, write the JSON document, and return it."""
-    task = TASKS[given.task]
-    problem = problem_of(given.task, task.variants[given.rules])
-    folder = out / given.name
-    chosen = {**task.settings, **settings}
-    until = Until(time_limit_s)
+    problem = problem_of(given.task, TASKS[given.task].variants[given.rules])
+    folder, until = out / given.name, Until(time_limit_s)
     document = {
         **given._asdict(),
-        "settings": chosen,
+        "settings": given.settings,
         "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores",
     }
     try:
@@ -195,7 +202,7 @@ def train(
                 penalty="none" if is_free else None,
                 seeds=[given.seed],
                 steps=given.steps,
-                settings=chosen,
+                settings=given.settings,
                 out=folder,
                 watch=until,
             )
@@ -249,9 +256,7 @@ RESERVE_S = 50.0
 """Kept for the last rounds and the evaluation before a limit."""
 
 
-def train_all(
-    trainings: Sequence[Training], out: Path, options: Sequence[str], jobs: int, limit_s: float
-) -> int:
+def train_all(trainings: Sequence[Training], out: Path, jobs: int, limit_s: float) -> int:
     """Train or go on with all, so many at a time, each on cores of its own (on Linux).
 
     Returns how many failed.
@@ -267,7 +272,7 @@ def train_all(
         left_s = end_s - time.monotonic() - RESERVE_S
         command = [
             sys.executable, "-m", "benchmarks.velocity", "train", one.text,
-            "--out", str(out), "--minutes", f"{left_s / 60.0:.3f}", *options,
+            "--out", str(out), "--minutes", f"{left_s / 60.0:.3f}",
         ]  # fmt: skip
         try:
             if left_s <= 0.0 or _is_finished(out / f"{one.name}.json"):
@@ -302,15 +307,17 @@ def tables(out: Path) -> Iterator[str]:
             yield "|---" * 6 + "|"
             for name, (return_, cost) in about.published.items() if rules == "limit" else ():
                 yield f"| {name} (published) | {return_} | {cost} | {cost <= 25} | 1e7 | |"
-            for method in METHODS:
-                for name, is_finished in ((method, True), (f"{method} (so far)", False)):
-                    kind = (method, is_finished)
-                    if seeds := [each for each in own if _kind(each) == kind]:
-                        yield _row(name, seeds)
+            for kind in sorted({_kind(each) for each in own}):
+                yield _row(
+                    " ".join(filter(None, kind)), [each for each in own if _kind(each) == kind]
+                )
 
 
-def _kind(document: dict[str, Any]) -> tuple[str, bool]:
-    return document["method"], document["is_finished"]
+def _kind(document: dict[str, Any]) -> tuple[str, str, str]:
+    """Method, changed settings, and whether it has not ended: seeds that are one row."""
+    return (
+        document["method"], document["changes"], "" if document["is_finished"] else "(so far)",
+    )  # fmt: skip
 
 
 def _row(method: str, seeds: list[dict[str, Any]]) -> str:
@@ -335,15 +342,15 @@ def _interval(values: list[float]) -> str:
 
 
 def specified(text: str) -> list[Training]:
-    """The trainings of `TASK:RULES:METHOD:SEEDS:STEPS`, where seeds are `3` or `0-4`."""
+    """The trainings of `TASK:RULES:METHOD:SEEDS:STEPS:CHANGES`; seeds are `3` or `0-4`."""
     try:
-        task, rules, method, seeds, steps = text.split(":")
+        task, rules, method, seeds, steps, *changes = text.split(":")
         first, _, last = seeds.partition("-")
         found = [
-            Training(task, rules, method, seed, int(steps))
+            Training(task, rules, method, seed, int(steps), *changes)
             for seed in range(int(first), int(last or first) + 1)
         ]
-    except ValueError:
+    except (ValueError, TypeError):
         message = f"'{text}' is not TASK:RULES:METHOD:SEEDS:STEPS"
         raise argparse.ArgumentTypeError(message) from None
     if task not in TASKS or rules not in TASKS[task].variants or method not in METHODS:
@@ -358,7 +365,6 @@ def main() -> None:
     train_one, train_every = commands.add_parser("train"), commands.add_parser("all")
     for each in (train_one, train_every):
         each.add_argument("trainings", nargs="+", type=specified, metavar="TRAINING")
-        each.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
         each.add_argument("--minutes", type=float, default=math.inf)
     train_every.add_argument("--jobs", type=int, default=os.cpu_count())
     for each in (train_one, train_every, commands.add_parser("table")):
@@ -370,12 +376,10 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     trainings = [each for some in given.trainings for each in some]
     if given.command == "train":
-        settings = parse_settings(given.set)
         for each in trainings:
-            print(json.dumps(train(each, given.out, settings, 60.0 * given.minutes)))
+            print(json.dumps(train(each, given.out, 60.0 * given.minutes)))
         return
-    options = [text for each in given.set for text in ("--set", each)]
-    failed = train_all(trainings, given.out, options, given.jobs, 60.0 * given.minutes)
+    failed = train_all(trainings, given.out, given.jobs, 60.0 * given.minutes)
     print("\n".join(tables(given.out)))
     if failed:
         sys.exit(f"{failed} of {len(trainings)} failed: see the logs in {given.out}")

@@ -47,18 +47,19 @@ def test_a_table_has_published_rows_and_intervals(tmp_path: Path) -> None:
 def test_a_task_trains_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scrl.environments.training.REPORT_EPISODES", 1)
     monkeypatch.setattr(velocity, "SO_FAR", 1)
-    small: dict[str, Any] = {
-        "worlds": 1, "rollout_steps": 1000, "rollouts": 1, "episodes": 1, "settle": 0,
-        "settle_episodes": 1, "epochs": 1, "width": 4,
-    }  # fmt: skip
-    one = velocity.Training("Swimmer", "gaits", steps=7000)  # three rounds and the first episode
-    before = velocity.train(one, tmp_path, small, time_limit_s=0.0)
+    small = (
+        "worlds=1,rollout_steps=1000,rollouts=1,episodes=1,settle=0,settle_episodes=1,epochs=1,"
+        "width=4"
+    )
+    # Three rounds and the first episode.
+    one = velocity.Training("Swimmer", "gaits", steps=7000, changes=small)
+    before = velocity.train(one, tmp_path, time_limit_s=0.0)
     # The first round asks for an end, and one more is saved.
     assert (before["is_finished"], before["env_steps"]) == (False, 1000 + 2 * 2000)
     assert (before["episodes"], before["density"]["plus"] + before["density"]["minus"]) == (1, 1000)
-    assert "| scrl (so far) |" in "\n".join(velocity.tables(tmp_path))
-    found = velocity.train(one, tmp_path, small)
+    assert f"| scrl {small} (so far) |" in "\n".join(velocity.tables(tmp_path))
+    found = velocity.train(one, tmp_path)
     assert (found["is_finished"], found["env_steps"]) == (True, 1000 + 3 * 2000)
     assert found["density"]["plus"] + found["density"]["minus"] == 1000
-    assert velocity.train(one, tmp_path, small)["return"] == found["return"]
+    assert velocity.train(one, tmp_path)["return"] == found["return"]
     assert json.loads((tmp_path / f"{one.name}.json").read_text()) == found

@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from scrl.density import standard_error
-from scrl.environments.driver import act_all, held
+from scrl.environments.driver import Uniform, act_all, held
 from scrl.environments.lanes import Lanes
 from scrl.environments.policy import EnvironmentPolicy, evaluate_mixture_in
 from scrl.environments.problem import EnvironmentProblem
@@ -295,11 +295,12 @@ class _Tries:
         each = -(-episodes // (lanes.count // count))
         policies = [self.at(row) for row in prices]
         answer = held(act_all, jax.tree.map(lambda *leaves: jnp.stack(leaves), *policies))
-        actions = self.problem.actions
+        actions, uniform = self.problem.actions, Uniform(self.policy, self.seed)
 
         def act(lanes: Lanes) -> np.ndarray:
             seen = np.reshape(lanes.features, (count, -1, lanes.features.shape[-1]))
-            chosen = np.asarray(answer(seen))
+            drawn = np.repeat(uniform(1, seen.shape[1]), count, axis=0)
+            chosen = np.asarray(answer(seen, drawn))
             return actions.to_environment(chosen.reshape(lanes.count, *actions.kind.shape))
 
         own = np.random.SeedSequence(self.seed).generate_state(lanes.count // count) >> 1

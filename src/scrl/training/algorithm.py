@@ -498,7 +498,8 @@ def _kappa_rate_share(
     """
     loop = task.plan.loop
     settled = (state.iteration - loop.iterations) / jnp.maximum(loop.settle, 1)
-    share = jnp.ones(()) if is_learning else loop.settling_share(settled)
+    is_warm = state.iteration >= loop.warm_up * loop.iterations
+    share = is_warm.astype(float) if is_learning else loop.settling_share(settled)
     if state.encoder.of_runs is None:
         return share
     progress = jnp.minimum(state.iteration / loop.iterations, 1.0)

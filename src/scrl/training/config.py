@@ -88,6 +88,9 @@ class LoopConfig(KappaConfig):
     rollouts: int = setting(
         1, "Rollouts in each round, between two measurements.", low=1, high=10_000
     )
+    warm_up: float = setting(
+        0.0, "Share of the rounds of learning before kappa moves.", low=0.0, high=1.0
+    )
     sees_prices: bool = setting(
         True, "Whether the policy sees what steps earn under the present kappa."
     )
@@ -272,6 +275,8 @@ class TrainingConfig:
             for name, value in document.get("settings", {}).items()
             if name not in REMOVED
         }
+        if "ent_coef" in settings:  # older policies took the likeliest choice
+            settings.setdefault("is_greedy", True)
         if "sees_prices" in settings:  # in older folders one setting stood for both
             settings.setdefault("is_decomposed", settings["sees_prices"])
         return configure(
