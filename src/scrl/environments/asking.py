@@ -190,7 +190,7 @@ class EnvironmentPlanner:
         problem = with_rules(self.problem, rules)
         lanes_wanted = problem.source.lanes or LANES * AT_ONCE
         with waiting(), problem.open(lanes_wanted) as lanes:
-            tries = _Tries(self.policy, problem, lanes, seed)
+            tries = Tries(self.policy, problem, lanes, seed)
             if seed not in self._first:
                 say("trying prices")
                 self._first[seed] = tries.run(first_prices(tries.unit, seed))
@@ -259,7 +259,7 @@ def first_prices(unit: Float[np.ndarray, " region"], seed: int) -> Float[np.ndar
     return np.concatenate([np.zeros((1, len(unit))), *alone, np.asarray(drawn, float)])
 
 
-class _Tries:
+class Tries:
     """The policy at any prices in some lanes, always in the same episodes."""
 
     def __init__(
@@ -317,7 +317,7 @@ class _Search:
     """The policies tried so far for one rule set, and what to try next."""
 
     def __init__(
-        self, problem: EnvironmentProblem, tries: _Tries, tried: list[Tried], seed: int
+        self, problem: EnvironmentProblem, tries: Tries, tried: list[Tried], seed: int
     ) -> None:
         self.problem, self.tries, self.tried = problem, tries, tried
         self.table = problem.atoms

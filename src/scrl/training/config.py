@@ -45,6 +45,10 @@ class KappaConfig:
         0.0, "Derivative term of kappa, as a multiple of beta (PID-Lagrangian).",
         low=0.0, high=1e6,
     )  # fmt: skip
+    windup: float = setting(
+        1e9, "The largest violation that the integral term of kappa follows, in multiples of |b|.",
+        low=0.0, high=1e9,
+    )  # fmt: skip
     inset: float = setting(
         0.5, "How far inside each bound kappa aims, in steps of service.", low=0.0, high=1e6
     )
