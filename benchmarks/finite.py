@@ -1,6 +1,6 @@
 """Small finite environments under a rule that binds, against the best that any policy can do.
 
-    python -m benchmarks.finite [NAME ...] [--seeds 5] [--first 0] [--steps 700000]
+    python -m benchmarks.finite [NAME ...] [--seeds 5] [--first 0]
 
 prints a Markdown table. The best is that of the finite MDP over (step, state), by
 `scrl.reference`: policies may know the step there and draw actions by chance. Trained policies see
@@ -97,7 +97,8 @@ def deep_sea() -> Table:
     made: Any = gymnasium.make("mo_gymnasium:deep-sea-treasure-v0").unwrapped
     rows, columns = made.sea_map.shape
 
-    def outcome(row: int, column: int, move: tuple[int, int]) -> Outcome:
+    def outcome(place: tuple[int, ...], move: tuple[int, int]) -> Outcome:
+        row, column = place
         there = (row + move[0], column + move[1])
         is_free = 0 <= there[0] < rows and 0 <= there[1] < columns
         if not is_free or made.sea_map[there] == -10.0:
@@ -106,7 +107,7 @@ def deep_sea() -> Table:
         return Outcome(1.0, there[0] * columns + there[1], found, -1.0, found > 0.0)
 
     places = np.ndindex(rows, columns)
-    return Table(0, [[[outcome(*place, move)] for move in MOVES] for place in places])
+    return Table(0, [[[outcome(place, move)] for move in MOVES] for place in places])
 
 
 def gathering() -> Table:
@@ -115,7 +116,8 @@ def gathering() -> Table:
     size = len(made.map)
     shape = (size, size, 2, 2)
 
-    def outcomes(row: int, column: int, gold: int, gem: int, move: tuple[int, int]) -> Any:
+    def outcomes(state: tuple[int, ...], move: tuple[int, int]) -> list[Outcome]:
+        row, column, gold, gem = state
         there = (row + move[0], column + move[1])
         there = there if min(there) >= 0 and max(there) < size else (row, column)
         cell = made.map[there]
@@ -127,13 +129,13 @@ def gathering() -> Table:
         return [Outcome(1.0, after, float(is_home * (gold + gem)), 0.0, is_home)]
 
     first = int(np.ravel_multi_index((*made.initial_pos, 0, 0), shape))
-    return Table(first, [[outcomes(*at, move) for move in MOVES] for at in np.ndindex(shape)])
+    return Table(first, [[outcomes(at, move) for move in MOVES] for at in np.ndindex(shape)])
 
 
 PROBLEMS = {
     "cliff": Finite(
         "CliffWalking-v1", "edge", "edge <= 4", 50, {"labels": {"edge": in_edge}},
-        lambda: toy_text("CliffWalking-v1", in_edge), {"ent_coef": 0.1, "settle_episodes": 256},
+        lambda: toy_text("CliffWalking-v1", in_edge), {"iterations": 111, "ent_coef": 0.1, "settle": 13, "settle_episodes": 256},
     ),
     "lake": Finite(
         "FrozenLake-v1", "corner", "corner <= 9", 100, {"labels": {"corner": in_corner}},
@@ -141,12 +143,15 @@ PROBLEMS = {
     ),
     "treasure": Finite(
         "mo_gymnasium:deep-sea-treasure-v0", "time", "time >= -10", 100,
-        {"rewards": {"treasure": 1, "time": 0}}, deep_sea, {"ent_coef": 0.1},
+        {"rewards": {"treasure": 1, "time": 0}}, deep_sea,
+        {"iterations": 120, "rollouts": 1, "episodes": 32, "settle": 20, "settle_episodes": 256,
+         "ent_coef": 0.1, "discount": 1.0, "kappa_pace": 0.05, "proportional": 2.0},
     ),
     "gathering": Finite(
         "mo_gymnasium:resource-gathering-v0", "death", "death >= -0.05", 14,
         {"rewards": {"death": 0, "gold": 1, "gem": 1}}, gathering,
-        {"ent_coef": 0.1, "episodes": 256, "settle_episodes": 2048},
+        {"iterations": 60, "rollouts": 2, "episodes": 256, "settle": 25, "settle_episodes": 2048,
+         "ent_coef": 0.1, "kappa_pace": 30.0, "proportional": 1.0, "windup": 2.0},
     ),
 }  # fmt: skip
 
@@ -190,7 +195,7 @@ def best_of(given: Finite, *, has_rules: bool = True) -> FiniteSolution:
     return solve_mdp(mdp_of(given), given.rules if has_rules else [])
 
 
-def measure(name: str, seeds: range, steps: int) -> None:
+def measure(name: str, seeds: range) -> None:
     """One row for each seed."""
     given = PROBLEMS[name]
     free, best = best_of(given, has_rules=False), best_of(given)
@@ -198,7 +203,7 @@ def measure(name: str, seeds: range, steps: int) -> None:
     print(f"| {name}: {given.rules} | best under it | {_cells(best.return_, best.density)} | |")
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        scrl.train(given.problem, seeds=seeds, steps=steps, settings=given.settings, out=run)
+        scrl.train(given.problem, seeds=seeds, settings=given.settings, out=run)
         for seed in seeds:
             found = scrl.evaluate_run(run, given.problem, policy_seed=seed, episodes=EPISODES)
             kept = "yes" if found.is_satisfied else f"violated by {found.cons_vio:.3f}"
@@ -206,8 +211,8 @@ def measure(name: str, seeds: range, steps: int) -> None:
             print(f"| {name}: {given.rules} | seed {seed} | {cells} | {kept} |", flush=True)
 
 
-def _cells(return_: float | None, density: Mapping[str, float]) -> str:
-    if return_ is None:
+def _cells(return_: float | None, density: Mapping[str, float] | None) -> str:
+    if return_ is None or density is None:
         return "none | "
     return f"{return_:.3f} | " + ", ".join(f"{key} {value:.2f}" for key, value in density.items())
 
@@ -218,12 +223,11 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(PROBLEMS)}")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--steps", type=int, default=700_000)
     chosen = parser.parse_args()
     print("| problem | policy | return | received | kept |")
     print("|---" * 5 + "|")
     for name in chosen.names or PROBLEMS:
-        measure(name, range(chosen.first, chosen.first + chosen.seeds), chosen.steps)
+        measure(name, range(chosen.first, chosen.first + chosen.seeds))
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ def test_stablehlo_agrees_without_this_package(actions: Actions, tmp_path: Path)
     policy, rows = lively("ppo", actions, sees_prices=True), some_rows()
     data, _ = POLICY_FORMATS["stablehlo"].write(policy)
     (tmp_path / "policy.stablehlo").write_bytes(data)
-    np.savez(tmp_path / "rows.npz", **inputs(policy, rows))
+    np.savez(tmp_path / "rows.npz", *inputs(policy, rows).values())
     code = (
         "import sys, jax.export, numpy\n"
         "policy = jax.export.deserialize(open('policy.stablehlo', 'rb').read())\n"
