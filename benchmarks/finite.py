@@ -135,7 +135,8 @@ def gathering() -> Table:
 PROBLEMS = {
     "cliff": Finite(
         "CliffWalking-v1", "edge", "edge <= 4", 50, {"labels": {"edge": in_edge}},
-        lambda: toy_text("CliffWalking-v1", in_edge), {"iterations": 111, "ent_coef": 0.1, "settle": 13, "settle_episodes": 256},
+        lambda: toy_text("CliffWalking-v1", in_edge),
+        {"iterations": 111, "ent_coef": 0.1, "settle": 13, "settle_episodes": 256},
     ),
     "lake": Finite(
         "FrozenLake-v1", "corner", "corner <= 9", 100, {"labels": {"corner": in_corner}},
