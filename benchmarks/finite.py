@@ -140,7 +140,9 @@ PROBLEMS = {
     ),
     "lake": Finite(
         "FrozenLake-v1", "corner", "corner <= 9", 100, {"labels": {"corner": in_corner}},
-        lambda: toy_text("FrozenLake-v1", in_corner), {"episodes": 64, "settle_episodes": 512},
+        lambda: toy_text("FrozenLake-v1", in_corner),
+        {"iterations": 80, "rollouts": 2, "episodes": 256, "settle": 8, "settle_episodes": 1024,
+         "ent_coef": 0.05, "discount": 1.0, "kappa_pace": 0.5, "proportional": 1.0},
     ),
     "treasure": Finite(
         "mo_gymnasium:deep-sea-treasure-v0", "time", "time >= -10", 100,
