@@ -4,20 +4,23 @@ A step costs 1 above the published x-velocity, and `fast <= 25` must hold on ave
 `pip install 'scrl[mujoco]'`. One process is one seed; started again, it goes on from its last
 checkpoint:
 
-    python -m benchmarks.velocity train HalfCheetah --seed 0 --steps 10000000
-    python -m benchmarks.velocity all HalfCheetah Swimmer --jobs 16 --time-limit 560
+    python -m benchmarks.velocity train HalfCheetah:limit:scrl:0:3000000
+    python -m benchmarks.velocity all HalfCheetah:limit:scrl:0-4:3000000 \
+        Hopper:limit:scrl:0-2:2000000 --jobs 10 --minutes 9
     python -m benchmarks.velocity table
-    python -m benchmarks.velocity speed
 
-`train` writes a run folder and one JSON document beside it, `all` does so for all seeds in as many
-processes as there are cores, each on a core of its own, `table` prints Markdown tables of all
-documents, and `speed` compares steps per second of collecting and learning with Stable-Baselines3.
+A training is written TASK:RULES:METHOD:SEED:STEPS, and settings that differ from those below as
+`:KEY=VALUE,...` behind it. `train` writes a run folder and one JSON document beside it. `all` does
+so for ranges of seeds, the first ones first, in as many processes as there are cores, each on a
+core of its own; with `--minutes` it stops in time, and the best policies so far are evaluated.
+`table` prints Markdown tables of all documents.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import signal
@@ -32,10 +35,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import scrl
+from scrl.environments import EnvironmentPolicy, EnvironmentProblem
+from scrl.environments.driver import EnvironmentRounds
+from scrl.environments.policy import evaluate_in
+from scrl.environments.training import task_of, waiting
+from scrl.evaluation import REPORT_SEED, Evaluation
+from scrl.learners import TrainedPolicy
+from scrl.runs.folder import RunFolder
 from scrl.training.config import parse_settings
 from scrl.training.loop import InterruptedTrainingError
 from scrl.training.progress import TrainingProgress
-from scrl.training.result import TrainingResult
+from scrl.training.result import TrainingResult, config_of, seed_policy
+from scrl.training.run import TrainingRun
 
 
 class Above:
@@ -112,8 +123,9 @@ TASKS = {
          "CUP": (64, 22)},
         {"limit": LIMIT, "if-fast": "if fast > 25 then energy <= 0.5",
          "gaits": "plus <= 100 or minus <= 100"},
-        {**USUAL, "discount": 0.9999, "gae_lambda": 0.98, "initial_std": 0.2,
-         "learning_rate": 3e-4},
+        {**USUAL, "discount": 0.9999, "gae_lambda": 0.98, "initial_std": 0.5,
+         "learning_rate": 6e-4, "minibatches": 16, "kappa_pace": 1.0, "proportional": 0.15,
+         "windup": 0.4, "warm_up": 0.15},
     ),
 }  # fmt: skip
 METHODS = ("scrl", "ppo-lagrangian", "dcrl-1", "dcrl-2", "none")
@@ -136,65 +148,48 @@ class Training(NamedTuple):
     method: str = "scrl"
     seed: int = 0
     steps: int = 10_000_000
+    changes: str = ""
+    """Settings that differ from those of the task: `KEY=VALUE,...`."""
 
     @property
     def name(self) -> str:
-        return f"{self.task}-{self.rules}-{self.method}-{self.seed}"
+        parts = (self.task, self.rules, self.method, self.changes, str(self.seed))
+        return "-".join(filter(None, parts))
 
     @property
-    def arguments(self) -> list[str]:
+    def text(self) -> str:
         """What `train` is given for it."""
-        options = ("rules", "method", "seed", "steps")
-        named = [(f"--{name}", str(getattr(self, name))) for name in options]
-        return [self.task, *(text for pair in named for text in pair)]
+        return ":".join(map(str, self))
 
-
-def all_trainings(
-    tasks: Sequence[str], steps: int = 10_000_000, first: int = 0
-) -> Iterator[Training]:
-    """All that the tables of some tasks need, with seeds from the first on."""
-    for task in tasks:
-        seeds = 5 if task in ("HalfCheetah", "Swimmer") else 3
-        yield from (Training(task, seed=first + at, steps=steps) for at in range(seeds))
-
-
-def all_variants(tasks: Sequence[str], first: int = 0) -> Iterator[Training]:
-    """All that the tables of the if-then variants of some tasks need."""
-    for task in tasks:
-        for rules in [*TASKS[task].variants][1:]:
-            for method in METHODS:
-                # Both branches together have the steps of one other training.
-                steps = 1_500_000 if method.startswith("dcrl") else 3_000_000
-                seeds = range(first, first + 3)
-                yield from (Training(task, rules, method, seed, steps) for seed in seeds)
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All settings that differ from those for all environments."""
+        return {
+            **TASKS[self.task].settings,
+            **parse_settings([*filter(None, self.changes.split(","))]),
+        }
 
 
 class Until:
     """A watcher that stops training after the round in which a time limit has passed."""
 
-    def __init__(self, limit_s: float | None) -> None:
-        self.end_s = None if limit_s is None else time.monotonic() + limit_s
-        self.last: TrainingProgress | None = None
+    def __init__(self, limit_s: float) -> None:
+        self.end_s = time.monotonic() + limit_s
 
     def __call__(self, now: TrainingProgress) -> None:
-        self.last = now
-        if self.end_s is not None and time.monotonic() > self.end_s:
-            self.end_s = None
+        del now
+        if time.monotonic() > self.end_s:
+            self.end_s = math.inf
             signal.raise_signal(signal.SIGINT)  # one more round is finished and saved
 
 
-def train(
-    given: Training, out: Path, settings: dict[str, Any], time_limit_s: float | None = None
-) -> dict[str, Any]:
+def train(given: Training, out: Path, time_limit_s: float = math.inf) -> dict[str, Any]:
     """Train or go on, write the JSON document, and return it."""
-    task = TASKS[given.task]
-    problem = problem_of(given.task, task.variants[given.rules])
-    folder = out / given.name
-    chosen = {**task.settings, **settings}
-    until = Until(time_limit_s)
+    problem = problem_of(given.task, TASKS[given.task].variants[given.rules])
+    folder, until = out / given.name, Until(time_limit_s)
     document = {
         **given._asdict(),
-        "settings": chosen,
+        "settings": given.settings,
         "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores",
     }
     try:
@@ -208,56 +203,61 @@ def train(
                 penalty="none" if is_free else None,
                 seeds=[given.seed],
                 steps=given.steps,
-                settings=chosen,
+                settings=given.settings,
                 out=folder,
                 watch=until,
             )
     except InterruptedTrainingError:
-        if until.last is None:
-            raise
-        document |= _so_far(until.last)
+        document |= {"is_finished": False, **_so_far(problem, RunFolder.open(folder))}
     else:
-        document |= _measured(result)
+        if not isinstance(result, TrainingResult):
+            raise TypeError(f"{result.run} holds no training")
+        evaluation = result.seeds[0].evaluation
+        document |= {"is_finished": True, **_measured(evaluation, result.env_steps, result.wall_s)}
     (out / f"{given.name}.json").write_text(json.dumps(document, indent=1))
     return document
 
 
-def _measured(result: Any) -> dict[str, Any]:
-    """What a finished training ended with."""
-    if not isinstance(result, TrainingResult):
-        raise TypeError(f"{result.run} holds no training")
-    found = result.seeds[0].evaluation
+def _measured(found: Evaluation, env_steps: int, wall_s: float) -> dict[str, Any]:
+    """What a policy does in episodes that had no part in choosing it."""
     return {
-        "is_finished": True,
         "return": found.return_,
         "density": dict(found.density),
         "density_se": dict(found.density_se),
         "satisfied": found.is_satisfied,
         "episodes": found.episodes,
         "episode_steps": found.steps,
-        "env_steps": result.env_steps,
-        "wall_s": result.wall_s,
+        "env_steps": env_steps,
+        "wall_s": wall_s,
     }
 
 
-def _so_far(now: TrainingProgress) -> dict[str, Any]:
-    """What a training that has not ended measured in the few episodes of a round."""
-    seen = now.metrics
-    return {
-        "is_finished": False,
-        "return": float(seen.return_[0]),
-        "density": dict(zip(now.problem.regions, map(float, seen.density[0]), strict=True)),
-        "satisfied": bool(seen.violation[0] == 0.0),
-        "best_return": float(seen.best_return[0]),
-        "best_violation": float(seen.best_violation[0]),
-        "env_steps": now.env_steps,
-        "wall_s": now.wall_s,
-    }
+SO_FAR = 20
+"""Episodes behind a figure of a training that has not ended."""
 
 
-def train_all(
-    trainings: Sequence[Training], out: Path, options: Sequence[str], jobs: int, limit_s: float
-) -> int:
+def _so_far(problem: EnvironmentProblem, folder: RunFolder) -> dict[str, Any]:
+    """What the best policy of a training that has not ended does."""
+    config, seed = config_of(folder), folder.record.seeds[0]
+    with waiting(), problem.open(config.loop.worlds) as lanes:
+
+        def report(policy: TrainedPolicy, seed: int) -> Evaluation:
+            return evaluate_in(
+                lanes, problem, EnvironmentPolicy(policy, problem.actions), episodes=SO_FAR,
+                seed=REPORT_SEED + seed, name="so far",
+            )  # fmt: skip
+
+        rounds = EnvironmentRounds(task_of(problem, config), problem.actions, lanes, [seed])
+        run = TrainingRun(problem, config, folder, report=report)
+        best = run.restore(rounds.begin()[0]).best.policy
+        return _measured(report(seed_policy(best, 0), seed), run.env_steps, run.wall_s)
+
+
+RESERVE_S = 50.0
+"""Kept for the last rounds and the evaluation before a limit."""
+
+
+def train_all(trainings: Sequence[Training], out: Path, jobs: int, limit_s: float) -> int:
     """Train or go on with all, so many at a time, each on cores of its own (on Linux).
 
     Returns how many failed.
@@ -270,13 +270,13 @@ def train_all(
 
     def run(one: Training) -> int:
         own = free.pop()
-        left_s = end_s - time.monotonic()
+        left_s = end_s - time.monotonic() - RESERVE_S
         command = [
-            sys.executable, "-m", "benchmarks.velocity", "train", *one.arguments,
-            "--out", str(out), "--time-limit", f"{left_s:.0f}", *options,
+            sys.executable, "-m", "benchmarks.velocity", "train", one.text,
+            "--out", str(out), "--minutes", f"{left_s / 60.0:.3f}",
         ]  # fmt: skip
         try:
-            if left_s <= 0:
+            if left_s <= 0.0 or _is_finished(out / f"{one.name}.json"):
                 return 0
             os.sched_setaffinity(0, own)  # of this thread; the process that it starts inherits it
             with (out / f"{one.name}.log").open("a") as log:
@@ -289,6 +289,10 @@ def train_all(
 
     with ThreadPoolExecutor(len(free)) as pool:
         return sum(pool.map(run, trainings))
+
+
+def _is_finished(document: Path) -> bool:
+    return document.exists() and json.loads(document.read_text())["is_finished"]
 
 
 def tables(out: Path) -> Iterator[str]:
@@ -304,15 +308,17 @@ def tables(out: Path) -> Iterator[str]:
             yield "|---" * 6 + "|"
             for name, (return_, cost) in about.published.items() if rules == "limit" else ():
                 yield f"| {name} (published) | {return_} | {cost} | {cost <= 25} | 1e7 | |"
-            for method in METHODS:
-                for name, is_finished in ((method, True), (f"{method} (so far)", False)):
-                    kind = (method, is_finished)
-                    if seeds := [each for each in own if _kind(each) == kind]:
-                        yield _row(name, seeds)
+            for kind in sorted({_kind(each) for each in own}):
+                yield _row(
+                    " ".join(filter(None, kind)), [each for each in own if _kind(each) == kind]
+                )
 
 
-def _kind(document: dict[str, Any]) -> tuple[str, bool]:
-    return document["method"], document["is_finished"]
+def _kind(document: dict[str, Any]) -> tuple[str, str, str]:
+    """Method, changed settings, and whether it has not ended: seeds that are one row."""
+    return (
+        document["method"], document["changes"], "" if document["is_finished"] else "(so far)",
+    )  # fmt: skip
 
 
 def _row(method: str, seeds: list[dict[str, Any]]) -> str:
@@ -336,96 +342,45 @@ def _interval(values: list[float]) -> str:
     return f"{mean:,.1f} ± {half:,.1f}"
 
 
-SPEED: dict[str, Any] = {
-    "worlds": 4, "rollout_steps": 1000, "rollouts": 1, "epochs": 10, "minibatches": 62,
-    "learning_rate": 3e-4, "discount": 0.99, "gae_lambda": 0.95, "width": 64, "depth": 2,
-}  # fmt: skip
-
-
-def speed(rounds: int = 5) -> dict[str, float]:
-    """Steps per second of collecting and learning, ours and SB3's, taken in turns."""
-    import jax
-    from stable_baselines3 import PPO
-    from stable_baselines3.common.env_util import make_vec_env
-    from stable_baselines3.common.vec_env import VecNormalize
-
-    from scrl.environments.driver import EnvironmentRounds, for_seeds
-    from scrl.environments.training import configure_environment, task_of, waiting
-    from scrl.training.algorithm import improve, round_keys
-
-    problem = problem_of("HalfCheetah", LIMIT)
-    config = configure_environment(problem, settings=SPEED)
-    steps = config.loop.worlds * config.loop.rollout_steps
-    seconds: dict[str, list[float]] = {"scrl": [], "SB3": []}
-    with waiting(), problem.open(config.loop.worlds) as lanes:
-        own = EnvironmentRounds(task_of(problem, config), problem.actions, lanes, [0])
-        state, _ = own.begin()
-        state, metrics = own.learn(state)
-        vector = VecNormalize(make_vec_env("HalfCheetah-v4", n_envs=config.loop.worlds))
-        model = PPO(
-            "MlpPolicy", vector, n_steps=config.loop.rollout_steps, batch_size=64, n_epochs=10,
-            device="cpu",
-        )  # fmt: skip
-        model.learn(steps)
-        for _ in range(rounds):
-            start = time.perf_counter()
-            keys = for_seeds(round_keys, own.task, state)
-            state, metrics = improve(own.task, own.driver, state, metrics, keys)
-            jax.block_until_ready(state.learner)
-            seconds["scrl"].append(time.perf_counter() - start)
-            start = time.perf_counter()
-            model.learn(steps, reset_num_timesteps=False)
-            seconds["SB3"].append(time.perf_counter() - start)
-    return {name: steps / float(np.median(each)) for name, each in seconds.items()}
-
-
-def _known(task: str) -> str:
-    if task not in TASKS:
-        raise argparse.ArgumentTypeError(f"there is no task {task}: {', '.join(TASKS)}")
-    return task
+def specified(text: str) -> list[Training]:
+    """The trainings of `TASK:RULES:METHOD:SEEDS:STEPS:CHANGES`; seeds are `3` or `0-4`."""
+    try:
+        task, rules, method, seeds, steps, *changes = text.split(":")
+        first, _, last = seeds.partition("-")
+        found = [
+            Training(task, rules, method, seed, int(steps), *changes)
+            for seed in range(int(first), int(last or first) + 1)
+        ]
+    except (ValueError, TypeError):
+        message = f"'{text}' is not TASK:RULES:METHOD:SEEDS:STEPS"
+        raise argparse.ArgumentTypeError(message) from None
+    if task not in TASKS or rules not in TASKS[task].variants or method not in METHODS:
+        raise argparse.ArgumentTypeError(f"'{text}': no such task, rules or method")
+    return found
 
 
 def main() -> None:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    one, every = commands.add_parser("train"), commands.add_parser("all")
-    one.add_argument("task", choices=[*TASKS])
-    one.add_argument("--rules", default="limit")
-    one.add_argument("--method", default="scrl", choices=METHODS)
-    every.add_argument("tasks", nargs="*", type=_known, metavar="TASK", help="default: all")
-    every.add_argument("--variants", action="store_true", help="the if-then variants instead")
-    every.add_argument("--jobs", type=int, default=os.cpu_count())
-    for each in (one, every):
-        each.add_argument("--seed", type=int, default=0, help="the first, where there are several")
-        each.add_argument("--steps", type=int, default=10_000_000)
-        each.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-        each.add_argument("--time-limit", type=float, metavar="SECONDS")
-    for each in (one, every, commands.add_parser("table")):
+    train_one, train_every = commands.add_parser("train"), commands.add_parser("all")
+    for each in (train_one, train_every):
+        each.add_argument("trainings", nargs="+", type=specified, metavar="TRAINING")
+        each.add_argument("--minutes", type=float, default=math.inf)
+    train_every.add_argument("--jobs", type=int, default=os.cpu_count())
+    for each in (train_one, train_every, commands.add_parser("table")):
         each.add_argument("--out", type=Path, default=Path("runs/velocity"))
-    commands.add_parser("speed")
     given = parser.parse_args()
-    if given.command == "speed":
-        print(json.dumps(speed()))
-        return
     if given.command == "table":
         print("\n".join(tables(given.out)))
         return
     given.out.mkdir(parents=True, exist_ok=True)
+    trainings = [each for some in given.trainings for each in some]
     if given.command == "train":
-        if given.rules not in TASKS[given.task].variants:
-            parser.error(f"{given.task} has the rules {', '.join(TASKS[given.task].variants)}")
-        training = Training(given.task, given.rules, given.method, given.seed, given.steps)
-        settings = parse_settings(given.set)
-        print(json.dumps(train(training, given.out, settings, given.time_limit)))
+        for each in trainings:
+            print(json.dumps(train(each, given.out, 60.0 * given.minutes)))
         return
-    tasks = given.tasks or [*TASKS]
-    trainings = [*all_trainings(tasks, given.steps, given.seed)]
-    if given.variants:
-        trainings = [*all_variants(tasks, given.seed)]
-    options = [text for each in given.set for text in ("--set", each)]
-    limit_s = float("inf") if given.time_limit is None else given.time_limit
-    failed = train_all(trainings, given.out, options, given.jobs, limit_s)
+    failed = train_all(trainings, given.out, given.jobs, 60.0 * given.minutes)
     print("\n".join(tables(given.out)))
     if failed:
         sys.exit(f"{failed} of {len(trainings)} failed: see the logs in {given.out}")

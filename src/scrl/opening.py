@@ -467,7 +467,7 @@ def environment_problem(env: Any, options: Mapping[str, Any]) -> EnvironmentProb
             f"{', '.join(options)}: options of a Gymnasium environment, and {env.name} is a "
             "problem with a map and rules of its own"
         )
-    if "labels" not in options:
+    if not {"labels", "rewards"} & set(options):
         wrong = f"{', '.join(options)}: no options of" if options else "this is no problem:"
         raise ScrlError(
             f"{wrong} {env!r:.60}; if it is a Gymnasium environment, say with `labels` what its "

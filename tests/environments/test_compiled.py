@@ -44,6 +44,7 @@ LABELS = {"right": scrl.near(1.0, 0.5), "way": "way"}
 def rounds(kind: type[EnvironmentRounds], env: Any) -> tuple[EnvironmentRounds, Any]:
     given = scrl.environment(env, labels=LABELS, rules="way <= 3")
     small = {"worlds": 2, "rollout_steps": 9, "minibatches": 2, "width": 4, "epochs": 1}
+    small["is_greedy"] = True  # the two kinds draw from different generators
     task = task_of(given, configure_environment(given, settings=small))
     own = kind(task, given.actions, given.open(2), [0])
     return own, own.begin()[0]
@@ -99,7 +100,7 @@ def test_a_rollout_ends_and_begins_episodes() -> None:
 def test_training_evaluating_and_going_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scrl.environments.training.REPORT_EPISODES", 4)
     given = scrl.environment(walk_from(0.5), labels=LABELS, rules="way <= 3", name="walk")
-    small = {**SMALL, "rollout_steps": 8}
+    small = {**SMALL, "rollout_steps": 8, "is_greedy": True}
     result = scrl.train(given, settings=small, out=tmp_path / "run", watch=None)
     found = scrl.evaluate(given, scrl.load_policy(tmp_path / "run"), episodes=4)
     assert found.density["way"] == result.best.evaluation.density["way"]

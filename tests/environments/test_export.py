@@ -17,6 +17,7 @@ import pytest
 
 import scrl
 from scrl.environments import EnvironmentPolicy
+from scrl.environments.driver import Uniform
 from scrl.environments.encoder import EnvironmentEncoder, RunningMoments
 from scrl.environments.spaces import Actions
 from scrl.errors import PolicyError
@@ -81,8 +82,14 @@ def some_rows() -> np.ndarray:
     return rows.astype(np.float32)
 
 
+def inputs(policy: PortableEnvironmentPolicy, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """What the exported policy is given."""
+    drawn = Uniform(policy.policy.policy, 7)(len(rows))
+    return {port.name: given for port, given in zip(policy.inputs, (rows, drawn), strict=False)}
+
+
 def original(policy: PortableEnvironmentPolicy, rows: np.ndarray) -> np.ndarray:
-    found = policy.policy.on_rows(rows)
+    found = policy.policy.on_rows(rows, Uniform(policy.policy.policy, 7))
     assert np.ptp(found) > 1, "too tame to tell"
     return found
 
@@ -103,7 +110,7 @@ def test_onnx_agrees_on_a_thousand_observations(
 ) -> None:
     policy, rows = lively(name, actions, sees_prices=sees_prices), some_rows()
     model, described = POLICY_FORMATS["onnx"].write(policy)
-    (found,) = onnxruntime.InferenceSession(model).run(["action"], {"observation": rows})
+    (found,) = onnxruntime.InferenceSession(model).run(["action"], inputs(policy, rows))
     expected = original(policy, rows)
     assert isinstance(found, np.ndarray)
     assert found.shape == expected.shape
@@ -112,7 +119,10 @@ def test_onnx_agrees_on_a_thousand_observations(
     assert about["environment"] == "Walk-v0"
     assert about["actions"] == json.loads(json.dumps(actions.to_json()))
     shape = "[n]" if actions is CHOICES else "[n, 2, 1]"
-    assert about["shapes"] == f"observation [n, 4], action {shape}; n is any number of states"
+    drawn = {PLANE: "", CHOICES: "uniform [n, 3], ", SEVERAL: "uniform [n, 5], "}[actions]
+    assert about["shapes"] == (
+        f"observation [n, 4], {drawn}action {shape}; n is any number of states"
+    )
 
 
 @pytest.mark.parametrize("sees_prices", [True, False])
@@ -132,13 +142,14 @@ def test_stablehlo_agrees_without_this_package(actions: Actions, tmp_path: Path)
     policy, rows = lively("ppo", actions, sees_prices=True), some_rows()
     data, _ = POLICY_FORMATS["stablehlo"].write(policy)
     (tmp_path / "policy.stablehlo").write_bytes(data)
-    np.save(tmp_path / "rows.npy", rows)
+    np.savez(tmp_path / "rows.npz", *inputs(policy, rows).values())
     code = (
         "import sys, jax.export, numpy\n"
         "policy = jax.export.deserialize(open('policy.stablehlo', 'rb').read())\n"
-        "rows = numpy.load('rows.npy')\n"
-        "numpy.save('found.npy', policy.call(rows))\n"
-        "assert len(policy.call(rows[:3])) == 3 and 'scrl' not in sys.modules\n"
+        "given = list(numpy.load('rows.npz').values())\n"
+        "numpy.save('found.npy', policy.call(*given))\n"
+        "assert len(policy.call(*[each[:3] for each in given])) == 3\n"
+        "assert 'scrl' not in sys.modules\n"
     )
     # -I: neither the folder nor PYTHONPATH is looked at.
     subprocess.run([sys.executable, "-I", "-c", code], cwd=tmp_path, check=True, timeout=120)

@@ -16,6 +16,7 @@ import scrl
 from scrl.environments import EnvironmentFault
 from scrl.environments.rollout import run_at_random
 from scrl.environments.spaces import Actions
+from scrl.opening import open_problem
 from scrl.runs.environment import EnvironmentRecord
 
 from ..runs.small import rewrite
@@ -260,6 +261,9 @@ def test_vectors_of_rewards_are_labels_by_name() -> None:
     found = given.evaluate(still, episodes=2)
     assert (found.return_, found.density) == (-4.0, {"treasure": 8.0, "time": -4.0})
     assert given.record.labels is None  # the folder does not hold the weights
+    # Training and learning take them in the same way, without further labels.
+    opened = open_problem(Objectives, {"rewards": several, "horizon_steps": 4}).problem
+    assert list(opened.regions) == [*several]
     both = scrl.environment(
         Objectives, rewards=[*several], labels={"steps": lambda _seen: 1}, horizon_steps=4
     ).evaluate(still, episodes=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import pytest
 from benchmarks import velocity
 
 
-def test_every_training_has_its_rules_and_a_name_of_its_own() -> None:
-    found = [*velocity.all_trainings([*velocity.TASKS]), *velocity.all_variants([*velocity.TASKS])]
-    assert len({each.name for each in found}) == len(found) == 16 + 2 * 2 * 5 * 3
-    assert all(each.rules in velocity.TASKS[each.task].variants for each in found)
+def test_trainings_are_written_as_ranges_of_seeds() -> None:
+    found = velocity.specified("Swimmer:gaits:dcrl-2:3-5:1000")
+    assert [each.seed for each in found] == [3, 4, 5]
+    assert velocity.specified(found[1].text) == [found[1]]
+    for wrong in ("Swimmer", "Swimmer:gaits:scrl:3:many", "Hopper:gaits:scrl:3:1000"):
+        with pytest.raises(ArgumentTypeError, match=wrong):
+            velocity.specified(wrong)
 
 
 def test_labels_of_a_step() -> None:
@@ -42,17 +46,20 @@ def test_a_table_has_published_rows_and_intervals(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:.*out of date:DeprecationWarning")
 def test_a_task_trains_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scrl.environments.training.REPORT_EPISODES", 1)
-    small: dict[str, Any] = {
-        "worlds": 1, "rollout_steps": 1000, "rollouts": 1, "episodes": 1, "settle": 0,
-        "settle_episodes": 1, "epochs": 1, "width": 4,
-    }  # fmt: skip
-    one = velocity.Training("Swimmer", "gaits", steps=7000)  # three rounds and the first episode
-    before = velocity.train(one, tmp_path, small, time_limit_s=0.0)
+    monkeypatch.setattr(velocity, "SO_FAR", 1)
+    small = (
+        "worlds=1,rollout_steps=1000,rollouts=1,episodes=1,settle=0,settle_episodes=1,epochs=1,"
+        "width=4"
+    )
+    # Three rounds and the first episode.
+    one = velocity.Training("Swimmer", "gaits", steps=7000, changes=small)
+    before = velocity.train(one, tmp_path, time_limit_s=0.0)
     # The first round asks for an end, and one more is saved.
-    assert (before["is_finished"], before["env_steps"]) == (False, 1000 + 2000)
-    assert "| scrl (so far) |" in "\n".join(velocity.tables(tmp_path))
-    found = velocity.train(one, tmp_path, small)
+    assert (before["is_finished"], before["env_steps"]) == (False, 1000 + 2 * 2000)
+    assert (before["episodes"], before["density"]["plus"] + before["density"]["minus"]) == (1, 1000)
+    assert f"| scrl {small} (so far) |" in "\n".join(velocity.tables(tmp_path))
+    found = velocity.train(one, tmp_path)
     assert (found["is_finished"], found["env_steps"]) == (True, 1000 + 3 * 2000)
     assert found["density"]["plus"] + found["density"]["minus"] == 1000
-    assert velocity.train(one, tmp_path, small)["return"] == found["return"]
+    assert velocity.train(one, tmp_path)["return"] == found["return"]
     assert json.loads((tmp_path / f"{one.name}.json").read_text()) == found

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from scrl.learners.actions import Discrete
-from scrl.learners.actors import CategoricalActor
+from scrl.learners.actors import CategoricalActor, DrawnActor, GreedyActor
 from scrl.learners.config import PpoConfig
 from scrl.learners.networks import Linear, Mlp
 
@@ -31,7 +33,9 @@ def test_the_probability_of_an_action_is_the_product_over_its_entries() -> None:
     assert likely == pytest.approx(np.log(0.2 * 0.2), abs=1e-5)
     chances = np.exp(LOGITS)
     assert loss == pytest.approx(np.sum(chances * LOGITS), abs=1e-5)
-    assert policy.without_noise(seen).tolist() == [1, 0]
+    greedy = replace(policy, is_greedy=True).handed_out
+    assert isinstance(greedy, GreedyActor)
+    assert greedy(seen).tolist() == [1, 0]
     even = actor(np.log([0.5, 0.5, 1 / 3, 1 / 3, 1 / 3]))
     expected = np.sum(chances * (LOGITS - np.log([0.5, 0.5, 1 / 3, 1 / 3, 1 / 3])))
     assert policy.divergence(even, seen) == pytest.approx(expected, abs=1e-5)
@@ -45,3 +49,13 @@ def test_entries_are_drawn_by_themselves_with_their_chances() -> None:
     expected = np.outer([0.2, 0.8], [0.5, 0.3, 0.2]).ravel()
     assert shares == pytest.approx(expected, abs=0.015)
     assert np.exp(likely) == pytest.approx(expected[places], rel=1e-4)
+
+
+def test_what_is_handed_out_draws_with_the_same_chances() -> None:
+    policy, seen = actor(LOGITS).handed_out, jnp.zeros(1)
+    assert isinstance(policy, DrawnActor)
+    uniform = jax.random.uniform(jax.random.key(2), (20_000, KIND.size))
+    drawn = np.asarray(jax.vmap(lambda each: policy(seen, each))(uniform))
+    assert drawn.mean(axis=0) == pytest.approx([0.8, 0.3 + 2 * 0.2], abs=0.02)
+    assert policy(seen, jnp.full(KIND.size, 0.3)).tolist() == [1, 0]
+    assert policy(seen, jnp.zeros(KIND.size)).tolist() == [1, 0]

@@ -24,6 +24,7 @@ from scrl.training.algorithm import (
     better,
     iterate,
     kappa_rate,
+    kappa_rate_share,
     settle,
 )
 from scrl.training.config import LearningPlan, configure
@@ -261,17 +262,33 @@ def test_rounds_after_the_first_trace_nothing_anew() -> None:
     assert len(traced) == settled
 
 
-def test_a_pid_controller_adds_what_is_missing_now_and_how_much_it_grew() -> None:
-    """`2*B >= 40`: kappa = beta / 2 (short + 2 short + 3 short) at first, as all grew from 0."""
-    plan = small(proportional=2.0, derivative=3.0, kappa_rate=0.125, inset=0.0, first_mean=0.9)
+@pytest.mark.parametrize("windup", [1e9, 0.25])
+def test_a_pid_controller_adds_what_is_missing_now_and_how_much_it_grew(windup: float) -> None:
+    """`2*B >= 40`: kappa = beta / 2 (short + 2 short + 3 short) at first, as all grew from 0.
+
+    The first term may be cut off at a share of the bound.
+    """
+    plan = small(
+        proportional=2.0, derivative=3.0, kappa_rate=0.125, inset=0.0, first_mean=0.9, windup=windup
+    )
     of = task(problem(("2*B >= 40",)), LINEAR, plan)
     first, _ = begin_one(of, jax.random.key(0))
     once, metrics = settle_one(of, first)
     short = 40.0 - 2.0 * float(metrics.density[1])
     beta = 0.125 * float(of.plan.loop.settling_share(-1.0)) / 2.0  # d = 2
-    assert float(once.integral[0]) == pytest.approx(beta * short, rel=1e-5)
-    assert float(once.kappa[0]) == pytest.approx(6.0 * beta * short, rel=1e-5)
+    followed = min(short, 40.0 * windup)
+    assert short > 10.0
+    assert float(once.integral[0]) == pytest.approx(beta * followed, rel=1e-5)
+    assert float(once.kappa[0]) == pytest.approx(beta * (followed + 5.0 * short), rel=1e-5)
     assert float(once.excess[0]) == pytest.approx(short, rel=1e-5)
+
+
+def test_kappa_waits_for_the_end_of_the_warm_up() -> None:
+    of = task(problem(("B >= 20",)), LINEAR, small(warm_up=0.5, iterations=8))
+    first, _ = begin_one(of, jax.random.key(0))
+    for done, share in ((0, 0.0), (3, 0.0), (4, 1.0)):
+        state = first._replace(iteration=jnp.asarray(done))
+        assert float(kappa_rate_share(of, state, is_learning=True)) == share
 
 
 def test_settling_moves_kappa_alone_and_keeps_the_best_that_was_seen() -> None:

@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from scrl.density import standard_error
-from scrl.environments.driver import act_all, held
+from scrl.environments.driver import Uniform, act_all, held
 from scrl.environments.lanes import Lanes
 from scrl.environments.policy import EnvironmentPolicy, evaluate_mixture_in
 from scrl.environments.problem import EnvironmentProblem
@@ -190,7 +190,7 @@ class EnvironmentPlanner:
         problem = with_rules(self.problem, rules)
         lanes_wanted = problem.source.lanes or LANES * AT_ONCE
         with waiting(), problem.open(lanes_wanted) as lanes:
-            tries = _Tries(self.policy, problem, lanes, seed)
+            tries = Tries(self.policy, problem, lanes, seed)
             if seed not in self._first:
                 say("trying prices")
                 self._first[seed] = tries.run(first_prices(tries.unit, seed))
@@ -259,7 +259,7 @@ def first_prices(unit: Float[np.ndarray, " region"], seed: int) -> Float[np.ndar
     return np.concatenate([np.zeros((1, len(unit))), *alone, np.asarray(drawn, float)])
 
 
-class _Tries:
+class Tries:
     """The policy at any prices in some lanes, always in the same episodes."""
 
     def __init__(
@@ -295,11 +295,12 @@ class _Tries:
         each = -(-episodes // (lanes.count // count))
         policies = [self.at(row) for row in prices]
         answer = held(act_all, jax.tree.map(lambda *leaves: jnp.stack(leaves), *policies))
-        actions = self.problem.actions
+        actions, uniform = self.problem.actions, Uniform(self.policy, self.seed)
 
         def act(lanes: Lanes) -> np.ndarray:
             seen = np.reshape(lanes.features, (count, -1, lanes.features.shape[-1]))
-            chosen = np.asarray(answer(seen))
+            drawn = np.repeat(uniform(1, seen.shape[1]), count, axis=0)
+            chosen = np.asarray(answer(seen, drawn))
             return actions.to_environment(chosen.reshape(lanes.count, *actions.kind.shape))
 
         own = np.random.SeedSequence(self.seed).generate_state(lanes.count // count) >> 1
@@ -316,7 +317,7 @@ class _Search:
     """The policies tried so far for one rule set, and what to try next."""
 
     def __init__(
-        self, problem: EnvironmentProblem, tries: _Tries, tried: list[Tried], seed: int
+        self, problem: EnvironmentProblem, tries: Tries, tried: list[Tried], seed: int
     ) -> None:
         self.problem, self.tries, self.tried = problem, tries, tried
         self.table = problem.atoms

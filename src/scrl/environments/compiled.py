@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, UInt32
 
 from scrl.environments.contract import EnvironmentFault
-from scrl.environments.driver import EnvironmentRounds, EnvironmentTask, act_on
+from scrl.environments.driver import EnvironmentRounds, EnvironmentTask, act_on, uniform_size
 from scrl.environments.labels import Labels, Step
 from scrl.environments.lanes import Lanes, LaneSteps
 from scrl.environments.sources import JaxEnvironment
@@ -211,11 +211,13 @@ def _run_episodes(
     discount: Float[Array, ""],
 ) -> Episode:
     """Whole episodes of the policy of every seed; the seed is the first axis."""
+    size = uniform_size(policies)
 
     def of_episode(policy: TrainedPolicy, key: PRNGKeyArray) -> Episode:
         def body(now: tuple[LaneState, Episode, Array]) -> tuple[LaneState, Episode, Array]:
             running, sums, is_over = now
-            action = actions.to_environment(act_on(policy, running.seen))
+            drawn = jax.random.uniform(jax.random.fold_in(key, ~sums.steps), (size,))
+            action = actions.to_environment(act_on(policy, running.seen, drawn))
             running, step = advanced(course, running, action)
             weight = discount**sums.steps
             is_over = step.is_terminated | step.is_truncated

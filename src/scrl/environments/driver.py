@@ -28,6 +28,7 @@ from scrl.environments.rollout import (
 )
 from scrl.environments.spaces import Actions
 from scrl.learners import Encoder, TrainedPolicy
+from scrl.learners.actors import DrawnActor
 from scrl.rollout import Rollout
 from scrl.single_runs import RunAtoms, added_violations
 from scrl.training.algorithm import (
@@ -104,15 +105,16 @@ class EnvironmentRounds:
         """Whole episodes of the policy of every seed; the seed is the first axis."""
 
         answer = held(act_all, policy)
+        worlds = self.task.plan.loop.worlds
+        seeds = np.ravel(reset_seeds(keys, worlds)).tolist()
+        uniform = Uniform(policy, seeds)
 
         def act(lanes: Lanes) -> np.ndarray:
             rows = lanes.features if policy.encoder.of_runs is None else lanes.counted
-            chosen = np.asarray(answer(self._by_seed(rows)))
+            chosen = np.asarray(answer(self._by_seed(rows), uniform(len(self.seeds), worlds)))
             flat = chosen.reshape(lanes.count, *self.actions.kind.shape)
             return self.actions.to_environment(flat)
 
-        worlds = self.task.plan.loop.worlds
-        seeds = np.ravel(reset_seeds(keys, worlds)).tolist()
         discount = self.task.discount
         each = -(-episodes // worlds)
         ran = run_episodes(self.lanes, act, each=each, seeds=seeds, discount=discount)
@@ -284,20 +286,44 @@ def _of_leaves(function: Callable[..., Any], kind: Any) -> Callable[..., Any]:
     return jax.jit(lambda leaves, *others: function(jax.tree.unflatten(kind, leaves), *others))
 
 
+class Uniform:
+    """The numbers from (0, 1) that a policy draws its actions with; none if it does not draw."""
+
+    def __init__(self, policy: TrainedPolicy, seed: int | Sequence[int]) -> None:
+        self.size = uniform_size(policy)
+        self.chance = np.random.default_rng(seed)
+
+    def __call__(self, *shape: int) -> Float[np.ndarray, "*shape choice"]:
+        return self.chance.random((*shape, self.size), np.float32)
+
+
+def uniform_size(policy: TrainedPolicy) -> int:
+    """How many numbers an action of a policy is drawn with."""
+    network = policy.network
+    return network.kind.size if isinstance(network, DrawnActor) else 0
+
+
 def act_all(
-    policy: TrainedPolicy, features: Float[Array, "seed world feature"]
+    policy: TrainedPolicy,
+    features: Float[Array, "seed world feature"],
+    uniform: Float[Array, "seed world choice"],
 ) -> Shaped[Array, "seed world *action"]:
     """What the policy of every seed does in its lanes."""
 
-    def of_seed(policy: TrainedPolicy, features: Array) -> Array:
-        return jax.vmap(lambda row: act_on(policy, row))(features)
+    def of_seed(policy: TrainedPolicy, features: Array, uniform: Array) -> Array:
+        return jax.vmap(partial(act_on, policy))(features, uniform)
 
-    return jax.vmap(of_seed)(policy, features)
+    return jax.vmap(of_seed)(policy, features, uniform)
 
 
-def act_on(policy: TrainedPolicy, row: Float[Array, " feature"]) -> Shaped[Array, "*action"]:
-    """What a policy does without noise: numbers that may lie outside of [0, 1], or a choice."""
-    return policy.network(policy.encoder.actor(row, policy.price))  # pyright: ignore[reportCallIssue]
+def act_on(
+    policy: TrainedPolicy, row: Float[Array, " feature"], uniform: Float[Array, " choice"]
+) -> Shaped[Array, "*action"]:
+    """What a policy does: numbers that may lie outside of [0, 1], or choices."""
+    inputs, network = policy.encoder.actor(row, policy.price), policy.network
+    if isinstance(network, DrawnActor):
+        return network(inputs, uniform)
+    return network(inputs)  # pyright: ignore[reportCallIssue]
 
 
 def explore_all(

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from scrl import density as densities
-from scrl.environments.driver import act_all, held
+from scrl.environments.driver import Uniform, act_all, held
 from scrl.environments.encoder import EnvironmentEncoder
 from scrl.environments.lanes import Lanes
 from scrl.environments.problem import EnvironmentProblem
@@ -24,16 +24,21 @@ from scrl.learners.actions import Discrete
 
 
 class EnvironmentPolicy:
-    """What a run learned, without noise: `action = policy(observation)`."""
+    """What a run learned: `action = policy(observation)`.
 
-    def __init__(self, policy: TrainedPolicy, actions: Actions) -> None:
+    Numbers come without noise. Choices are drawn, with the chances of `seed`, unless the policy was
+    trained with `is_greedy`.
+    """
+
+    def __init__(self, policy: TrainedPolicy, actions: Actions, *, seed: int = 0) -> None:
         self.policy, self.actions = policy, actions
+        self._uniform = Uniform(policy, seed)
         of_one = jax.tree.map(lambda leaf: np.asarray(leaf)[None], policy)
         self._answer = held(act_all, of_one)
 
     @property
     def is_random(self) -> bool:
-        return False
+        return self._uniform.size > 0
 
     @property
     def features(self) -> int:
@@ -60,16 +65,21 @@ class EnvironmentPolicy:
         action = self.on_rows(row[None])[0]
         return action if isinstance(self.actions.kind, Discrete) else np.asarray(action)
 
-    def on_rows(self, rows: Float[np.ndarray, "lane feature"]) -> np.ndarray:
+    def on_rows(
+        self, rows: Float[np.ndarray, "lane feature"], uniform: Uniform | None = None
+    ) -> np.ndarray:
         """The same for many observations at once."""
-        return self.actions.to_environment(np.asarray(self._answer(rows[None]))[0])
+        chosen = self._answer(rows[None], (uniform or self._uniform)(1, len(rows)))
+        return self.actions.to_environment(np.asarray(chosen)[0])
 
 
-def acting(policy: EnvironmentPolicy | Callable[[Any], Any]) -> Act:
-    """A policy, or any function of an observation, for all lanes."""
+def acting(policy: EnvironmentPolicy | Callable[[Any], Any], seeds: Sequence[int]) -> Act:
+    """A policy, or any function of an observation, for all lanes; it draws with these seeds."""
     if isinstance(policy, EnvironmentPolicy):
-        is_reacting = policy.is_reacting
-        return lambda lanes: policy.on_rows(lanes.counted if is_reacting else lanes.features)
+        is_reacting, uniform = policy.is_reacting, Uniform(policy.policy, seeds)
+        return lambda lanes: policy.on_rows(
+            lanes.counted if is_reacting else lanes.features, uniform
+        )
 
     def act(lanes: Lanes) -> np.ndarray:
         return np.stack([np.asarray(policy(each)) for each in lanes.observations()])
@@ -130,8 +140,9 @@ def evaluate_mixture_in(
 
     def ran(policy: Any) -> list[np.ndarray]:
         found = run_episodes(
-            lanes, acting(policy), each=each, seeds=seeds.tolist(), discount=problem.discount
-        )
+            lanes, acting(policy, seeds.tolist()), each=each, seeds=seeds.tolist(),
+            discount=problem.discount,
+        )  # fmt: skip
         # The first episodes of all lanes come first: which are left out does not hang on their
         # length.
         return [

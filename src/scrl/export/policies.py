@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -13,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from scrl.environments import EnvironmentPolicy
-from scrl.environments.driver import act_on
+from scrl.environments.driver import act_on, uniform_size
 from scrl.environments.encoder import FARTHEST, EnvironmentEncoder, spread_of
 from scrl.export.frame import frame_of
 from scrl.export.portable import Graph, Port, draw_choice, draw_numbers
@@ -299,8 +300,12 @@ class PortableEnvironmentPolicy:
         sentence = "the numbers of an observation, as the environment gives them, in one row"
         if self.policy.is_reacting:
             sentence += "; then what each region had so far in the episode, and its steps so far"
-        features = self.policy.policy.encoder.features
-        return (Port("observation", "float32", (features,), sentence),)
+        trained = self.policy.policy
+        seen = Port("observation", "float32", (trained.encoder.features,), sentence)
+        if not (count := uniform_size(trained)):
+            return (seen,)
+        sentence = "numbers drawn uniformly from 0 to 1: equal ones give the likeliest choice"
+        return (seen, Port("uniform", "float32", (count,), sentence))
 
     @property
     def outputs(self) -> tuple[Port]:
@@ -316,8 +321,9 @@ class PortableEnvironmentPolicy:
     def function(self) -> Callable[..., Array]:
         actions, trained = self.policy.actions, self.policy.policy
 
-        def act(rows: Float[Array, "n feature"]) -> Array:
-            chosen = jax.vmap(lambda row: act_on(trained, row))(rows)
+        def act(rows: Float[Array, "n feature"], *drawn: Float[Array, "n choice"]) -> Array:
+            uniform = drawn[0] if drawn else jnp.zeros((rows.shape[0], 0))
+            chosen = jax.vmap(partial(act_on, trained))(rows, uniform)
             if isinstance(actions.kind, Discrete):
                 return (chosen + self._first()).astype(jnp.int32)
             low, wide = map(jnp.asarray, self._bounds())

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array
 
 from scrl._version import __version__
-from scrl.learners.actors import GreedyActor, MeanActor
+from scrl.learners.actors import LEAST_UNIFORM, DrawnActor, GreedyActor, MeanActor
 from scrl.learners.ddpg import Throttle
 from scrl.learners.networks import Mlp
 from scrl.learners.sac import SoftThrottle
@@ -139,9 +139,13 @@ def draw_numbers(graph: Graph, network: Any, inputs: str, shape: tuple[int, ...]
             assert_never(known)
 
 
-def draw_choice(graph: Graph, network: GreedyActor, inputs: str) -> str:
-    """The index of the choice with the largest logit in each entry, int64 [n, *action]."""
+def draw_choice(graph: Graph, network: GreedyActor | DrawnActor, inputs: str) -> str:
+    """The index of the choice in each entry, int64 [n, *action], as its actor takes it."""
     likes, kind = _mlp(graph, network.network, inputs, None), network.kind
+    if isinstance(network, DrawnActor):
+        least, most = (graph.constant(each) for each in (LEAST_UNIFORM, 1.0 - LEAST_UNIFORM))
+        rare = graph.node("Neg", graph.node("Log", graph.node("Clip", "uniform", least, most)))
+        likes = graph.node("Sub", likes, graph.node("Log", rare))
     if not kind.shape:
         return graph.node("ArgMax", likes, axis=1, keepdims=0)
     chosen, start = [], 0

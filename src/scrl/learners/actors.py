@@ -1,5 +1,7 @@
 """Stochastic policies for PPO and CPO: Gaussian and categorical.
 
+What is measured and handed out is the mean of a Gaussian, and of a categorical policy its draw:
+the best policy under a rule on average may have to draw, and a mean of choices there is none.
 The mean of the Gaussian is not squashed: a sigmoid saturates at full speed before any penalty has
 grown, and then learns nothing. Instead a loss term pulls the mean back into [0, 1].
 """
@@ -40,7 +42,7 @@ class GaussianActor(eqx.Module):
     least_std: float = eqx.field(static=True)
 
     @property
-    def without_noise(self) -> MeanActor:
+    def handed_out(self) -> MeanActor:
         return self.mean
 
     @property
@@ -89,15 +91,35 @@ class GreedyActor(eqx.Module):
         return _largest(self.kind, _entries(self.kind, self.network(inputs)))
 
 
+class DrawnActor(eqx.Module):
+    """In each entry of an action a draw from the softmax of the logits."""
+
+    network: Mlp
+    kind: Discrete = eqx.field(static=True)
+
+    def __call__(
+        self, inputs: Float[Array, " input"], uniform: Float[Array, " choice"]
+    ) -> Int[Array, "*action"]:
+        """The choices for numbers drawn uniformly from (0, 1); equal ones give the likeliest."""
+        # -log(-log(u)) is Gumbel distributed, and the argmax of its sum with logits is a draw.
+        gumbel = -jnp.log(-jnp.log(jnp.clip(uniform, LEAST_UNIFORM, 1.0 - LEAST_UNIFORM)))
+        return _largest(self.kind, _entries(self.kind, self.network(inputs) + gumbel))
+
+
+LEAST_UNIFORM = 1e-6
+
+
 class CategoricalActor(eqx.Module):
     """Independent categorical policies for the entries of an action; a network has the logits."""
 
     network: Mlp
     kind: Discrete = eqx.field(static=True)
+    is_greedy: bool = eqx.field(static=True, default=False)
+    """Whether the policy that is handed out takes the likeliest choices."""
 
     @property
-    def without_noise(self) -> GreedyActor:
-        return GreedyActor(self.network, self.kind)
+    def handed_out(self) -> GreedyActor | DrawnActor:
+        return (GreedyActor if self.is_greedy else DrawnActor)(self.network, self.kind)
 
     def explore(
         self, inputs: Float[Array, " input"], noise: Float[Array, " choice"]
@@ -157,7 +179,7 @@ def chooser(config: OnPolicyConfig, encoder: Encoder, *, key: PRNGKeyArray) -> C
     actions = encoder.actions
     network = Mlp(encoder.actor_size, config.hidden, actions.size, last_scale=0.01, key=key)
     if isinstance(actions, Discrete):
-        return CategoricalActor(network, actions)
+        return CategoricalActor(network, actions, config.is_greedy)
     spread = jnp.full(actions.shape, jnp.log(jnp.asarray(config.initial_std, float)))
     return GaussianActor(
         MeanActor(network, config.first_mean, actions.shape), spread, config.least_std

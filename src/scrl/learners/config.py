@@ -102,7 +102,13 @@ class OnPolicyConfig(NetworkConfig):
     pull: float = setting(
         3.0, "Weight of the loss of mean throttles outside [0, 1].", low=0.0, high=1e6
     )
-    ent_coef: float = setting(0.01, "Entropy coefficient (discrete actions).", low=0.0, high=1e3)
+    ent_coef: float = setting(
+        0.01, "Entropy coefficient at the start (discrete actions); falls as the learning rate.",
+        low=0.0, high=1e3,
+    )  # fmt: skip
+    is_greedy: bool = setting(
+        False, "Whether policies take the likeliest of discrete actions, instead of drawing one."
+    )
     max_grad_norm: float = setting(
         0.5, "Norm to which gradients are clipped.", **_POSITIVE, high=1e6
     )

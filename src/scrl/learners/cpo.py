@@ -136,7 +136,7 @@ def _learner(config: CpoConfig, encoder: Encoder, solve: Solver) -> Learner:
         )  # fmt: skip
         return CpoState(actor, critic, optimiser), loss
 
-    return Learner(init, explore, lambda state: state.actor.without_noise, update)
+    return Learner(init, explore, lambda state: state.actor.handed_out, update)
 
 
 def costs(

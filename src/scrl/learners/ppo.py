@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -66,14 +67,16 @@ def learner(config: PpoConfig, encoder: Encoder) -> Learner:
             config, encoder, state.critic, rollout, kappas, pricing, key=charge_key
         )
         rate = config.rate_at(progress)
+        entropy = config.ent_coef * rate / config.learning_rate
+        now = eqx.tree_at(lambda each: each.ent_coef, config, entropy)
         (actor, critic), optimiser, loss = epochs(
-            config, lambda both, part: _loss(both[0], both[1], part, config),
+            config, lambda both, part: _loss(both[0], both[1], part, now),
             (state.actor, state.critic), state.optimiser, sample,
             (config.actor_share * rate, rate), key=epoch_key,
         )  # fmt: skip
         return PpoState(actor, critic, optimiser), loss
 
-    return Learner(init, explore, lambda state: state.actor.without_noise, update)
+    return Learner(init, explore, lambda state: state.actor.handed_out, update)
 
 
 def value_net(config: OnPolicyConfig, encoder: Encoder, *, key: PRNGKeyArray) -> ValueNet:

@@ -338,10 +338,13 @@ def move_kappa(
     best = better(task, state.best, found, seen.is_whole)
     step = largest_step(task.reading.coefficients * task.largest_labels, task.rate)
     rate = kappa_rate(task, state.encoder, _typical_steps(task, state.encoder, seen))
-    rate *= _kappa_rate_share(task, state, is_learning=is_learning)
+    rate *= kappa_rate_share(task, state, is_learning=is_learning)
     excess = seen.excess + loop.inset * step
     charged = task.charged(state.encoder)
-    integral = task.penalty.update(charged, state.integral, excess, rate)
+    # A bound may be missed by many times what it can be kept by: kappa would rise for a few rounds
+    # and fall for hundreds.
+    most = loop.windup * jnp.maximum(jnp.abs(task.reading.bounds), step)
+    integral = task.penalty.update(charged, state.integral, jnp.minimum(excess, most), rate)
     quick = task.penalty.rates(charged, rate) * _quick_terms(loop, excess, state.excess)
     kappa = jnp.maximum(integral + quick, 0.0)
     metrics = Metrics(
@@ -488,7 +491,7 @@ def ends_with_horizon(task: Task) -> bool:
     return task.is_horizon_an_end and task.plan.discount(task.discount) == 1.0
 
 
-def _kappa_rate_share(
+def kappa_rate_share(
     task: Task, state: LoopState, *, is_learning: bool
 ) -> Float[Array, ""] | Float[Array, " atom"]:
     """Beta in this round, as a share of the initial beta.
@@ -498,7 +501,8 @@ def _kappa_rate_share(
     """
     loop = task.plan.loop
     settled = (state.iteration - loop.iterations) / jnp.maximum(loop.settle, 1)
-    share = jnp.ones(()) if is_learning else loop.settling_share(settled)
+    is_warm = state.iteration >= loop.warm_up * loop.iterations
+    share = is_warm.astype(float) if is_learning else loop.settling_share(settled)
     if state.encoder.of_runs is None:
         return share
     progress = jnp.minimum(state.iteration / loop.iterations, 1.0)

@@ -45,6 +45,10 @@ class KappaConfig:
         0.0, "Derivative term of kappa, as a multiple of beta (PID-Lagrangian).",
         low=0.0, high=1e6,
     )  # fmt: skip
+    windup: float = setting(
+        1e9, "The largest violation that the integral term of kappa follows, in multiples of |b|.",
+        low=0.0, high=1e9,
+    )  # fmt: skip
     inset: float = setting(
         0.5, "How far inside each bound kappa aims, in steps of service.", low=0.0, high=1e6
     )
@@ -87,6 +91,9 @@ class LoopConfig(KappaConfig):
     rollout_steps: int = setting(1024, "Steps in each world and rollout.", low=1, high=1_000_000)
     rollouts: int = setting(
         1, "Rollouts in each round, between two measurements.", low=1, high=10_000
+    )
+    warm_up: float = setting(
+        0.0, "Share of the rounds of learning before kappa moves.", low=0.0, high=1.0
     )
     sees_prices: bool = setting(
         True, "Whether the policy sees what steps earn under the present kappa."
@@ -272,6 +279,8 @@ class TrainingConfig:
             for name, value in document.get("settings", {}).items()
             if name not in REMOVED
         }
+        if "ent_coef" in settings:  # older policies took the likeliest choice
+            settings.setdefault("is_greedy", True)
         if "sees_prices" in settings:  # in older folders one setting stood for both
             settings.setdefault("is_decomposed", settings["sees_prices"])
         return configure(
