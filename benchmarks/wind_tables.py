@@ -142,7 +142,7 @@ def _of_training(rows: Sequence[Row]) -> None:
         ))  # fmt: skip
     _table(
         ("problem", "seeds that keep it", "least runs kept", "median", "below calm fluid",
-         "steps of a seed", "seconds of a seed"), lines,
+         "steps of a seed", "seconds, all seeds"), lines,
     )  # fmt: skip
 
 
