@@ -123,9 +123,8 @@ TASKS = {
          "CUP": (64, 22)},
         {"limit": LIMIT, "if-fast": "if fast > 25 then energy <= 0.5",
          "gaits": "plus <= 100 or minus <= 100"},
-        {**USUAL, "discount": 0.9999, "gae_lambda": 0.98, "initial_std": 0.5,
-         "learning_rate": 6e-4, "minibatches": 16, "kappa_pace": 1.0, "proportional": 0.15,
-         "windup": 0.4, "warm_up": 0.15},
+        {**USUAL, "discount": 0.9995, "gae_lambda": 0.98, "initial_std": 0.2,
+         "learning_rate": 3e-4, "kappa_pace": 1.0, "proportional": 0.0},
     ),
 }  # fmt: skip
 METHODS = ("scrl", "ppo-lagrangian", "dcrl-1", "dcrl-2", "none")
