@@ -194,6 +194,7 @@ function drawTroubleOfEstimate(error) {
 let inTurn = Promise.resolve();
 
 function edited(name, body = {}) {
+  drawProgress("planning …");
   inTurn = inTurn.then(async () => {
     const found = await trying(() => post(name, {...body, seen}));
     if (found || state) await trying(() => drawState(found || state));
