@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Callable
 
 import numpy as np
@@ -80,8 +81,12 @@ def test_json_has_the_fields_of_the_contract(poured: Reference) -> None:
             "conflict", "relax", "conflict_rests_on"} <= document.keys()  # fmt: skip
 
 
-def test_rules_that_a_plan_keeps_are_in_no_conflict() -> None:
-    """The fluid gives S2 at least 20 / 3 * 2.25 = 15; a drive may land there six times: 13.5."""
+def test_rules_that_a_plan_keeps_are_in_no_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fluid gives S2 at least 20 / 3 * 2.25 = 15; a drive may land there six times: 13.5.
+
+    As on a slow machine, the share of the time that is for plans ends with the first round.
+    """
+    monkeypatch.setattr(importlib.import_module("scrl.planning.solve"), "SHARE_OF_PLANS", 0.0)
     found = scrl.solve(strip_problem("S2 <= 14", "landing"), time_limit_s=60.0)
     assert found.density["S2"] == pytest.approx(13.5)
     assert found.fluid is None
