@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Condition, Thread
 
@@ -82,5 +85,16 @@ class Jobs:
                 pass
             except Exception:
                 traceback.print_exc()
+            give_memory_back()
             with self._changed:
                 self._running = None
+
+
+def give_memory_back() -> None:
+    """Return freed memory to the system, where the C library is glibc.
+
+    It keeps what threads have freed: a fifth more after a thousand plans.
+    """
+    if sys.platform == "linux":
+        with suppress(AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
