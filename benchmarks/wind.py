@@ -39,7 +39,7 @@ from benchmarks import controller, jobs
 from benchmarks.asking import rule_sets, world_of
 from benchmarks.controller import Settings
 from benchmarks.machine import described
-from benchmarks.wind_tables import draw_curves, print_tables
+from benchmarks.wind_tables import draw_curves, is_reached, print_tables
 from scrl.bench.engines import Workers
 from scrl.bench.engines.local import train_jobs
 from scrl.bench.packing import Job
@@ -304,9 +304,22 @@ def groups(options: argparse.Namespace) -> list[list[Task]]:
     if "sets" in options.parts:
         for index, world in product(range(options.sets), range(options.worlds)):
             name, some = f"{world} {index}", runs // 5
-            found.append(
-                [Task("sets", name, how, WIND, share, some, seed) for how, share in in_share]
-            )
+            tasks = [Task("sets", name, how, WIND, share, some, seed) for how, share in in_share]
+            found.append([task for task in tasks if task.method in options.methods])
+    if options.missed:
+        reached = {
+            (row["problem"], row["wind"], row["share"], row["seed"])
+            for row in jobs.read(options.out)
+            if row["method"] == "ask" and is_reached(row)
+        }
+        found = [
+            [
+                task
+                for task in group
+                if (task.problem, task.wind, task.share, task.seed) not in reached
+            ]
+            for group in found
+        ]
     return found
 
 
@@ -358,6 +371,12 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=5)
     parser.add_argument("--worlds", type=int, default=22)
     parser.add_argument("--seed", type=int, default=5000)
+    parser.add_argument(
+        "--methods", nargs="*", default=["ask", "controller"], help="for random rule sets"
+    )
+    parser.add_argument(
+        "--missed", action="store_true", help="only where FILE has no answer of ask that reaches it"
+    )
     parser.add_argument("--names", nargs="*", default=builtin_names(), metavar="PROBLEM")
     parser.add_argument("--train", type=int, default=0, metavar="SEEDS")
     parser.add_argument("--steps", type=int, default=10_000_000, help="of a seed in training")
