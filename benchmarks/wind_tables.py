@@ -96,11 +96,11 @@ def _of_sets(rows: Sequence[Row]) -> None:
         theirs = {name for name, row in rival.items() if is_reached(row)}
         both = ours & theirs
         print(
-            f"{_asked(share)}: of {len(asked)} sets `ask` reaches it in {len(ours)}; the "
-            f"controller in {len(theirs)} of {len(rival)} that it was driven on, any in {len(ours | theirs)}; "
-            f"where both do, the returns lie {_mean_gap(asked, both)} (`ask`) and "
-            f"{_mean_gap(rival, both)} (controller) below the calm fluid, on average; where `ask` "
-            f"does, {_mean_gap(asked, ours)}."
+            f"{_asked(share)}: of {len(asked)} sets `ask` reaches it in {len(ours)}, "
+            f"{_mean_gap(asked, ours)} below the calm fluid on average; the controller in "
+            f"{len(theirs)} of {len(rival)} that it was driven on; any in {len(ours | theirs)}. "
+            f"Where both do, `ask` is {_mean_gap(asked, both)} and the controller "
+            f"{_mean_gap(rival, both)} below."
         )
         print(f"Statuses of `ask`: {_counts(row['status'] for row in asked.values())}.")
         for each in ("seconds", "first_seconds", "cpu_seconds"):
