@@ -327,7 +327,8 @@ def train_all(options: argparse.Namespace) -> None:
     """Train all seeds of all built-in problems side by side, then drive each policy."""
     started = time.monotonic()
     done = {row["problem"] for row in jobs.read(options.out) if row["method"] == "train"}
-    seeds, folder = tuple(range(options.train)), options.out.with_suffix("")
+    seeds = tuple(range(options.first, options.first + options.train))
+    folder = options.out.with_suffix("")
     left = []
     for name in options.names:
         problem = in_wind(load(name), WIND).with_confidence(SHARE)
@@ -379,6 +380,7 @@ def main() -> None:
     )
     parser.add_argument("--names", nargs="*", default=builtin_names(), metavar="PROBLEM")
     parser.add_argument("--train", type=int, default=0, metavar="SEEDS")
+    parser.add_argument("--first", type=int, default=0, help="seed of training")
     parser.add_argument("--steps", type=int, default=10_000_000, help="of a seed in training")
     parser.add_argument("--table", action="store_true", help="measure nothing more")
     parser.add_argument("--picture", type=Path, help="of the curves, to be drawn")

@@ -215,6 +215,11 @@ def test_atoms_that_can_be_broken_together_keep_their_own_kappas(rules: tuple[st
     assert atoms.opposite.tolist() == list(range(len(atoms.bounds)))
 
 
+def test_both_sides_of_an_equality_may_be_broken_in_different_runs() -> None:
+    atoms = atoms_of("A == B within 6 in 90 %", "A + B == 9 within 2").with_violations()
+    assert atoms.opposite.tolist() == [0, 1, 3, 2]
+
+
 def test_the_expected_charge_is_the_mean_of_the_drawn_ones() -> None:
     atoms = atoms_of("A <= 1 or B >= 9", "A + B >= 5")
     kappa, labels = jnp.array([1.0, 3.0, 0.5]), jnp.array([0.3, 0.7])

@@ -75,13 +75,17 @@ class Atoms(eqx.Module):
     def with_violations(self) -> Atoms:
         """The atoms over more labels: the violation of each in a single run.
 
-        An atom that must hold in single runs is charged for its own.
+        An atom that must hold in single runs is charged for its own. There both sides of an
+        equality may be violated, in different runs, so neither has an opposite.
         """
         is_of_run = self.share > 0.0
+        alone = jnp.where(is_of_run, jnp.arange(len(self.bounds)), self.opposite)
         of_regions = jnp.where(is_of_run[:, None], 0.0, self.coefficients)
         of_violations = jnp.diag(is_of_run.astype(float))
         labels = jnp.concatenate([of_regions, of_violations], axis=1)
-        return eqx.tree_at(lambda atoms: atoms.coefficients, self, labels)
+        return eqx.tree_at(
+            lambda atoms: (atoms.coefficients, atoms.opposite), self, (labels, alone)
+        )
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -128,7 +132,7 @@ def next_kappa(
 
 
 def netted(kappa: Float[Array, " atom"], opposite: Int[Array, " atom"]) -> Float[Array, " atom"]:
-    """Kappa with the common part of opposite atoms subtracted: at most one of them is violated."""
+    """Kappa with the common part of opposite atoms subtracted: a mean violates only one of them."""
     is_pair = opposite != jnp.arange(len(kappa))
     return jnp.where(is_pair, kappa - jnp.minimum(kappa, kappa[opposite]), kappa)
 
