@@ -172,3 +172,8 @@ def test_only_rules_and_numbers_may_differ(problem: Problem, problems: list[Prob
     cal = configure("cal", reading="all")
     plans = {shape_of(task_of(each, cal)) for each in problems}
     assert len(plans) == len(problems)
+    windy = dataclasses.replace(spec, wind=dataclasses.replace(spec.wind, strength=0.1))
+    in_runs = [
+        Problem.create(windy, rules, ProblemOptions(confidence=0.9)) for rules in RULES.values()
+    ]
+    assert len({shape(each) for each in in_runs}) == len(in_runs)  # the network sees every atom

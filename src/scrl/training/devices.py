@@ -198,11 +198,12 @@ class Rounds(Protocol):
 def shape_of(task: SweepTask) -> Any:
     """Tasks for which this is the same can run side by side: they differ in rules and numbers.
 
-    They also have the same number of rounds.
+    They also have the same number of rounds, and of atoms where the network sees one by one.
     """
     bare = eqx.tree_at(lambda task: (task.rules, task.reading), task, (None, None))
     leaves, structure = jax.tree.flatten(bare)
-    atoms = task.reading.shape if LEARNERS[task.plan.learner].has_multipliers else None
+    sees_atoms = task.is_in_runs or LEARNERS[task.plan.learner].has_multipliers
+    atoms = task.reading.shape if sees_atoms else None
     rounds = task.plan.loop.iterations, task.plan.loop.settle
     shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
     return structure, shapes, atoms, rounds
