@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
@@ -71,6 +72,29 @@ def test_a_problem_made_in_python_survives_a_round_trip(tmp_path: Path) -> None:
     rules = {"if it is": rule, "often": (scrl.d["S2"] >= 1).in_share(0.975), "two": "S2 >= 1 in 5%"}
     problem = Problem.create(spec, rules, options)
     assert same(problem, load(scrl.save(problem, tmp_path / "new" / "made.toml")))
+
+
+def test_outlines_survive_without_their_file(tmp_path: Path) -> None:
+    """They say what share of a cell is in a region; masks alone would be another world."""
+    spec = load("agri-joint").world_spec
+    problem = Problem.create(spec, "S1 >= 300")
+    again = load(scrl.save(problem, tmp_path / "new" / "made.toml"))
+    assert again.world_spec.regions.outlines is not None
+    assert again.world_spec.regions == dataclasses.replace(
+        spec.regions, georeference=again.world_spec.regions.georeference
+    )
+    worlds = jax.tree.leaves(problem.world), jax.tree.leaves(again.world)
+    assert all(np.array_equal(one, two) for one, two in zip(*worlds, strict=True))
+
+
+def test_a_map_that_only_its_file_tells_is_not_saved_as_another(tmp_path: Path) -> None:
+    spec = load("agri-joint").world_spec
+    field = np.ones(spec.regions.shape, bool)
+    field[0] = False
+    cut = dataclasses.replace(spec, regions=dataclasses.replace(spec.regions, field=field))
+    with pytest.raises(ProblemError, match="with_rules"):
+        scrl.save(Problem.create(cut, "S1 >= 300"), tmp_path / "made.toml")
+    assert not list(tmp_path.iterdir())
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:

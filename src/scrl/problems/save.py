@@ -17,7 +17,9 @@ from scrl.files import replacing
 from scrl.problems.problem import Problem, ProblemOptions
 from scrl.problems.quantities import as_written
 from scrl.worlds.sweep.keep_out import KeepOut
-from scrl.worlds.sweep.maps import MapOptions
+from scrl.worlds.sweep.maps import MapOptions, load_map
+from scrl.worlds.sweep.regions import RegionMap
+from scrl.worlds.sweep.scanline import Edges
 from scrl.worlds.sweep.spec import SweepRoute
 from scrl.worlds.sweep.vehicle import Units, Vehicle, Wind
 
@@ -55,7 +57,7 @@ def save(problem: Problem, path: Path | str) -> Path:
     if path.suffix != ".toml":
         raise ProblemError(f"{path}: a problem file's name ends in .toml")
     spec = problem.world_spec
-    options = problem.source.options if problem.source else _options_of_masks(problem)
+    options = problem.source.options if problem.source else _options_of_map(spec.regions)
     quantities = problem.source.quantities if problem.source else {}
     map_path = path.parent / _map_name(problem, path)
     if path.exists() or (map_path.exists() and not _is_same_map(problem, map_path)):
@@ -120,9 +122,11 @@ def changed_fields(part: Any, default: Any) -> list[tuple[str, Any]]:
 _FIELD_NAME, _FORBIDDEN_NAME = "(field)", "(forbidden)"
 
 
-def _options_of_masks(problem: Problem) -> MapOptions:
-    """How to read back a map that was built in Python and is saved as a stack of masks."""
-    regions = problem.world_spec.regions
+def _options_of_map(regions: RegionMap) -> MapOptions:
+    """How to read back a map that was built in Python: from its outlines, or a stack of masks."""
+    if regions.outlines is not None:
+        rows, columns = regions.shape
+        return MapOptions((rows, columns), (0.0, 0.0, columns, rows), coordinates="plain")
     names = list(regions.names)
     has_field, has_forbidden = not regions.field.all(), bool(regions.forbidden.any())
     names += [_FIELD_NAME] if has_field else []
@@ -135,7 +139,10 @@ def _options_of_masks(problem: Problem) -> MapOptions:
 
 
 def _map_name(problem: Problem, path: Path) -> str:
-    return problem.source.path.name if problem.source else f"{path.stem}.npy"
+    if problem.source:
+        return problem.source.path.name
+    has_outlines = problem.world_spec.regions.outlines is not None
+    return f"{path.stem}.geojson" if has_outlines else f"{path.stem}.npy"
 
 
 def _is_same_map(problem: Problem, target: Path) -> bool:
@@ -150,8 +157,33 @@ def _write_map(problem: Problem, target: Path) -> None:
         copy(problem.source.path, target)
         return
     regions = problem.world_spec.regions
+    if regions.outlines is not None:
+        _write_outlines(regions, regions.outlines, target)
+        return
     masks = list(regions.masks)
     masks += [] if regions.field.all() else [regions.field]
     masks += [regions.forbidden] if regions.forbidden.any() else []
     with replacing(target) as file:
         np.save(file, np.stack(masks), allow_pickle=False)
+
+
+def _write_outlines(regions: RegionMap, outlines: Edges, target: Path) -> None:
+    """Write the polygons of a map, which also say what share of a cell is in a region."""
+    features = []
+    for number, name in enumerate(regions.names):
+        polygons = [
+            [[*ring.tolist(), ring[0].tolist()] for ring in (outer, *holes)]
+            for outer, holes in outlines.of_region(number).polygons()
+        ]
+        geometry = {"type": "MultiPolygon", "coordinates": polygons}
+        features.append({"type": "Feature", "properties": {"name": name}, "geometry": geometry})
+    with replacing(target) as file:
+        file.write(json.dumps({"type": "FeatureCollection", "features": features}).encode())
+    read = load_map(target, _options_of_map(regions))
+    if dataclasses.replace(read, georeference=regions.georeference) != regions:
+        target.unlink()
+        raise ProblemError(
+            "this map has polygons, and a field, forbidden cells or a keep-out area that only its "
+            "file tells: keep the file with `load(FILE).with_rules(...)`, or "
+            "`dataclasses.replace(load(FILE), world_spec=...)`, instead of `Problem.create`"
+        )
