@@ -60,6 +60,7 @@ def test_learning_by_id_and_asking_the_folder(
     ("arguments", "message"),
     [
         (("learn",), "say with --env where to learn"),
+        (("learn", "agri"), "nothing is learned for maps, whose plans are computed: scrl ask agri"),
         (("learn", "--env", "Pendulum-v1"), "say with --label"),
         (("learn", "--resume", "run", "--steps", "9"), "keeps its environment"),
         (("learn", "--env", "Pendulum-v1", "--label", "fast"), "no 'fast' in `info`"),

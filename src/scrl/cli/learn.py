@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 
 def learn(
+    worlds: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="WORLD", help="A map: none is needed, as plans are computed."),
+    ] = None,
     env: Annotated[
         str | None, typer.Option(help="The id of an environment, or MODULE:ID to import it first.")
     ] = None,
@@ -52,6 +56,11 @@ def learn(
     as_json: JsonFlag = False,
 ) -> None:
     """Train one policy that answers any rules in an environment (`scrl ask FOLDER RULES`)."""
+    if worlds:
+        raise ScrlError(
+            f"{worlds[0]}: nothing is learned for maps, whose plans are computed: "
+            f"{command_line('ask', worlds[0])} RULES. Name an environment with --env"
+        )
     if (env is None) == (resume is None):
         raise ScrlError("say with --env where to learn, or which run to --resume, and not both")
     if resume is not None and (labels or horizon or steps or settings or out):
