@@ -11,14 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scrl.errors import PolicyError, ScrlError
+from scrl.errors import ScrlError
 from scrl.evaluation import evaluate
 from scrl.export import export
 from scrl.opening import open_run
 from scrl.planning import Answer, planner
+from scrl.planning.feedback import Aims, FeedbackPolicy
 from scrl.planning.plan_files import PLAN
 from scrl.planning.timetable import averaged, flows_of, openings_of, places_of, with_times
 from scrl.problems import Problem, ProblemOptions, load, save
+from scrl.reference.fluid import BranchDual
+from scrl.reference.priced import price_rules
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle, Wind
@@ -100,9 +103,43 @@ def test_a_problem_with_a_flow_is_saved_and_read_back(tmp_path: Path) -> None:
     assert found.world_spec.vehicle == problem.world_spec.vehicle
 
 
-def test_in_wind_a_plan_with_a_flow_is_refused() -> None:
-    with pytest.raises(PolicyError, match="chooses the speed alone"):
-        planner().ask(field(FREE, Wind(strength=0.1)), RULES)
+@pytest.mark.parametrize("vehicle", [FREE, PROPORTIONAL])
+def test_in_wind_a_plan_reacts_with_speed_and_flow(vehicle: Vehicle, tmp_path: Path) -> None:
+    windy = field(vehicle, Wind(strength=0.1))
+    calm = planner().ask(field(vehicle), RULES).evaluation
+    for rules in (RULES, [f"{rule} in 95 %" for rule in RULES]):
+        answer = planner().ask(windy, rules)
+        assert answer.status == "satisfied"
+        assert answer.evaluation.return_ > 1.08 * calm.return_
+        policy = open_run(planner().keep(answer, tmp_path / str(len(rules[0])))).policy()
+        again = evaluate(answer.problem, policy, episodes=2000, seed=5)
+        assert again.return_ == pytest.approx(answer.evaluation.return_, rel=0.005)
+        if "95" in rules[0]:
+            assert again.episodes_satisfied > 0.95 * 2000
+
+
+def test_in_wind_what_must_be_given_nothing_is_given_nothing() -> None:
+    """Cells of S2, which needs what it gets, lie one cell from those of S3."""
+    windy = field(FREE, Wind(strength=0.1))
+    answer = planner().ask(windy, ["S1 >= 40", "S2 >= 60", "S3 <= 0", "time <= 300"])
+    assert answer.status == "satisfied"
+    assert answer.evaluation.density["S3"] == 0.0
+    assert answer.evaluation.density["S2"] < 62.0
+
+
+def test_in_wind_the_multipliers_are_those_of_the_fluid() -> None:
+    calm, rules = field(FREE), ["S1 >= 300", "S2 >= 20", "used <= 400", "time <= 230"]
+    branch = price_rules(calm.with_rules(rules)).branch
+    assert branch is not None
+    rows = branch.coefficients @ branch.fluid.amount
+    dual = BranchDual(branch.fluid, rows, branch.bounds).maximise(branch.multipliers)
+    windy = field(FREE, Wind(strength=0.1)).with_rules(rules)
+    aims = Aims(branch.coefficients, branch.bounds, np.zeros(len(branch.bounds)))
+    policy = FeedbackPolicy.of(windy.world_spec, windy.world, aims)
+    found = np.asarray(policy.multipliers)[0, : len(branch.bounds)]
+    wanted = dual.multipliers * np.abs(branch.coefficients).max(axis=1)
+    # In efforts for a step of 2.25 units, from return for a unit.
+    assert found == pytest.approx(wanted * 2.25 / FREE.effort, abs=0.02)
 
 
 @pytest.mark.parametrize("vehicle", [FREE, PROPORTIONAL])

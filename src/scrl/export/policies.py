@@ -58,6 +58,11 @@ ACTION = Port(
 """Of a vehicle with a flow."""
 
 
+def action_port(problem: Problem) -> Port:
+    """What a policy decides."""
+    return ACTION if problem.world_spec.vehicle.has_flow else THROTTLE
+
+
 @dataclass(frozen=True)
 class PortableSweepPolicy:
     """A trained policy on a map."""
@@ -67,7 +72,7 @@ class PortableSweepPolicy:
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        return (ACTION if self.problem.world_spec.vehicle.has_flow else THROTTLE,)
+        return (action_port(self.problem),)
 
     @property
     def inputs(self) -> tuple[Port, ...]:

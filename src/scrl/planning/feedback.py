@@ -7,7 +7,8 @@ price of a step in each group, and the throttle is the one whose step earns most
 
     score(a) = E[-1 / (1 + d) + (price earned) - (fluid gain of the way)],   d = v'(a) (1 + gust)
 
-with the expectation over the next gust. Nothing is learned, and nothing is remembered but the
+with the expectation over the next gust. With a flow, the pump opens by what a step of service earns
+there, as in the fluid (`reference.fluid`). Nothing is learned, and nothing is remembered but the
 amounts. Prices and costs are counted in efforts, amounts in steps of service.
 
 Where rules leave a choice and must hold in single runs, the plan knows several branches and finds
@@ -32,6 +33,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
+from scrl.reference.fluid import FluidFlow
 from scrl.worlds.sweep import dynamics
 from scrl.worlds.sweep.lookup import on_device, rows_from
 from scrl.worlds.sweep.spec import SweepSpec
@@ -41,7 +43,10 @@ from scrl.worlds.sweep.world import SweepState, SweepWorld, VehicleNumbers
 FIRST_ROUNDS = 200
 """Rounds over all multipliers before the first step; in every step there is one."""
 LARGEST_MOVE, LARGEST = 0.3, 3.0
-"""A multiplier moves by at most so much at a time, and is at most so large, in efforts."""
+"""A multiplier moves by at most so much at a time, and is at most so large, in efforts. What
+the product costs comes on top."""
+SOFTNESS = 0.01
+"""With a flow, the range of prices over which the pump opens, in efforts."""
 FOR_RESERVE = 0.01
 """How far above the price at which full speed is best a multiplier goes for the sake of a reserve,
 in efforts."""
@@ -55,6 +60,9 @@ TRIED = np.linspace(0.0, 1.0, 13, dtype=np.float32) ** 2
 GUSTS = np.sqrt(3.0) * np.array([-1.0, 0.0, 1.0], np.float32)
 GUST_WEIGHT = np.array([1.0, 4.0, 1.0], np.float32) / 6.0
 """Three-point Gauss-Hermite quadrature of a normal distribution."""
+SURE = 5.0
+"""The pump is closed where a gust of so many standard deviations leads to cells that must be given
+nothing."""
 FURTHEST = 2.0
 """The longest step that is looked at, in steps at top speed."""
 MOST_MILESTONES = 4096
@@ -112,7 +120,9 @@ class FeedbackPolicy(eqx.Module):
     left: Float[Array, "milestone group"]
     """Cells of each group from a milestone to the end."""
     effect: Float[Array, "atom group"]
-    """What a step in a cell of the group adds to each atom's side, at most 1."""
+    """What a step of service in a cell of the group adds to each atom's side, at most 1."""
+    effect_of_time: Float[Array, " atom"]
+    """What a step adds whatever the pump does; with a fixed rate this is part of `effect`."""
     effect_of_region: Float[Array, "atom region"]
     """The same for a step of service in a region."""
     aims: Float[Array, " atom"]
@@ -130,6 +140,10 @@ class FeedbackPolicy(eqx.Module):
     """The most steps that a cell is planned to take."""
     opposite: Float[Array, "atom atom"]
     """1 where two atoms are the sides of a band."""
+    pieces: Float[Array, "piece 3"] | None
+    """With a flow, the pieces of the curves between which the fluid serves a cell."""
+    is_barred: Bool[Array, " group"]
+    """Groups that must be given nothing."""
     stride: int = eqx.field(static=True)
     """Cells between two milestones."""
     window: int = eqx.field(static=True)
@@ -144,6 +158,13 @@ class FeedbackPolicy(eqx.Module):
         coefficients = aims.coefficients / unit[:, None]
         window = math.ceil(FURTHEST * vehicle.max_speed) + 2
         effect, is_late, group_of_cell = _groups(spec, coefficients)
+        of_time, share_at_least, pieces = np.zeros(len(unit)), 1.0, None
+        if vehicle.has_flow:
+            if spec.timed is not None:
+                of_time = coefficients[:, spec.timed] * spec.service.kinds[0, spec.timed]
+            effect = effect - of_time[:, None]
+            share_at_least = max(vehicle.least_flow, vehicle.least_dose * vehicle.max_speed)
+            pieces = np.array(FluidFlow.of(vehicle).pieces)
         left, stride = _left(group_of_cell, effect.shape[1])
         spread = math.hypot(*(_spread(each) for each in (wind, vehicle.supply)))
         slowest = 1.0 / (vehicle.max_speed * vehicle.crawl)
@@ -159,14 +180,17 @@ class FeedbackPolicy(eqx.Module):
             on_device(np.pad(group_of_cell, (0, window)).astype(np.int32)),
             numbers(left),
             numbers(np.pad(effect, ((0, atoms), (0, 0)))),
+            numbers(np.pad(of_time, (0, atoms))),
             numbers(np.pad(coefficients, ((0, atoms), (0, 0)))),
             numbers(np.pad(aims.sides / (vehicle.rate * unit), (0, atoms))),
             numbers(is_in),
             on_device(own_atoms(is_in)),
             numbers(np.zeros(is_in.shape)),
-            numbers(np.pad(aims.reserve * spread * is_late, ((0, atoms), (0, 0)))),
+            numbers(np.pad(aims.reserve * spread * share_at_least * is_late, ((0, atoms), (0, 0)))),
             numbers(slowest),
             numbers(np.pad(aims.is_opposite, (0, atoms))),
+            None if pieces is None else numbers(pieces),
+            on_device(_barred(aims, effect)),
             stride=stride,
             window=window,
         )
@@ -207,8 +231,8 @@ class FeedbackPolicy(eqx.Module):
         state: SweepState,
         service: Float[Array, " region"],
         memory: Float[Array, "branch atom"],
-    ) -> tuple[Float[Array, ""], Float[Array, "branch atom"]]:
-        """The throttle in this state, after so many steps of service in each region."""
+    ) -> tuple[Float[Array, " *action"], Float[Array, "branch atom"]]:
+        """The action in this state, after so many steps of service in each region."""
         left = self._left(world, state)
         given = (self.effect_of_region * service).sum(axis=1)
         multipliers = self._rounds(world.numbers, left, given, memory)
@@ -218,12 +242,19 @@ class FeedbackPolicy(eqx.Module):
             taken = ((jnp.arange(len(multipliers)) == best)[:, None] * multipliers).sum(axis=0)
         crawl = world.numbers.crawl
         throttles = crawl + (1.0 - crawl) * jnp.asarray(TRIED)
-        best = jnp.argmax(self._scores(world, state, self._prices(taken), throttles))
-        return throttles[best], multipliers
+        prices = self._prices(world.numbers, taken)
+        scores, openings = self._scores(world, state, prices, throttles)
+        best = jnp.argmax(scores)
+        if openings is None:
+            return throttles[best], multipliers
+        return jnp.stack([throttles[best], openings[best]]), multipliers
 
-    def _prices(self, multipliers: Float[Array, " atom"]) -> Float[Array, " group"]:
-        """The price of a step in each group."""
-        return -(multipliers[:, None] * self.effect).sum(axis=0)
+    def _prices(self, numbers: VehicleNumbers, multipliers: Float[Array, " atom"]) -> _Prices:
+        """What a step of service is worth in each group, beyond its cost, and a step anywhere."""
+        # A sum, since XLA would call a library for a matrix product, which costs more.
+        service = -(multipliers[:, None] * self.effect).sum(axis=0)
+        time = -(multipliers * self.effect_of_time).sum()
+        return _Prices(service - numbers.product / numbers.effort, time)
 
     def _left(self, world: SweepWorld, state: SweepState) -> Float[Array, " group"]:
         """The cells left of each group."""
@@ -245,18 +276,21 @@ class FeedbackPolicy(eqx.Module):
     ) -> Int[Array, ""]:
         """The branch whose rest of the path costs least."""
         numbers = world.numbers
-        price = jax.vmap(self._prices)(multipliers)
-        times = self._times(numbers, price)
-        cost = (left * (times**2 / (1.0 + times) - price * times)).sum(axis=1)
-        furthest = jnp.where(self.effect > 0.0, 1.0 / numbers.max_speed, self.longest)
+
+        def dual(multipliers: Float[Array, " atom"]) -> Float[Array, ""]:
+            prices = self._prices(numbers, multipliers)
+            gained = (left * self._gain(numbers, prices)).sum()
+            return (multipliers * (given - self.aims)).sum() - gained
+
+        at_best, at_most = self.limits(numbers)
+        furthest = jnp.where(self.effect > 0.0, at_best, at_most)
         missed = given + (self.effect * left * furthest).sum(axis=1) - self.aims
         if not world.is_poured:
             # The last step in a stretch may end past it.
             against = (jnp.maximum(self.effect, 0.0) * left).sum(axis=1)
             missed = missed - jnp.minimum(against, 1.0)
         missed = (self.is_in * jnp.maximum(missed, 0.0)).sum(axis=1)
-        dual = cost + (multipliers * (given - self.aims)).sum(axis=1)
-        return jnp.argmin(dual + OUT_OF_REACH * missed)
+        return jnp.argmin(jax.vmap(dual)(multipliers) + OUT_OF_REACH * missed)
 
     def _rounds(
         self,
@@ -283,63 +317,103 @@ class FeedbackPolicy(eqx.Module):
         if not len(own):
             return multipliers
         fastest = 1.0 / numbers.max_speed
-        at_best = left * fastest
-        root = jnp.sqrt(at_best)
+        at_best, root = left * self.limits(numbers)[0], jnp.sqrt(left * fastest)
         # The price up to which full speed is best.
         full = 1.0 - (1.0 + fastest) ** -2
+        product = numbers.product / numbers.effort
+        furthest = LARGEST_MOVE + product
 
-        def one(
-            now: tuple[Float[Array, "atom run"], Float[Array, "group run"]], atom: _Atom
-        ) -> tuple[tuple[Float[Array, "atom run"], Float[Array, "group run"]], None]:
-            multipliers, price = now
+        def one(now: _Rounds, atom: _Atom) -> tuple[_Rounds, None]:
+            multipliers, prices = now
             effect = atom.effect[:, None]
             old = jax.lax.dynamic_index_in_dim(multipliers, atom.number, keepdims=False)
-            times = self._times(numbers, price)
-            steps = left * times
+            fluid = self._fluid(numbers, prices)
+            steps = left * fluid.services
             excess = atom.excess + (effect * steps).sum(axis=0)
             lack = jnp.maximum(at_best + atom.reserve[:, None] * root - steps, 0.0)
             lacking = (jnp.maximum(effect, 0.0) * lack).sum(axis=0)
+            if self.pieces is not None:
+                excess += atom.effect_of_time * (left * fluid.times).sum(axis=0)
+            along = atom.effect_of_time + effect * fluid.of_time
             # At full speed a group counts too: where a step is counted at its end, it may still
             # end elsewhere.
-            slope = (effect**2 * left * (1.0 + times) ** 3).sum(axis=0) / 2.0
+            slope = (along**2 * left * (1.0 + fluid.times) ** 3).sum(axis=0) / 2.0
+            if self.pieces is not None:
+                # Where the pump is open or closed, the multiplier moves to where that changes. A
+                # closed pump counts too: a gust may carry a step into another group.
+                is_far = (effect * prices.service * excess > 0.0) | (prices.service < 0.0)
+                reach = jnp.maximum(jnp.abs(prices.service) * is_far, SOFTNESS)
+                counts = is_far | (prices.service < SOFTNESS)
+                slope += (effect**2 * left * counts * fluid.span / reach).sum(axis=0)
             # For a reserve alone hardly anything is slowed down.
             most = (atom.opposite[:, None] * multipliers).sum(axis=0) + full + FOR_RESERVE
-            for_reserve = jnp.minimum(_newton(excess + lacking, slope), most - old)
-            step = jnp.maximum(_newton(excess, slope), for_reserve)
-            new = atom.is_in * jnp.clip(old + step, 0.0, LARGEST)
+            for_reserve = jnp.minimum(_newton(excess + lacking, slope, furthest), most - old)
+            step = jnp.maximum(_newton(excess, slope, furthest), for_reserve)
+            new = atom.is_in * jnp.clip(old + step, 0.0, LARGEST + product)
             after = jax.lax.dynamic_update_index_in_dim(multipliers, new, atom.number, 0)
-            return (after, price - (new - old) * effect), None
+            moved = new - old
+            service = prices.service - moved * effect
+            return _Rounds(after, _Prices(service, prices.time - moved * atom.effect_of_time)), None
 
         excess = given - self.aims[:, None]
-        of_atom = self.effect, excess, self.reserve, self.opposite, is_in
+        of_atom = self.effect, self.effect_of_time, excess, self.reserve, self.opposite, is_in
         atoms = _Atom(own, *(each[own] for each in of_atom))
+        prices = _Prices(-self.effect.T @ multipliers - product, -self.effect_of_time @ multipliers)
         # A loop: written out atom by atom this takes twice as long, to compile too.
-        found, _ = jax.lax.scan(one, (multipliers, -self.effect.T @ multipliers), atoms)
-        return found[0]
+        found, _ = jax.lax.scan(one, _Rounds(multipliers, prices), atoms)
+        return found.multipliers
 
-    def _times(
-        self, numbers: VehicleNumbers, price: Float[Array, "*branch group"]
-    ) -> Float[Array, "*branch group"]:
-        """The fluid's steps per cell: where the slope 1 - (1 + t)^-2 of the cost is the price."""
+    def _times(self, price: Float[Array, "*any"]) -> Float[Array, "*any"]:
+        """Steps per cell where the slope 1 - (1 + t)^-2 of the cost is the price."""
         highest = 1.0 - (1.0 + self.longest) ** -2
-        free = jax.lax.rsqrt(1.0 - jnp.clip(price, 0.0, highest)) - 1.0
-        return jnp.maximum(free, 1.0 / numbers.max_speed)
+        return jax.lax.rsqrt(1.0 - jnp.clip(price, 0.0, highest)) - 1.0
+
+    def limits(self, numbers: VehicleNumbers) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """The least and the largest service of a cell."""
+        fastest = 1.0 / numbers.max_speed
+        if self.pieces is None:
+            return fastest, self.longest
+        return _curves(numbers, fastest)[0], _curves(numbers, self.longest)[1]
+
+    def _fluid(self, numbers: VehicleNumbers, prices: _Prices) -> _Fluid:
+        """What is best in a cell of each group."""
+        fastest = 1.0 / numbers.max_speed
+        if self.pieces is None:
+            times = jnp.maximum(self._times(prices.service), fastest)
+            return _Fluid(times, times, prices.service * times, jnp.ones(()), jnp.zeros(()))
+        opening, earned = _opening(prices.service)
+        times, of_time = fastest, jnp.zeros(())
+        # Convex, so the slope changes where the curves have kinks only downwards.
+        for low, high, until in self.pieces:
+            slope = prices.time + earned * high + (prices.service - earned) * low
+            times = jnp.maximum(times, jnp.minimum(self._times(slope), until))
+        for low, high, until in self.pieces[::-1]:
+            of_time = jnp.where(times < until, low + opening * (high - low), of_time)
+        least, most = _curves(numbers, times)
+        value = prices.service * least + earned * (most - least) + prices.time * times
+        return _Fluid(times, least + opening * (most - least), value, of_time, most - least)
+
+    def _gain(self, numbers: VehicleNumbers, prices: _Prices) -> Float[Array, " group"]:
+        """What is best in a cell of each group earns, less what it costs."""
+        fluid = self._fluid(numbers, prices)
+        return fluid.value - fluid.times**2 / (1.0 + fluid.times)
 
     def _scores(
         self,
         world: SweepWorld,
         state: SweepState,
-        price: Float[Array, " group"],
+        prices: _Prices,
         throttles: Float[Array, " tried"],
-    ) -> Float[Array, " tried"]:
-        """What the step of each throttle earns beyond the fluid, in expectation."""
+    ) -> tuple[Float[Array, " tried"], Float[Array, " tried"] | None]:
+        """What the step of each throttle earns beyond the fluid, in expectation; with a flow, the
+        best opening for each."""
         numbers = world.numbers
-        times = self._times(numbers, price)
-        price = jnp.minimum(price, 1.0 - (1.0 + self.longest) ** -2)
-        gain = price * times - times**2 / (1.0 + times)
+        highest = 1.0 - (1.0 + self.longest) ** -2
+        prices = prices._replace(service=jnp.minimum(prices.service, highest))
+        gain = self._gain(numbers, prices)
         is_there = state.cell + jnp.arange(self.window) < world.length
         group = rows_from(self.group_of_cell, state.cell, self.window)
-        price, gain = price[group] * is_there, gain[group] * is_there
+        price, gain = prices.service[group] * is_there, gain[group] * is_there
         speed = dynamics.next_speed(numbers, state.speed, throttles, jnp)
         gusts = numbers.persistence * state.gust + numbers.freshness * jnp.asarray(GUSTS)
         distance = dynamics.ground_speed(speed, gusts[:, None], jnp)
@@ -351,9 +425,51 @@ class FeedbackPolicy(eqx.Module):
             before = jnp.cumsum(values) - values
             return before[cell] + (landing - cell) * values[cell] - state.offset * values[0]
 
+        def expected(values: Float[Array, "gust tried"]) -> Float[Array, " tried"]:
+            return (jnp.asarray(GUST_WEIGHT)[:, None] * values).sum(axis=0)
+
         earned = along(price) / distance if world.is_poured else price[cell]
-        score = earned - 1.0 / (1.0 + distance) - along(gain)
-        return (jnp.asarray(GUST_WEIGHT)[:, None] * score).sum(axis=0)
+        if self.pieces is None:
+            return expected(earned - 1.0 / (1.0 + distance) - along(gain)), None
+        # The pump is set before the gust is known.
+        low, high = dynamics.flow_limits(numbers, distance, jnp)
+        span = expected(high - low)
+        surest = numbers.persistence * state.gust + numbers.freshness * SURE
+        reached = state.offset + dynamics.ground_speed(speed, surest, jnp)
+        is_barred = self.is_barred[group] & is_there & (jnp.arange(self.window) < reached[:, None])
+        worth = expected((high - low) * earned) / jnp.maximum(span, 1e-9)
+        opening, worth = _opening(jnp.where(is_barred.any(axis=1), -LARGEST, worth))
+        always = expected(low * earned - 1.0 / (1.0 + distance) - along(gain))
+        return always + span * worth + prices.time, opening
+
+
+class _Prices(NamedTuple):
+    """What something is worth, in efforts."""
+
+    service: Float[Array, "group ..."]
+    """A step of service in each group, beyond what its product costs."""
+    time: Float[Array, "*run"]
+    """A step anywhere; with a fixed rate it counts as service."""
+
+
+class _Fluid(NamedTuple):
+    """What is best in a cell of each group, and how it answers."""
+
+    times: Float[Array, "group ..."]
+    services: Float[Array, "group ..."]
+    value: Float[Array, "group ..."]
+    """What times and services earn."""
+    of_time: Float[Array, "*any"]
+    """More service for more time."""
+    span: Float[Array, "*any"]
+    """From the least service to the largest one."""
+
+
+class _Rounds(NamedTuple):
+    """The multipliers in a round, and the prices they make."""
+
+    multipliers: Float[Array, "atom run"]
+    prices: _Prices
 
 
 class _Atom(NamedTuple):
@@ -361,6 +477,7 @@ class _Atom(NamedTuple):
 
     number: Int[Array, "*each"]
     effect: Float[Array, "*each group"]
+    effect_of_time: Float[Array, "*each"]
     excess: Float[Array, "*each run"]
     """What was given so far, above the aim."""
     reserve: Float[Array, "*each group"]
@@ -410,9 +527,32 @@ def _spread(noise: Noise) -> float:
     return noise.strength * math.sqrt((1.0 + noise.persistence) / (1.0 - noise.persistence))
 
 
-def _newton(excess: Float[Array, " run"], slope: Float[Array, " run"]) -> Float[Array, " run"]:
+def _barred(aims: Aims, effect: Float[np.ndarray, "atom group"]) -> Bool[np.ndarray, " group"]:
+    """Groups to which an atom allows nothing, whatever the branch."""
+    is_strict = (aims.bounds <= 0.0) & (aims.coefficients >= 0.0).all(axis=1)
+    return np.any(effect[is_strict & aims.is_in.all(axis=0)] > 0.0, axis=0)
+
+
+def _opening(worth: Float[Array, "*any"]) -> tuple[Float[Array, "*any"], Float[Array, "*any"]]:
+    """How far the pump opens for what a step of service is worth, and what that earns."""
+    opening = jnp.clip(worth / SOFTNESS + 0.5, 0.0, 1.0)
+    return opening, worth * opening + 0.5 * SOFTNESS * opening * (1.0 - opening)
+
+
+def _curves(
+    numbers: VehicleNumbers, times: Float[Array, "*any"]
+) -> tuple[Float[Array, "*any"], Float[Array, "*any"]]:
+    """The least and the largest service for so many steps in a cell."""
+    least = jnp.maximum(numbers.least_flow * times, numbers.least_dose)
+    most = jnp.minimum(times, numbers.most_dose + numbers.least_flow * times)
+    return least, jnp.maximum(most, least)
+
+
+def _newton(
+    excess: Float[Array, " run"], slope: Float[Array, " run"], furthest: Float[Array, ""]
+) -> Float[Array, " run"]:
     """The step of one multiplier that makes up for an excess."""
-    step = jnp.clip(excess / jnp.maximum(slope, 1e-6), -LARGEST_MOVE, LARGEST_MOVE)
+    step = jnp.clip(excess / jnp.maximum(slope, 1e-6), -furthest, furthest)
     return jnp.where((slope > 1e-6) | (excess < 0.0), step, 0.0)
 
 
@@ -473,4 +613,8 @@ def _of_whole_path(
         return policy._rounds(world.numbers, left, nothing, multipliers)
 
     found = jax.lax.fori_loop(0, FIRST_ROUNDS, one, policy.multipliers)
-    return found, policy._times(world.numbers, jax.vmap(policy._prices)(found))
+
+    def times(multipliers: Float[Array, " atom"]) -> Float[Array, " group"]:
+        return policy._fluid(world.numbers, policy._prices(world.numbers, multipliers)).times
+
+    return found, jax.vmap(times)(found)

@@ -61,12 +61,6 @@ class Planner:
         loaded = world if isinstance(world, Problem) else find_world(world)
         problem = loaded if rules is None else loaded.with_rules(rules)
         share = problem.rules.largest_share
-        if problem.world_spec.vehicle.has_flow and problem.is_random:
-            raise PolicyError(
-                f"{problem.name}: a plan that reacts to chance chooses the speed alone, and this "
-                "vehicle has a flow: train a policy (scrl train), give the vehicle a fixed rate, "
-                "or ask without chance: strength = 0 in [wind], no start_noise and no rate_noise"
-            )
         if mix and share is not None:
             raise PolicyError(NO_MIXTURE)
         if mix and even:
