@@ -34,6 +34,8 @@ def test_units_are_converted_to_cells_and_steps(tmp_path: Path) -> None:
     assert vehicle.flow == pytest.approx((0.0, 3.6))
     assert vehicle.dose == pytest.approx((1.92, 4.8))
     assert read(tmp_path, 'rate = "54 kg/h"').world_spec.vehicle.rate == pytest.approx(0.036)
+    in_litres = read(tmp_path, 'rate = "9 l/min"', WORLD + 'unit = "litres"\n')
+    assert in_litres.world_spec.vehicle.rate == pytest.approx(0.36)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +63,11 @@ def test_units_are_converted_to_cells_and_steps(tmp_path: Path) -> None:
             WORLD,
             "lower max_speed to 0.375, 37.5% of it, or ask for less; this is in cells and "
             "steps, from max_speed = '12 km/h', dose = ['500 l/ha', '600 l/ha']",
+        ),
+        (
+            'rate = "9 gallons/min"',
+            WORLD + 'unit = "litres"\n',
+            "rate = '9 gallons/min': what is given out is told in litres (unit in [world])",
         ),
         ('inertia = "3 m"', WORLD, "[vehicle] inertia = '3 m'"),
     ],

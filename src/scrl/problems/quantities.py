@@ -12,12 +12,13 @@ from typing import Any
 from scrl.errors import ProblemError
 from scrl.worlds.sweep.regions import RegionMap
 from scrl.worlds.sweep.spec import HECTARE, SweepRoute, SweepSpec, cell_sides
-from scrl.worlds.sweep.vehicle import Units
+from scrl.worlds.sweep.vehicle import UNNAMED, Units
 
 _QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*?)\s*")
 _SPEEDS = {"km/h": 1 / 3.6, "m/s": 1.0}
 """In metres per second."""
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
+_SYNONYMS = {"litre": "l", "liter": "l", "kilogram": "kg", "gallon": "gal", "tonne": "t"}
 _SQUARE_METRES = {"ha": HECTARE, "m2": 1.0}
 KINDS = {
     "max_speed": "speed", "transfer_speed": "speed", "turn_time": "time", "rate": "flow",
@@ -71,12 +72,26 @@ class Scale:
         product, _, per = unit.partition("/")
         if not product.strip() or kind == "speed":
             return None
+        self._check_product(product, what)
         if kind == "flow" and per in _SECONDS:
             return _known(step, "step", what) / _SECONDS[per]
         if kind == "dose" and per in _SQUARE_METRES:
             _known(cell, "cell", what)
             return self.path_cell_m2 / _SQUARE_METRES[per]
         return None
+
+    def _check_product(self, product: str, what: str) -> None:
+        """Raise where a quantity is of something else than what is given out."""
+        unit = self.units.unit
+        if unit != UNNAMED and _short(product) != _short(unit):
+            raise ProblemError(f"{what}: what is given out is told in {unit} (unit in [world])")
+
+
+def _short(unit: str) -> str:
+    """A unit of product without its plural and spelling."""
+    name = unit.strip().casefold()
+    name = name.removesuffix("s") or name
+    return _SYNONYMS.get(name, name)
 
 
 @contextmanager
