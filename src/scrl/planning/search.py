@@ -45,9 +45,9 @@ POLISHED, DEAR, ROOM = 2, 3.0, 0.02
 inside the bounds they aim, in steps of service."""
 SETTLED = 1 / 3
 """Share of what is good enough by which the mixture may still improve when plans are polished."""
-ENOUGH = 0.005
-"""After polishing the search goes on if no single plan is this share of the return from the best
-mixture."""
+ENOUGH, ENOUGH_COARSE = 0.005, 0.02
+"""After polishing the search goes on if no single plan is within this share of the return from the
+best mixture. On a coarse lattice it hardly finds more."""
 HARD = 8
 """From this round on, plans that were set aside help where no mixture keeps the branch."""
 MOST_BROKEN_ROUNDS = 16
@@ -166,7 +166,8 @@ class PlanSearch:
         if self.can_polish:
             self._polish(mixture)
             kept = self.pool.kept()[:1]
-            if not (generation.returns[kept] >= self._limit(mixture, ENOUGH)).any():
+            enough = ENOUGH_COARSE if self.settings.is_coarse else ENOUGH
+            if not (generation.returns[kept] >= self._limit(mixture, enough)).any():
                 mixture = self._generate()
                 self._polish(mixture)
         if not len(self.pool.kept()) or self.pool.lattice is None:
