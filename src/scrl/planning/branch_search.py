@@ -39,6 +39,9 @@ ABOVE_FLUID = 0.05
 at the landing, drives may return more than the fluid."""
 BELOW_FLUID = 0.01
 """In a random world no plan is expected within this share of its branch's fluid."""
+ALIKE = 0.5
+"""Where service is poured, what a plan lacks of its branch's fluid is mostly inertia and the edges
+of regions: in another branch at least this part of it is expected to be lacking too."""
 EQUAL = 1e-4
 """Fluid returns of two branches that differ by a smaller share are the same."""
 NEAR = 0.02
@@ -127,7 +130,7 @@ def search_plans(
             break
         options.say(f"trying another branch ({len(tried)} so far)")
         now = branches.after(now, broken)
-        if now is not None and judge.is_beaten(now.branch, [each.best for each in tried]):
+        if now is not None and judge.is_beaten(now.branch, tried):
             break
     return min(tried, key=lambda each: judge.rank(each.best, each.priced.branch))
 
@@ -319,16 +322,23 @@ class _Judge:
             return branch.loosened is not None and _missed(judged, branch) <= NEAR
         return judged.return_ >= at_most - FAR * abs(at_most)
 
-    def is_beaten(self, branch: PricedBranch | None, found: list[Judged]) -> bool:
+    def is_beaten(self, branch: PricedBranch | None, tried: list[Searched]) -> bool:
         """Whether a plan that keeps the rules returns more than is to be hoped for in a branch."""
         if branch is None or branch.loosened is not None:
             return False
         spec = self.problem.world_spec
-        share = ABOVE_FLUID if not spec.is_poured else 0.0
-        if spec.is_random:
-            share = -BELOW_FLUID
-        hoped = branch.return_ + share * abs(branch.return_)
-        return any(each.holds and each.return_ >= hoped for each in found)
+        for each in tried:
+            if not each.best.holds:
+                continue
+            share = ABOVE_FLUID
+            if spec.is_random:
+                share = -BELOW_FLUID
+            elif spec.is_poured:
+                fluid = _fluid_return(each.priced)
+                share = -ALIKE * max(fluid - each.best.return_, 0.0) / abs(fluid)
+            if each.best.return_ >= branch.return_ + share * abs(branch.return_):
+                return True
+        return False
 
     def rank(self, judged: Judged, branch: PricedBranch | None) -> tuple[bool, float, float]:
         """Sort key: plans that keep the rules first, then by violation, then by return.
