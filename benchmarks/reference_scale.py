@@ -98,7 +98,7 @@ def main() -> None:
     for name in builtin_names():
         print(f"| {name} | {median(command_seconds(name) for _ in range(5)):.2f} |", flush=True)
     print()
-    print("| problem | build, s | solve, s | status | return |")
+    print("| problem | build, s | solve, s | status of the fluid | its return |")
     print("|---|---|---|---|---|")
     for name in builtin_names():
         measure(name, lambda name=name: scrl.load(name))
