@@ -1,4 +1,4 @@
-"""Anybody's Gymnasium environment with rules of your own."""
+"""External environments, of Gymnasium or of JAX functions, under rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimum, bound and multipliers computed without learning, or a proof of infeasibility."""
+"""Fluid estimates, proven bounds, conflicts and finite MDPs: computed without learning."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Training: Algorithm 2, its settings, the resumable loop, and `scrl.train`."""
+"""Training: Algorithm 2, its settings and methods, seeds on devices, and the resumable loop."""

@@ -1,1 +1,1 @@
-"""The sweep world of the paper: a vehicle follows a fixed path over a map and chooses its speed."""
+"""The sweep world: a vehicle on a fixed path over a map chooses its speed, or speed and flow."""
