@@ -59,6 +59,23 @@ def test_a_broken_atom_without_an_alternative_blames_those_that_have_one(choice:
     assert _other_branch(choice, other, avoided, broken)[1] is None
 
 
+def test_where_nothing_is_broken_branches_follow_best_first() -> None:
+    """A mixture keeps the best branch, but no single plan does: one atom at a time is given up."""
+    problem = find_world("agri").with_rules(["S5 <= 220 or S1 >= 500", "S3 >= 500 or S4 >= 900"])
+    branches, kept = _Branches(problem), np.zeros(0, int)
+    best = branches.first(price_rules(problem))
+    branches.around(best)
+    taken = []
+    now = branches.after(best, kept)
+    while now is not None:
+        branches.around(now)
+        taken.append([each.taken for each in now.taken])
+        now = branches.after(now, kept)
+    assert [each.taken for each in best.taken] == ["S5 <= 220", "S3 >= 500"]
+    assert taken == [["S1 >= 500", "S3 >= 500"], ["S5 <= 220", "S4 >= 900"],
+                     ["S1 >= 500", "S4 >= 900"]]  # fmt: skip
+
+
 def test_a_branch_that_costs_the_same_is_not_searched_again() -> None:
     """Full speed keeps either bound by far, so a plan for one is a plan for the other."""
     world = find_world("agri")

@@ -138,14 +138,17 @@ def search_plans(
 class _Branches:
     """The order in which branches are searched.
 
-    In a random world branches are searched best first by the fluid: what is out of the reach of
-    some runs cannot be told from the atoms that these break. Else what was broken is avoided.
+    Atoms that no mixture of plans keeps are avoided. Otherwise branches are searched best first by
+    the fluid; so they are in a random world, where what is out of the reach of some runs cannot be
+    told from the atoms that these break.
     """
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.avoided: frozenset[int] = frozenset()
         self.known: dict[tuple[int, ...], Priced] = {}
+        self.without: dict[tuple[int, ...], frozenset[int]] = {}
+        """The atoms that a known branch was found without."""
         self.searched: set[tuple[int, ...]] = set()
 
     def first(self, best: Priced) -> Priced:
@@ -168,7 +171,11 @@ class _Branches:
         if not self.problem.world_spec.is_random:
             return []
         # A plan drives for the cheapest branch it knows: those searched before are left out.
-        near = [e for e in _alternatives(self.problem, now) if _atoms_of(e) not in self.searched]
+        near = [
+            each
+            for _, each in _alternatives(self.problem, now)
+            if _atoms_of(each) not in self.searched
+        ]
         self.known.update((_atoms_of(each), each) for each in near)
         if not all(self.problem.atoms.shares):
             return []  # different runs would keep a mean by different disjuncts
@@ -179,11 +186,21 @@ class _Branches:
 
     def after(self, now: Priced, broken: Int[np.ndarray, " broken"]) -> Priced | None:
         """The next branch."""
-        if self.problem.world_spec.is_random:
-            left = (each for key, each in self.known.items() if key not in self.searched)
-            return max(left, key=_fluid_return, default=None)
-        self.avoided, found = _other_branch(self.problem, now, self.avoided, broken)
-        return found
+        if not self.problem.world_spec.is_random:
+            if len(broken):
+                self.avoided, found = _other_branch(self.problem, now, self.avoided, broken)
+                return found
+            # Each alternative stays without what it was found without: no branch is passed over.
+            without = self.without.get(_atoms_of(now), frozenset()) | self.avoided
+            for atom, each in _alternatives(self.problem, now, without):
+                self.known.setdefault(_atoms_of(each), each)
+                self.without.setdefault(_atoms_of(each), without | {atom})
+        left = (
+            each
+            for key, each in self.known.items()
+            if key not in self.searched and self.avoided.isdisjoint(key)
+        )
+        return max(left, key=_fluid_return, default=None)
 
 
 def _other_branch(
@@ -199,17 +216,20 @@ def _other_branch(
     return avoided, None
 
 
-def _alternatives(problem: Problem, now: Priced) -> list[Priced]:
-    """The best branches without one of the atoms of this one, best first."""
+def _alternatives(
+    problem: Problem, now: Priced, without: frozenset[int] = frozenset()
+) -> list[tuple[int, Priced]]:
+    """The best branches without one of the atoms of this one, and without others; best first."""
     if now.branch is None or now.branch.loosened is not None:
         return []
     atoms = now.branch.atoms[_has_alternative(problem, now.branch.atoms)]
     found = {
-        _atoms_of(other): other
+        _atoms_of(other): (atom, other)
         for atom in atoms.tolist()
-        if (other := price_without(problem, now, {atom})) is not None and other.branch is not None
+        if (other := price_without(problem, now, without | {atom})) is not None
+        and other.branch is not None
     }
-    return sorted(found.values(), key=_fluid_return, reverse=True)
+    return sorted(found.values(), key=lambda each: _fluid_return(each[1]), reverse=True)
 
 
 def _atoms_of(priced: Priced) -> tuple[int, ...]:
