@@ -18,8 +18,8 @@ from jaxtyping import Array, Bool, Float
 from scrl.penalty import Atoms
 from scrl.rules import AtomTable, RuleSet
 from scrl.single_runs import RunAtoms, SeenRun, added_violations
-from scrl.training.algorithm import HeldAgainst, held_against
 from scrl.training.config import configure
+from scrl.training.held import HeldAgainst, held_against
 
 
 class Charges:

@@ -57,7 +57,7 @@ class KappaConfig:
         low=0.0, high=1e6,
     )  # fmt: skip
     run_kappa_rate: float = setting(
-        4.0, "Multiple of beta at the end of learning (rules on single runs).",
+        12.0, "Multiple of beta at the end of learning (rules on single runs).",
         low=0.0, high=1e6,
     )  # fmt: skip
     episodes: int = setting(
