@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import jax.numpy as jnp
@@ -69,7 +68,7 @@ def moved(missed: Sequence[float], insets: Sequence[float]) -> list[float]:
     found = moved_insets(
         atoms, jnp.asarray(insets, float)[order.argsort()],
         jnp.asarray(missed, float)[order.argsort()], jnp.ones(2),
-        may_widen=jnp.ones(2, bool), reach=SETTLING,
+        may_widen=jnp.ones(2, bool), latitude=SETTLING,
     )  # fmt: skip
     return np.asarray(found)[order].tolist()
 
@@ -86,8 +85,13 @@ def test_the_aims_of_a_band_meet_in_its_middle_or_where_one_side_needs_less() ->
 
 
 def test_an_aim_that_costs_nothing_stays() -> None:
-    atoms = dataclasses.replace(atoms_of(["A >= 10"], 0.9))
+    atoms = atoms_of(["A >= 10"], 0.9)
     found = moved_insets(
-        atoms, jnp.ones(1), -jnp.ones(1), jnp.ones(1), may_widen=jnp.zeros(1, bool), reach=SETTLING
+        atoms,
+        jnp.ones(1),
+        -jnp.ones(1),
+        jnp.ones(1),
+        may_widen=jnp.zeros(1, bool),
+        latitude=SETTLING,
     )
     assert found.tolist() == [1.0]

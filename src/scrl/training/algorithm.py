@@ -446,7 +446,7 @@ def _with_moved_aims(
     may_widen = (state.kappa > 0.0) & (seen.reading_violation <= task.tolerance)
     insets = moved_insets(
         reading, reading.bounds - unit * atoms.bounds, missed, step,
-        may_widen=may_widen, reach=LEARNING if is_learning else SETTLING,
+        may_widen=may_widen, latitude=LEARNING if is_learning else SETTLING,
     )  # fmt: skip
     bounds = jnp.where(reading.share > 0.0, (reading.bounds - insets) / unit, atoms.bounds)
     return eqx.tree_at(lambda each: each.of_runs.bounds, encoder, bounds)

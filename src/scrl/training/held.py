@@ -99,14 +99,14 @@ def missed_together(
     return found
 
 
-class Reach(NamedTuple):
+class Latitude(NamedTuple):
     """The most steps of service by which an aim moves in a round."""
 
     inwards: float
     outwards: float
 
 
-LEARNING, SETTLING = Reach(0.05, 0.05), Reach(2.0, 0.6)
+LEARNING, SETTLING = Latitude(0.05, 0.05), Latitude(2.0, 0.6)
 """Few episodes tell little while the policy learns; after that all rounds measure the same ones."""
 
 
@@ -117,14 +117,14 @@ def moved_insets(
     step: Float[Array, " atom"],
     *,
     may_widen: Bool[Array, " atom"],
-    reach: Reach,
+    latitude: Latitude,
 ) -> Float[Array, " atom"]:
     """How far inside its bound each atom aims after a round; outwards only where that may be.
 
     Where the two sides of a band would cross, both aim at the middle between them.
     """
-    back = jnp.where(may_widen, -reach.outwards, 0.0)
-    move = jnp.clip(missed, back * step, reach.inwards * step)
+    back = jnp.where(may_widen, -latitude.outwards, 0.0)
+    move = jnp.clip(missed, back * step, latitude.inwards * step)
     move = jnp.where(missed < NEAR * step, move, 0.0)
     moved = jnp.maximum(insets + move, -OUTSIDE * step)
     other = atoms.opposite
