@@ -13,8 +13,9 @@ prints what is there. Questions are asked twice, and the second time counts: the
 The controller and the calm plans have the best of some margins, chosen for each problem and share
 by runs of their own.
 
-`--train SEEDS` trains the built-in problems for 95 % of single runs instead, all side by side, in
-folders beside FILE; the same command resumes them. `--names` limits the built-in problems.
+`--train SEEDS` trains the built-in problems for 95 % of single runs instead, in folders beside
+FILE; the same command resumes them, and `--first` is the first seed. `--names` limits the built-in
+problems.
 """
 
 from __future__ import annotations
@@ -324,28 +325,29 @@ def groups(options: argparse.Namespace) -> list[list[Task]]:
 
 
 def train_all(options: argparse.Namespace) -> None:
-    """Train all seeds of all built-in problems side by side, then drive each policy."""
-    started = time.monotonic()
-    done = {row["problem"] for row in jobs.read(options.out) if row["method"] == "train"}
-    seeds = tuple(range(options.first, options.first + options.train))
+    """Train the seeds of one built-in problem after the other, then drive each policy."""
+    rows = [row for row in jobs.read(options.out) if row["method"] == "train"]
+    done = {(row["problem"], row["seed"]) for row in rows}
     folder = options.out.with_suffix("")
-    left = []
     for name in options.names:
+        seeds = range(options.first, options.first + options.train)
+        left = tuple(seed for seed in seeds if (name, seed) not in done)
+        if not left:
+            continue
         problem = in_wind(load(name), WIND).with_confidence(SHARE)
         config = configure_map(problem, steps=options.steps)
-        if name not in done:
-            left.append(Job(Cell(name, config.method), problem, config, seeds, folder / name))
-    if left:
-        train_jobs(left, ProgressCounter(len(left), None), Workers(), at_once=None)
-        print(f"trained in {time.monotonic() - started:.0f} s", flush=True)
-    for job in left:
-        jobs.append(options.out, list(_of_job(job, options.runs)))
-        print(f"{job.cell.problem}: {time.monotonic() - started:.0f} s", flush=True)
+        path = folder / f"{name}-{left[0]}-{left[-1]}"
+        job = Job(Cell(name, config.method), problem, config, left, path)
+        before = time.process_time()
+        train_jobs([job], ProgressCounter(1, None), Workers(), at_once=None)
+        spent = (time.process_time() - before) / len(left)
+        jobs.append(options.out, [{**row, "cpu_seconds": spent} for row in _of_job(job, options)])
+        print(f"{name}: {spent:.0f} s of CPU for each seed", flush=True)
 
 
-def _of_job(job: Job, runs: int) -> Iterator[dict[str, Any]]:
+def _of_job(job: Job, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The best policies of trained runs in fresh single runs, one row for each seed."""
-    run = open_run(job.path)
+    run, runs = open_run(job.path), options.runs
     result = run.result
     assert isinstance(result, TrainingResult)  # noqa: S101 (for the type checker)
     for seed in result.seeds:

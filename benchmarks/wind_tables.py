@@ -42,6 +42,10 @@ def print_tables(rows: Sequence[Row]) -> None:
         if of_part[part]:
             print(f"\n{part}\n")
             told(of_part[part])
+    trained = [row for row in rows if row["part"] == "train"]
+    if trained:
+        print("\ntrain\n")
+        _of_training(trained, rows)
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
@@ -127,26 +131,34 @@ def _counts(names: Iterable[str]) -> str:
     return ", ".join(f"{found.count(each)} {each}" for each in sorted(set(found)))
 
 
-def _of_training(rows: Sequence[Row]) -> None:
-    """How many seeds keep the share, by the lower end of the interval."""
+def _of_training(rows: Sequence[Row], others: Sequence[Row]) -> None:
+    """How many seeds keep the share, by the lower end of the interval, and at what return."""
     lines = []
     for name in sorted({row["problem"] for row in rows}):
         seeds = [row for row in rows if row["problem"] == name]
         kept = [row["kept"] for row in seeds]
         enough = [row for row in seeds if interval(row["kept"], row["runs"])[0] >= row["share"]]
+        returns = [row["return"] for row in enough]
         gaps = [each for row in enough if (each := gap(row)) is not None]
+        alike = {"problem": name, "method": "controller", "share": seeds[0]["share"]}
+        rival = [row for row in others if row.items() >= alike.items() and row["part"] == "builtin"]
+        better = [each for each in returns if rival and each >= rival[0]["return"]]
         lines.append((
             name, f"{len(enough)} of {len(seeds)}", f"{min(kept):.2%}", f"{np.median(kept):.2%}",
-            _percent(float(np.mean(gaps))) if gaps else "", f"{seeds[0]['env_steps']:,}",
-            f"{seeds[0]['seconds']:.0f}",
+            f"{np.mean(returns):.2f}" if returns else "",
+            f"{_percent(float(np.mean(gaps)))} ({_percent(max(gaps))})" if gaps else "",
+            f"{rival[0]['return']:.2f}" if rival else "",
+            f"{len(better)} of {len(seeds)}" if rival else "",
+            f"{seeds[0]['env_steps']:,}", f"{seeds[0].get('cpu_seconds', float('nan')):.0f}",
         ))  # fmt: skip
     _table(
-        ("problem", "seeds that keep it", "least runs kept", "median", "below calm fluid",
-         "steps of a seed", "seconds, all seeds"), lines,
+        ("problem", "seeds that keep it", "least runs kept", "median", "return of these",
+         "below calm fluid (worst)", "controller", "not below it", "steps of a seed",
+         "CPU seconds of a seed"), lines,
     )  # fmt: skip
 
 
-PARTS = {"builtin": _single, "sets": _of_sets, "curve": _single, "train": _of_training}
+PARTS = {"builtin": _single, "sets": _of_sets, "curve": _single}
 
 
 def draw_curves(rows: Sequence[Row], path: Path) -> None:

@@ -18,6 +18,7 @@ import scrl
 from scrl.density import from_episodes
 from scrl.errors import PolicyError, RuleError
 from scrl.evaluation import Evaluation, RuleResult, chosen_episodes, evaluate_mixture, verdict
+from scrl.evaluation.record import percentage
 from scrl.policies import Schedule, fixed_policy
 from scrl.problems import Problem, ProblemOptions
 from scrl.rollout import run_episodes
@@ -477,3 +478,14 @@ def test_results_of_earlier_versions_are_read(strip: SweepSpec) -> None:
     assert old.is_on_average
     assert old.share == found.share
     assert "on average" in old.summary
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (1.0, "100.0"), (0.0, "0.0"), (0.409, "40.9"), (0.9994, "99.9"),
+        (0.99996, "99.996"), (36886 / 36887, "99.997"), (0.0004, "0.04"),
+    ],
+)  # fmt: skip
+def test_a_share_near_all_runs_is_not_shown_as_all_of_them(share: float, text: str) -> None:
+    assert percentage(share) == text

@@ -37,7 +37,7 @@ def test_every_method_takes_every_learner_and_penalty(
     assert (config.method, config.learner, config.penalty) == (method, learner, penalty)
     assert type(config.learner_settings) is LEARNERS[learner].config
     assert config.plan.settings == config.learner_settings
-    assert type(config.penalty_rule) is PENALTIES[penalty]
+    assert type(config.penalty_rule()) is PENALTIES[penalty]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -109,8 +109,12 @@ def test_the_sharpness_of_the_draw_reaches_the_mechanism() -> None:
         jnp.eye(2), jnp.zeros(2), jnp.array([[0, 1]]), jnp.arange(2), jnp.ones((1, 1)), jnp.zeros(1)
     )
     for sharpness, expected in [(0.0, [-0.5, -1.5]), (1.0, [-0.75, -0.75])]:
-        penalty = configure(settings={"sharpness": sharpness}).penalty_rule
+        drawing = {"sharpness": sharpness, "run_sharpness": 1.0 - sharpness}
+        config = configure(settings=drawing)
+        penalty = config.penalty_rule()
         assert price(penalty, atoms, jnp.array([1.0, 3.0])).tolist() == pytest.approx(expected)
+        of_runs = config.penalty_rule(is_in_runs=True)
+        assert of_runs == configure(settings={"sharpness": 1.0 - sharpness}).penalty_rule()
 
 
 # Presets.

@@ -169,12 +169,13 @@ def _worlds(
 
 def task_of(problem: BaseProblem, config: TrainingConfig) -> EnvironmentTask:
     """The problem as Algorithm 2 wants it."""
+    is_in_runs = problem.rules.largest_share is not None
     return EnvironmentTask(
         plan=config.plan.for_task(problem.discount),
         rules=Atoms.of(problem.atoms),
         reading=Atoms.of(config.read(problem.rules)),
-        is_in_runs=problem.rules.largest_share is not None,
-        penalty=config.penalty_rule,
+        is_in_runs=is_in_runs,
+        penalty=config.penalty_rule(is_in_runs=is_in_runs),
         tolerance=problem.tolerance,
         discount=problem.discount,
         is_random=problem.is_random,

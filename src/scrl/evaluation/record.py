@@ -48,10 +48,10 @@ class RuleResult:
         """The share of single runs that keep it, with its interval; empty where none is known."""
         if self.share is None:
             return ""
-        text = f"{100.0 * self.share:.1f} %"
+        text = f"{percentage(self.share)} %"
         if self.share_low is None or self.share_high is None:
             return text
-        return f"{text} ({100.0 * self.share_low:.1f} to {100.0 * self.share_high:.1f})"
+        return f"{text} ({percentage(self.share_low)} to {percentage(self.share_high)})"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -77,6 +77,16 @@ class RuleResult:
             share_low=document.get("share_low"),
             share_high=document.get("share_high"),
         )
+
+
+def percentage(share: float) -> str:
+    """A share in percent, with as many decimals as tell it from 0 and 100."""
+    rest = 100.0 * min(share, 1.0 - share)
+    decimals = 1 if rest <= 0.0 else max(1, math.ceil(-math.log10(2.0 * rest)))
+    return f"{100.0 * share:.{min(decimals, MOST_DECIMALS)}f}"
+
+
+MOST_DECIMALS = 6
 
 
 def asked_text(share: float) -> str:
@@ -155,7 +165,7 @@ class Evaluation:
         asked = "" if self.confidence is None else f", {100.0 * self.confidence:.10g} % asked"
         text = (
             f"{self.episodes_satisfied:,} of {self.episodes:,} single episodes "
-            f"({100.0 * self.share:.1f} %{asked}) keep every rule"
+            f"({percentage(self.share)} %{asked}) keep every rule"
         )
         if self.broken_violation is None:
             return text

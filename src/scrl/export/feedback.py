@@ -149,13 +149,15 @@ class _Drawn:
         past = self._do("Min", self._do("Sub", along, whole), 1.0)
         return self._do("Add", near, self._do("Mul", past, self._do("Sub", far, near)))
 
-    def _prices(self, multipliers: str) -> _Prices:
+    def _prices(self, multipliers: str) -> _PriceNodes:
         """Of a step of service in each group, and, with a flow, of a step anywhere."""
         service = self._do("MatMul", multipliers, -np.asarray(self.policy.effect))
         if self.product:
             service = self._do("Sub", service, self.product)
         of_time = -np.asarray(self.policy.effect_of_time)[:, None]
-        return _Prices(service, self._do("MatMul", multipliers, of_time) if self.pieces else None)
+        return _PriceNodes(
+            service, self._do("MatMul", multipliers, of_time) if self.pieces else None
+        )
 
     def _times(self, price: str) -> str:
         highest = 1.0 - (1.0 + float(self.policy.longest)) ** -2
@@ -178,12 +180,12 @@ class _Drawn:
             most = self._do("Min", times, self._do("Add", always, vehicle.most_dose))
         return least, self._do("Max", most, least)
 
-    def _fluid(self, prices: _Prices) -> _Fluid:
+    def _fluid(self, prices: _PriceNodes) -> _FluidNodes:
         """What is best in a cell of each group."""
         service = prices.service
         if prices.time is None or self.pieces is None:
             times = self._do("Max", self._times(service), self.fastest)
-            return _Fluid(times, times, self._do("Mul", service, times))
+            return _FluidNodes(times, times, self._do("Mul", service, times))
         opening, earned = self._opening(service)
         beyond, times = self._do("Sub", service, earned), self._do("Mul", service, 0.0)
         for low, high, until in self.pieces:
@@ -201,9 +203,9 @@ class _Drawn:
         value = self._do("Add", self._do("Mul", service, least), self._do("Mul", earned, span))
         value = self._do("Add", value, self._do("Mul", times, prices.time))
         services = self._do("Add", least, self._do("Mul", opening, span))
-        return _Fluid(times, services, value, of_time, span)
+        return _FluidNodes(times, services, value, of_time, span)
 
-    def _gain(self, prices: _Prices) -> str:
+    def _gain(self, prices: _PriceNodes) -> str:
         """What is best in a cell of each group earns, less what it costs."""
         fluid = self._fluid(prices)
         squared = self._do("Mul", fluid.times, fluid.times)
@@ -407,14 +409,14 @@ class _Drawn:
         return self._do("Clip", self._do("Mul", distance, dose), self.vehicle.least_flow, 1.0)
 
 
-class _Prices(NamedTuple):
+class _PriceNodes(NamedTuple):
     """As in `planning.feedback`, [n, group] and [n, 1]."""
 
     service: str
     time: str | None
 
 
-class _Fluid(NamedTuple):
+class _FluidNodes(NamedTuple):
     """As in `planning.feedback`; the last two with a flow only."""
 
     times: str

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from scrl.density import standard_error
 from scrl.planning.feedback import Aims, FeedbackPolicy
@@ -19,6 +19,9 @@ from scrl.worlds.sweep.spec import SweepSpec
 
 EPISODES, MOST_EPISODES, CELLS = 500, 4_000, 2_500
 """Behind each choice of margins, more on paths of fewer cells; the plan is judged by others."""
+FIRST_EPISODES, CLEARLY = 250, 3.0
+"""Episodes after which a plan is driven no more if it misses the share by so many standard
+errors."""
 DEVIATIONS = 2.0
 """Standard errors that a measured mean or share must be on the safe side."""
 FIRST_INSET, CORRECTIONS = 0.25, 8
@@ -28,7 +31,8 @@ OVERSHOOT = 1.5
 """What the means miss moves a bound by so many times as much, and more each time in a row: a plan
 cannot always follow."""
 ROUNDS = 8
-"""Plans for single runs that are driven at most."""
+"""Plans for single runs that are driven at most; more where they take less than this many of
+`EPISODES` on paths of `CELLS`."""
 RESERVES = (0.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
 """Reserves that are tried one after the other, where they are of use; going on by two at a time
 finds worse plans."""
@@ -99,6 +103,11 @@ class MarginSearch:
         return min(EPISODES * max(times, 1), MOST_EPISODES)
 
     @property
+    def _rounds(self) -> int:
+        driven = self._episodes * len(self.problem.world_spec.path.cells)
+        return max(ROUNDS * EPISODES * CELLS // driven, ROUNDS)
+
+    @property
     def _effort(self) -> float:
         return self.problem.world_spec.vehicle.effort
 
@@ -111,19 +120,20 @@ class MarginSearch:
         inset, pace, was_moved_back = FIRST_INSET * step, OVERSHOOT, False
         for _ in range(CORRECTIONS):
             aims, policy = self._plan(inset, 0.0)
-            returns, amounts = self._driven(policy)
+            returns, amounts = self._driven(policy, self._keys)
+            return_ = float(returns.mean())
             missed = _safe_mean(amounts @ self.branch.coefficients.T) - self._bounds
             missing = np.maximum(missed, 0.0).sum()
             if self.branch.loosened is None:
                 table = self.problem.atoms
                 sides = _safe_mean(amounts @ table.coefficients.T) - table.bounds
                 missing = clause_violation(table.listed, sides).sum() - self.problem.tolerance
-            yield Reacting(aims, policy, returns, float(missing), missed > 0.0)
+            yield Reacting(aims, policy, return_, float(missing), missed > 0.0)
             price = self._effort * np.asarray(policy.multipliers, float)[0, : len(step)]
             in_excess = price @ np.maximum(-missed / np.where(step > 0.0, step, 1.0), 0.0)
             if missing > 0.0:
                 inset, pace = inset + pace * np.maximum(missed, 0.0), OVERSHOOT * pace
-            elif was_moved_back or in_excess <= WORTH * abs(returns):
+            elif was_moved_back or in_excess <= WORTH * abs(return_):
                 return
             else:
                 inset = inset + np.where(price > 0.0, missed, 0.0)
@@ -136,20 +146,22 @@ class MarginSearch:
         """
         atoms, step = self._switched, self._steps_of(self._switched)
         inset, reserve, least_missing, worse = FIRST_INSET * step, 0, np.inf, 0
-        kept_by, is_between = None, False
-        for _ in range(ROUNDS):
+        kept, broken = None, None
+        for _ in range(self._rounds):
             aims, policy = self._switching(inset, RESERVES[reserve])
             found, amounts = self._in_runs(share, aims, policy)
             yield found
+            if found.missing <= 0.0:
+                kept = inset, found.return_
+            elif kept is not None:
+                broken = inset, found.return_
+            if kept is not None and broken is not None:
+                if broken[1] - kept[1] <= WORTH * abs(kept[1]):
+                    return
+                inset = (kept[0] + broken[0]) / 2.0
+                continue
             price = self._effort * np.asarray(policy.multipliers, float)[found.first, : len(atoms)]
             worth = price / np.where(step > 0.0, step, 1.0)
-            if kept_by is not None and found.missing > 0.0:
-                inset, is_between = (inset + kept_by) / 2.0, True
-                if worth @ (kept_by - inset) <= WORTH * abs(found.return_):
-                    return
-                continue
-            if is_between:
-                return
             move = self._by_quantiles(self._asked(share), amounts)[atoms]
             if found.missing > 0.0:
                 worse = 0 if found.missing < LESS * least_missing else worse + 1
@@ -164,7 +176,7 @@ class MarginSearch:
             move = np.where(price > 0.0, np.clip(-move, least, BACK * step), 0.0)
             if worth @ move <= WORTH * abs(found.return_):
                 return
-            inset, kept_by = inset - move, inset
+            inset = inset - move
 
     def _by_quantiles(
         self, share: float, amounts: Float[np.ndarray, "episode region"]
@@ -204,14 +216,23 @@ class MarginSearch:
     def _in_runs(
         self, share: float, aims: Aims, policy: FeedbackPolicy
     ) -> tuple[Reacting, Float[np.ndarray, "episode region"]]:
-        """What a plan does in single runs."""
-        returns, amounts = self._driven(policy)
-        kept = np.asarray(cons_vio(self.problem.atoms, amounts)) <= self.problem.tolerance
+        """What a plan does in single runs; in a few of them, if these clearly keep too few."""
+        table, tolerance = self.problem.atoms, self.problem.tolerance
+        returns, amounts = self._driven(policy, self._keys[:FIRST_EPISODES])
+        kept = np.asarray(cons_vio(table, amounts)) <= tolerance
+        if kept.mean() + CLEARLY * np.sqrt(share * (1.0 - share) / len(kept)) >= share:
+            others = self._driven(policy, self._keys[FIRST_EPISODES:])
+            returns, amounts = (
+                np.concatenate(parts) for parts in zip((returns, amounts), others, strict=True)
+            )
+            kept = np.asarray(cons_vio(table, amounts)) <= tolerance
         missing = self._asked(share) - kept.mean()
         sides = amounts[~kept] @ self.branch.coefficients.T
         is_broken = (sides > self._bounds).sum(axis=0) > (1.0 - share) / 2.0 * len(amounts)
         first = int(policy.first(self.problem.world))
-        return Reacting(aims, policy, returns, float(missing), is_broken, first), amounts
+        return Reacting(
+            aims, policy, float(returns.mean()), float(missing), is_broken, first
+        ), amounts
 
     def _plan(
         self, inset: Float[np.ndarray, " atom"], reserve: float
@@ -243,13 +264,19 @@ class MarginSearch:
     def _of(self, aims: Aims) -> tuple[Aims, FeedbackPolicy]:
         return aims, FeedbackPolicy.of(self.problem.world_spec, self.problem.world, aims)
 
-    def _driven(self, policy: FeedbackPolicy) -> tuple[float, Float[np.ndarray, "episode region"]]:
-        """The mean return, and the amounts of single runs."""
-        keys = jax.random.split(jax.random.key(self.seed), self._episodes)
+    @property
+    def _keys(self) -> Key[Array, " episode"]:
+        """The episodes behind each choice."""
+        return jax.random.split(jax.random.key(self.seed), self._episodes)
+
+    def _driven(
+        self, policy: FeedbackPolicy, keys: Key[Array, " episode"]
+    ) -> tuple[Float[np.ndarray, " episode"], Float[np.ndarray, "episode region"]]:
+        """The returns and the amounts of single runs."""
         world, discount = self.problem.world, self.problem.discount
         ran = run_episodes(world, policy, keys=keys, discount=discount)
         rate = self.problem.world_spec.vehicle.rate
-        return float(np.mean(ran.return_)), rate * np.asarray(ran.service, float)
+        return np.asarray(ran.return_, float), rate * np.asarray(ran.service, float)
 
 
 def _safe_mean(sides: Float[np.ndarray, "episode atom"]) -> Float[np.ndarray, " atom"]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, assert_never
 
+from scrl.evaluation.record import percentage
 from scrl.rules import (
     And,
     Atom,
@@ -38,8 +39,8 @@ def amount(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as text, such as 1.5 %, without a minus before 0."""
-    text = f"{100.0 * share:.1f}"
+    """A share as text, such as 1.5 %, without a minus before 0; only 1 is 100.0 %."""
+    text = percentage(share) if 0.5 < share < 1.0 else f"{100.0 * share:.1f}"
     return f"{text.removeprefix('-') if float(text) == 0.0 else text} %"
 
 

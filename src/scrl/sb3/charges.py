@@ -18,8 +18,8 @@ from jaxtyping import Array, Bool, Float
 from scrl.penalty import Atoms
 from scrl.rules import AtomTable, RuleSet
 from scrl.single_runs import RunAtoms, SeenRun, added_violations
-from scrl.training.algorithm import HeldAgainst, held_against
 from scrl.training.config import configure
+from scrl.training.held import HeldAgainst, held_against
 
 
 class Charges:
@@ -40,7 +40,8 @@ class Charges:
         self._charged = self._atoms.with_violations() if is_in_runs else self._atoms
         self.of_runs: RunAtoms | None = None
         """Atoms of single runs, with their forecasts, as soon as an episode was seen."""
-        rule = configure(penalty=penalty, settings=drawing).penalty_rule
+        config = configure(penalty=penalty, settings=drawing)
+        rule = config.penalty_rule(is_in_runs=is_in_runs)
         self._update = jax.jit(rule.update)
         self._charge = jax.jit(jax.vmap(rule.charge, in_axes=(None, 0, 0, 0)))
         self._price = jax.jit(jax.vmap(rule.price, in_axes=(None, 0)))

@@ -59,7 +59,8 @@ class Ruled(VecEnvWrapper):
             measured_in: Another environment like `env`, for one that cannot be copied.
             sees_prices: Whether what steps earn is part of the observation.
             seed: Of the draws.
-            **drawing: `sharpness` and `is_netted`, see `scrl.training.config.PenaltyConfig`.
+            **drawing: `sharpness`, `run_sharpness` and `is_netted`, see
+                `scrl.training.config.PenaltyConfig`.
         """
         refuse_normalised(env)
         self.measured_in = MeasuringEnvironments(

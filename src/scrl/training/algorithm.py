@@ -17,17 +17,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray
 
-from scrl.density import standard_error
 from scrl.learners import Encoder, Pricing, TrainedPolicy, policy_of
 from scrl.penalty import Atoms, Penalty
 from scrl.rollout import Episode, Rollout
 from scrl.training.config import LearningPlan, LoopConfig
-from scrl.violation import (
-    automatic_kappa_rate,
-    clause_violation,
-    largest_step,
-    signed_violation,
+from scrl.training.held import (
+    LEARNING,
+    SETTLING,
+    held_against,
+    missed_together,
+    moved_insets,
 )
+from scrl.violation import automatic_kappa_rate, largest_step
 
 
 class Task(eqx.Module):
@@ -220,7 +221,8 @@ def improve(
 def settle(task: Task, driver: Driver, state: LoopState) -> tuple[LoopState, Metrics]:
     """One round after the learning: the policy stays, kappa moves with shrinking steps.
 
-    All these rounds measure the same episodes, so that none is chosen for its luck.
+    Where rules must hold in single runs, so do the aims of runs. All these rounds measure the same
+    episodes, so that none is chosen for its luck.
     """
     policy = driver.for_seeds(present_policy, task, state)
     episodes = task.plan.loop.measured(is_random=task.is_random, is_learning=False)
@@ -277,50 +279,6 @@ def judge(task: Task, ran: Episode, *, deviations: float = 0.0) -> Measurement:
     )
 
 
-class HeldAgainst(NamedTuple):
-    """How far runs are from atoms that must hold on average or in a share of single runs."""
-
-    violation: Float[Array, ""]
-    excess: Float[Array, " atom"]
-
-
-def held_against(
-    atoms: Atoms, amounts: Float[Array, "run region"], *, is_in_runs: bool, deviations: float
-) -> HeldAgainst:
-    """Cons.Vio, and a . density - b of each atom, some standard errors more surely."""
-    error = standard_error(amounts @ atoms.coefficients.T)
-    bounds = atoms.bounds - deviations * error
-    of_mean = signed_violation(atoms.coefficients, bounds, amounts.mean(axis=0))
-    on_average = clause_violation(atoms.listed, of_mean)
-    if not is_in_runs:
-        return HeldAgainst(on_average.sum(), of_mean)
-    of_runs = signed_violation(atoms.coefficients, atoms.bounds, amounts)
-    of_group = clause_violation(atoms.listed, of_runs) @ atoms.groups.T
-    in_runs = _quantile(of_group, atoms.asked, deviations=deviations)
-    violation = jnp.where(atoms.asked > 0.0, in_runs, atoms.groups @ on_average).sum()
-    of_atoms = _quantile(of_runs, atoms.share, deviations=deviations)
-    return HeldAgainst(violation, jnp.where(atoms.share > 0.0, of_atoms, of_mean))
-
-
-def _quantile(
-    values: Float[Array, "run column"], share: Float[Array, " column"], *, deviations: float
-) -> Float[Array, " column"]:
-    """For each column the smallest value that at least this share of the runs does not exceed.
-
-    The share is drawn up by half as many standard errors as bounds are drawn in by: it is one-sided
-    and must be exceeded by chance in no more than a few of the measurements that are compared.
-    """
-    runs = len(values)
-    more = share + 0.5 * deviations * jnp.sqrt(share * (1.0 - share) / runs)
-    place = jnp.ceil(jnp.minimum(more, 1.0) * runs - ROUNDING).astype(int) - 1
-    chosen = jnp.clip(place, 0, runs - 1)[None]
-    return jnp.take_along_axis(jnp.sort(values, axis=0), chosen, axis=0)[0]
-
-
-ROUNDING = 1e-3
-"""95 % of 100 runs are 95 of them, whatever 0.95 times 100 is in single precision."""
-
-
 def move_kappa(
     task: Task,
     state: LoopState,
@@ -344,15 +302,16 @@ def move_kappa(
     # A bound may be missed by many times what it can be kept by: kappa would rise for a few rounds
     # and fall for hundreds.
     most = loop.windup * jnp.maximum(jnp.abs(task.reading.bounds), step)
-    integral = task.penalty.update(charged, state.integral, jnp.minimum(excess, most), rate)
+    followed = _of_single_runs(task, state, jnp.minimum(excess, most), step)
+    integral = task.penalty.update(charged, state.integral, followed, rate)
     quick = task.penalty.rates(charged, rate) * _quick_terms(loop, excess, state.excess)
     kappa = jnp.maximum(integral + quick, 0.0)
     metrics = Metrics(
         seen.return_, seen.density, seen.violation, seen.steps, state.kappa,
         jnp.zeros(()), best.return_, best.violation, measured.env_steps,
     )  # fmt: skip
-    encoder = state.encoder
-    if is_learning:  # settling changes kappa alone
+    encoder = _with_moved_aims(task, state, measured, seen, is_learning=is_learning)
+    if is_learning:  # settling changes the policy no more
         encoder = _with_forecast(task, encoder, seen)
     return state._replace(
         encoder=encoder,
@@ -470,6 +429,29 @@ def _settle(
     return state._replace(iteration=state.iteration + 1), metrics
 
 
+def _with_moved_aims(
+    task: Task, state: LoopState, measured: Measured, seen: Measurement, *, is_learning: bool
+) -> Encoder:
+    """Runs aim as far inside their bounds as the measured ones had to, and no farther."""
+    encoder, reading = state.encoder, task.reading
+    atoms = encoder.of_runs
+    if atoms is None:
+        return encoder
+    missed = missed_together(
+        reading, task.rate * measured.episodes.service,
+        deviations=task.plan.loop.deviations, tolerance=task.tolerance,
+    )  # fmt: skip
+    unit = reading.size * task.rate
+    step = largest_step(reading.coefficients * task.largest_labels, task.rate)
+    may_widen = (state.kappa > 0.0) & (seen.reading_violation <= task.tolerance)
+    insets = moved_insets(
+        reading, reading.bounds - unit * atoms.bounds, missed, step,
+        may_widen=may_widen, latitude=LEARNING if is_learning else SETTLING,
+    )  # fmt: skip
+    bounds = jnp.where(reading.share > 0.0, (reading.bounds - insets) / unit, atoms.bounds)
+    return eqx.tree_at(lambda each: each.of_runs.bounds, encoder, bounds)
+
+
 def _remeasured(task: Task, state: LoopState, measured: Measured) -> LoopState:
     seen = judge(task, measured.episodes, deviations=task.plan.loop.deviations)
     best = state.best._replace(
@@ -491,20 +473,27 @@ def ends_with_horizon(task: Task) -> bool:
     return task.is_horizon_an_end and task.plan.discount(task.discount) == 1.0
 
 
-def kappa_rate_share(
-    task: Task, state: LoopState, *, is_learning: bool
-) -> Float[Array, ""] | Float[Array, " atom"]:
-    """Beta in this round, as a share of the initial beta.
-
-    Runs near their bounds violate them by little, so kappas that follow single runs would hardly
-    move in the end: their beta shrinks less. At the start it would drive them too far.
-    """
+def kappa_rate_share(task: Task, state: LoopState, *, is_learning: bool) -> Float[Array, ""]:
+    """Beta in this round, as a share of the initial beta."""
     loop = task.plan.loop
     settled = (state.iteration - loop.iterations) / jnp.maximum(loop.settle, 1)
     is_warm = state.iteration >= loop.warm_up * loop.iterations
-    share = is_warm.astype(float) if is_learning else loop.settling_share(settled)
-    if state.encoder.of_runs is None:
-        return share
+    return is_warm.astype(float) if is_learning else loop.settling_share(settled)
+
+
+def _of_single_runs(
+    task: Task, state: LoopState, excess: Float[Array, " atom"], step: Float[Array, " atom"]
+) -> Float[Array, " atom"]:
+    """What kappa follows: of an atom of single runs, a small excess counts many times.
+
+    Few runs violate it in the end, and by little, but the price must be high where few are charged.
+    At the start this would drive kappa too far.
+    """
+    loop = task.plan.loop
     progress = jnp.minimum(state.iteration / loop.iterations, 1.0)
-    more = 1.0 + (loop.run_kappa_rate - 1.0) * progress
-    return share * jnp.where(task.reading.share > 0.0, more, 1.0)
+    more = (loop.run_kappa_rate - 1.0) * progress * jnp.clip(excess, -SMALL * step, SMALL * step)
+    return excess + jnp.where(task.reading.share > 0.0, more, 0.0)
+
+
+SMALL = 4.0
+"""Steps of service up to which the excess of single runs counts many times."""

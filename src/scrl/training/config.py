@@ -53,11 +53,11 @@ class KappaConfig:
         0.5, "How far inside each bound kappa aims, in steps of service.", low=0.0, high=1e6
     )
     run_inset: float = setting(
-        2.5, "How far inside its bound each run aims, in steps of service (rules on single runs).",
+        2.5, "How far inside its bound each run first aims, in steps (rules on single runs).",
         low=0.0, high=1e6,
     )  # fmt: skip
     run_kappa_rate: float = setting(
-        4.0, "Multiple of beta at the end of learning (rules on single runs).",
+        12.0, "Multiple of beta for a small excess at the end of learning (rules on single runs).",
         low=0.0, high=1e6,
     )  # fmt: skip
     episodes: int = setting(
@@ -189,6 +189,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = types.MappingProxyType(
         "paper": {
             "learner": "ddpg",
             "sharpness": 1.0,
+            "run_sharpness": 1.0,
             "is_netted": False,
             "sees_prices": False,
             "inset": 0.0,
@@ -212,6 +213,9 @@ class PenaltyConfig:
         2.0, "A disjunct is drawn with odds kappa^-sharpness (1: the paper's draw).",
         low=0.0, high=100.0,
     )  # fmt: skip
+    run_sharpness: float = setting(
+        6.0, "The same where rules must hold in single runs.", low=0.0, high=100.0
+    )
     is_netted: bool = setting(
         True, "Whether the two kappas of an equality are netted: at most one stays above 0."
     )
@@ -236,12 +240,12 @@ class TrainingConfig:
     def plan(self) -> LearningPlan:
         return LearningPlan(self.loop, self.learner, self.learner_settings)
 
-    @property
-    def penalty_rule(self) -> Penalty:
-        """The penalty with its settings."""
+    def penalty_rule(self, *, is_in_runs: bool = False) -> Penalty:
+        """The penalty with its settings, for rules on average or some on single runs."""
         given = self.penalty_settings
         kind = PENALTIES[self.penalty]
-        own = {"sharpness": given.sharpness} if issubclass(kind, Drawn) else {}
+        sharpness = given.run_sharpness if is_in_runs else given.sharpness
+        own = {"sharpness": sharpness} if issubclass(kind, Drawn) else {}
         return kind(**own, is_netted=given.is_netted)
 
     def read(self, rules: RuleSet) -> AtomTable:

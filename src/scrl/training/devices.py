@@ -70,12 +70,13 @@ class SweepTask(Task):
 
 def task_of(problem: Problem, config: TrainingConfig) -> SweepTask:
     """A problem on a map as Algorithm 2 wants it."""
+    is_in_runs = problem.rules.largest_share is not None and problem.is_random
     return SweepTask(
         plan=config.plan.for_task(problem.discount),
         rules=Atoms.of(problem.atoms),
         reading=Atoms.of(config.read(problem.rules)),
-        penalty=config.penalty_rule,
-        is_in_runs=problem.rules.largest_share is not None and problem.is_random,
+        penalty=config.penalty_rule(is_in_runs=is_in_runs),
+        is_in_runs=is_in_runs,
         tolerance=problem.tolerance,
         discount=problem.discount,
         is_random=problem.is_random,

@@ -1,0 +1,97 @@
+"""How far runs are from atoms, and where they must aim: worked by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from scrl.penalty import Atoms
+from scrl.training.held import SETTLING, held_against, missed_together, moved_insets
+from scrl.worlds.sweep.vehicle import Wind
+
+from .tasks import problem as corridor
+
+GUSTY = Wind(strength=0.3)
+
+
+def atoms_of(rules: Sequence[str], share: float) -> Atoms:
+    return Atoms.of(corridor(tuple(rules), wind=GUSTY).with_confidence(share).atoms)
+
+
+def excess(rules: Sequence[str], share: float, runs: Sequence[Sequence[float]]) -> np.ndarray:
+    found = held_against(
+        atoms_of(rules, share), jnp.asarray(runs, float), is_in_runs=True, deviations=0.0
+    )
+    return np.asarray(found.excess)
+
+
+def missed(rules: Sequence[str], share: float, runs: Sequence[Sequence[float]]) -> np.ndarray:
+    amounts = jnp.asarray(runs, float)
+    atoms = atoms_of(rules, share)
+    return np.asarray(missed_together(atoms, amounts, deviations=0.0, tolerance=1e-6))
+
+
+def test_an_atom_is_not_blamed_in_runs_that_keep_its_clause_by_another() -> None:
+    # Half the runs give A 12, the others B 15: no run breaks the rule, and each atom alone is
+    # broken by 10 in half of them. What they leave of room is 2 and 5.
+    runs = [[12.0, 0.0]] * 5 + [[0.0, 15.0]] * 5
+    assert excess(["A >= 10 or B >= 10"], 0.9, runs).tolist() == [-2.0, -2.0]
+    # Where a run keeps neither, both are missed by what they miss alone.
+    assert excess(["A >= 10 or B >= 10"], 0.9, [[4.0, 1.0]] * 10).tolist() == [6.0, 9.0]
+
+
+def test_runs_that_break_two_rules_at_once_are_counted_once() -> None:
+    # One run of ten breaks both rules, so nine of ten keep them as they are; alone each rule
+    # would have to hold in 95 %, that is in all of the ten runs.
+    runs = [[10.0, 10.0]] * 9 + [[7.0, 6.0]]
+    rules = ["A >= 10", "B >= 10"]
+    assert excess(rules, 0.9, runs).tolist() == [3.0, 4.0]
+    assert missed(rules, 0.9, runs).tolist() == [0.0, 0.0]
+    # Broken by different runs, they must hold in 95 % each.
+    apart = [[10.0, 10.0]] * 8 + [[7.0, 10.0], [10.0, 6.0]]
+    assert missed(rules, 0.9, apart).tolist() == [3.0, 4.0]
+
+
+def test_an_atom_that_counts_in_no_run_need_not_move() -> None:
+    runs = [[12.0, 0.0]] * 10
+    assert missed(["A >= 10 or B >= 10"], 0.9, runs).tolist() == [-2.0, -np.inf]
+
+
+def moved(missed: Sequence[float], insets: Sequence[float]) -> list[float]:
+    """Insets of 20 <= A <= 24 in steps of 1."""
+    atoms = atoms_of(["20 <= A <= 24"], 0.9)
+    # First A <= 24, then -A <= -20, or the other way round: what is told is by the bounds.
+    order = np.argsort(np.asarray(atoms.bounds))
+    found = moved_insets(
+        atoms, jnp.asarray(insets, float)[order.argsort()],
+        jnp.asarray(missed, float)[order.argsort()], jnp.ones(2),
+        may_widen=jnp.ones(2, bool), latitude=SETTLING,
+    )  # fmt: skip
+    return np.asarray(found)[order].tolist()
+
+
+def test_aims_move_by_what_runs_miss_and_back_slowly() -> None:
+    assert moved([1.5, -3.0], [0.0, 1.0]) == pytest.approx([1.5, 0.4])
+    # What is missed by far is for kappa to mend.
+    assert moved([50.0, -np.inf], [0.0, 0.5]) == pytest.approx([0.0, -0.1])
+
+
+def test_the_aims_of_a_band_meet_in_its_middle_or_where_one_side_needs_less() -> None:
+    assert moved([2.0, 2.0], [1.0, 1.0]) == pytest.approx([2.0, 2.0])
+    assert moved([2.0, -1.0], [1.0, 1.0]) == pytest.approx([3.0, 0.4])
+
+
+def test_an_aim_that_costs_nothing_stays() -> None:
+    atoms = atoms_of(["A >= 10"], 0.9)
+    found = moved_insets(
+        atoms,
+        jnp.ones(1),
+        -jnp.ones(1),
+        jnp.ones(1),
+        may_widen=jnp.zeros(1, bool),
+        latitude=SETTLING,
+    )
+    assert found.tolist() == [1.0]
