@@ -360,10 +360,10 @@ class _Search:
             is_settled = may_mix and gain <= enough
             if is_settled or time.monotonic() > deadline:
                 break
-            if self._confirmed(mixture.return_ - enough) is not None:
+            if self._confirmed(mixture.return_ - enough, deadline) is not None:
                 break
             self.tried += self.tries.run(self._proposed(mixture, atoms))
-        best = self._confirmed(-np.inf)
+        best = self._confirmed(-np.inf, deadline)
         if may_mix:
             mixture = self._confirmed_mixture(deadline)
             return_ = -np.inf if best is None else self.tried[best].return_
@@ -399,17 +399,23 @@ class _Search:
         is_held = over <= self.problem.tolerance
         return np.all(np.any(is_held[:, None] & table.members, axis=2), axis=1)
 
-    def _confirmed(self, least: float) -> int | None:
-        """The best policy with at least this return that keeps the rules in more episodes too."""
+    def _confirmed(self, least: float, deadline: float) -> int | None:
+        """The best policy with at least this return that keeps the rules in more episodes too.
+
+        After the deadline it is the best that was confirmed before, else the best of few episodes.
+        """
         for _ in range(CONFIRMED):
             kept, returns = np.flatnonzero(self._is_kept()), self._returns()
             kept = kept[returns[kept] >= least]
             if not len(kept):
                 return None
             best = kept[np.argsort(-returns[kept], kind="stable")].tolist()
-            if best[0] in self.confirmed:
+            sure = [each for each in best if each in self.confirmed]
+            if time.monotonic() > deadline:
+                return (sure or best)[0]
+            if best[0] in sure:
                 return best[0]
-            self._run_more([each for each in best if each not in self.confirmed][:PAIR])
+            self._run_more([each for each in best if each not in sure][:PAIR])
         return None
 
     def _branch(self) -> BranchChoice:
