@@ -36,8 +36,9 @@ HIDDEN = 40
 """Policies that rule sets are drawn around."""
 SLACK = 0.05
 """How far a bound lies from what the hidden policy gives, as a share of what all of them span."""
-SEARCH_S = 8.0
-"""Of the search for an answer; the episodes that report come on top."""
+SEARCH_S = 4.0
+"""Of the search for an answer: what has begun is finished, and the episodes that report come on
+top."""
 
 
 class Task(NamedTuple):

@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 
 from scrl.learners.actions import Discrete
-from scrl.learners.actors import CategoricalActor, DrawnActor, GreedyActor
+from scrl.learners.actors import (
+    CategoricalActor,
+    DrawnActor,
+    GaussianActor,
+    GreedyActor,
+    MeanActor,
+)
 from scrl.learners.config import PpoConfig
 from scrl.learners.networks import Linear, Mlp
 
@@ -59,3 +65,16 @@ def test_what_is_handed_out_draws_with_the_same_chances() -> None:
     assert drawn.mean(axis=0) == pytest.approx([0.8, 0.3 + 2 * 0.2], abs=0.02)
     assert policy(seen, jnp.full(KIND.size, 0.3)).tolist() == [1, 0]
     assert policy(seen, jnp.zeros(KIND.size)).tolist() == [1, 0]
+
+
+def test_the_limit_of_the_noise_falls_geometrically_and_leaves_what_is_below_it() -> None:
+    """From 0.4 to 0.1: 0.2 when half of the learning is done."""
+    config = PpoConfig(initial_std=0.4, last_std=0.1)
+    limits = [float(jnp.exp(config.log_std_limit(jnp.asarray(each)))) for each in (0.0, 0.5, 1.0)]
+    assert limits == pytest.approx([0.4, 0.2, 0.1])
+    network = Mlp(1, (), 2, last_scale=0.01, key=jax.random.key(0))
+    actor = GaussianActor(MeanActor(network, 0.5, (2,)), jnp.log(jnp.array([0.3, 0.15])), 0.02)
+    half = actor.limited(config.log_std_limit(jnp.asarray(0.5)))
+    assert jnp.exp(half.log_spread) == pytest.approx([0.2, 0.15])
+    free = actor.limited(PpoConfig().log_std_limit(jnp.asarray(1.0)))
+    assert jnp.exp(free.log_spread) == pytest.approx([0.3, 0.15])

@@ -24,7 +24,6 @@ from scrl.training.algorithm import (
     better,
     iterate,
     kappa_rate,
-    kappa_rate_share,
     settle,
 )
 from scrl.training.config import LearningPlan, configure
@@ -281,14 +280,6 @@ def test_a_pid_controller_adds_what_is_missing_now_and_how_much_it_grew(windup: 
     assert float(once.integral[0]) == pytest.approx(beta * followed, rel=1e-5)
     assert float(once.kappa[0]) == pytest.approx(beta * (followed + 5.0 * short), rel=1e-5)
     assert float(once.excess[0]) == pytest.approx(short, rel=1e-5)
-
-
-def test_kappa_waits_for_the_end_of_the_warm_up() -> None:
-    of = task(problem(("B >= 20",)), LINEAR, small(warm_up=0.5, iterations=8))
-    first, _ = begin_one(of, jax.random.key(0))
-    for done, share in ((0, 0.0), (3, 0.0), (4, 1.0)):
-        state = first._replace(iteration=jnp.asarray(done))
-        assert float(kappa_rate_share(of, state, is_learning=True)) == share
 
 
 def test_settling_moves_kappa_alone_and_keeps_the_best_that_was_seen() -> None:

@@ -54,8 +54,11 @@ LANES, AT_ONCE = 5, 8
 """Environments for each vector of prices, and vectors of prices at once."""
 SEARCHED_STEPS, FEWEST, MOST = 3_000, 5, 15
 """Steps behind one response, about, and its episodes, at least and at most."""
-MORE, CONFIRMED = 4, 8
-"""How many times as many episodes confirm a policy, and how many are tried at a time."""
+MORE, CONFIRMED, PAIR = 4, 8, 2
+"""How many times as many episodes confirm a policy, how often that is tried at a time, and for how
+many policies at once."""
+REPORTED_STEPS = 40_000
+"""Steps behind the report of an answer, about, unless `REPORT_EPISODES` take fewer."""
 FIRST_SIZES = (0.2, 1.0, 5.0)
 """Prices of single regions that are tried first, in units; both signs."""
 FIRST_DRAWN = 8
@@ -206,7 +209,7 @@ class EnvironmentPlanner:
             say("judging the answer in new episodes")
             evaluation = evaluate_mixture_in(
                 lanes, problem, [each.policy for each in policies], weights,
-                episodes=lanes.count * -(-REPORT_EPISODES // lanes.count),
+                episodes=lanes.count * -(-reported_episodes(problem) // lanes.count),
                 seed=REPORT_SEED + seed, name="prices",
             )  # fmt: skip
         return EnvironmentAnswer(
@@ -237,6 +240,11 @@ class EnvironmentPlanner:
         )
         folder.save_result(result.to_json())
         return folder.path
+
+
+def reported_episodes(problem: EnvironmentProblem) -> int:
+    """Episodes that report an answer, at least: long ones take long and vary less."""
+    return max(1, min(REPORT_EPISODES, REPORTED_STEPS // problem.horizon_steps))
 
 
 def with_rules(problem: EnvironmentProblem, rules: RuleInput) -> EnvironmentProblem:
@@ -286,9 +294,11 @@ class Tries:
             found += self._run_some(filled, self.episodes)[: len(some)]
         return found
 
-    def run_more(self, prices: Float[np.ndarray, " region"]) -> Tried:
-        """More episodes at one vector of prices, in all lanes."""
-        return self._run_some(prices[None], MORE * self.episodes)[0]
+    def run_more(self, prices: Float[np.ndarray, "try region"]) -> list[Tried]:
+        """More episodes at up to `PAIR` vectors of prices, in all lanes."""
+        if self.lanes.count % len(prices):
+            return [self.run_more(row[None])[0] for row in prices]
+        return self._run_some(prices, MORE * self.episodes)
 
     def _run_some(self, prices: Float[np.ndarray, "try region"], episodes: int) -> list[Tried]:
         count, lanes = len(prices), self.lanes
@@ -350,10 +360,10 @@ class _Search:
             is_settled = may_mix and gain <= enough
             if is_settled or time.monotonic() > deadline:
                 break
-            if self._confirmed(mixture.return_ - enough) is not None:
+            if self._confirmed(mixture.return_ - enough, deadline) is not None:
                 break
             self.tried += self.tries.run(self._proposed(mixture, atoms))
-        best = self._confirmed(-np.inf)
+        best = self._confirmed(-np.inf, deadline)
         if may_mix:
             mixture = self._confirmed_mixture(deadline)
             return_ = -np.inf if best is None else self.tried[best].return_
@@ -372,13 +382,15 @@ class _Search:
             new = [each for each in mixture.used.tolist() if each not in self.confirmed]
             if not new or time.monotonic() > deadline:
                 return mixture
-            for each in new:
-                self._run_more(each)
+            for first in range(0, len(new), PAIR):
+                self._run_more(new[first : first + PAIR])
 
-    def _run_more(self, number: int) -> None:
-        """What more episodes say of a policy replaces what fewer did."""
-        self.tried[number] = self.tries.run_more(self.tried[number].prices)
-        self.confirmed.add(number)
+    def _run_more(self, numbers: Sequence[int]) -> None:
+        """What more episodes say of policies replaces what fewer did."""
+        prices = np.array([self.tried[each].prices for each in numbers])
+        for number, more in zip(numbers, self.tries.run_more(prices), strict=True):
+            self.tried[number] = more
+            self.confirmed.add(number)
 
     def _is_kept(self) -> Bool[np.ndarray, " try"]:
         """Which of them keep the rules by their margins."""
@@ -387,17 +399,23 @@ class _Search:
         is_held = over <= self.problem.tolerance
         return np.all(np.any(is_held[:, None] & table.members, axis=2), axis=1)
 
-    def _confirmed(self, least: float) -> int | None:
-        """The best policy with at least this return that keeps the rules in more episodes too."""
+    def _confirmed(self, least: float, deadline: float) -> int | None:
+        """The best policy with at least this return that keeps the rules in more episodes too.
+
+        After the deadline it is the best that was confirmed before, else the best of few episodes.
+        """
         for _ in range(CONFIRMED):
             kept, returns = np.flatnonzero(self._is_kept()), self._returns()
             kept = kept[returns[kept] >= least]
             if not len(kept):
                 return None
-            best = int(kept[np.argmax(returns[kept])])
-            if best in self.confirmed:
-                return best
-            self._run_more(best)
+            best = kept[np.argsort(-returns[kept], kind="stable")].tolist()
+            sure = [each for each in best if each in self.confirmed]
+            if time.monotonic() > deadline:
+                return (sure or best)[0]
+            if best[0] in sure:
+                return best[0]
+            self._run_more([each for each in best if each not in sure][:PAIR])
         return None
 
     def _branch(self) -> BranchChoice:

@@ -49,6 +49,11 @@ class GaussianActor(eqx.Module):
     def log_spread(self) -> Float[Array, "*action"]:
         return jnp.maximum(self.free_log_spread, math.log(self.least_std))
 
+    def limited(self, log_std: Float[Array, ""] | float) -> GaussianActor:
+        """With standard deviations up to a limit."""
+        limited = jnp.minimum(self.free_log_spread, log_std)
+        return eqx.tree_at(lambda actor: actor.free_log_spread, self, limited)
+
     def explore(
         self, inputs: Float[Array, " input"], noise: Float[Array, "*action"]
     ) -> tuple[Float[Array, "*action"], Float[Array, ""]]:
@@ -120,6 +125,11 @@ class CategoricalActor(eqx.Module):
     @property
     def handed_out(self) -> GreedyActor | DrawnActor:
         return (GreedyActor if self.is_greedy else DrawnActor)(self.network, self.kind)
+
+    def limited(self, log_std: Float[Array, ""] | float) -> CategoricalActor:
+        """The same: choices have no standard deviation."""
+        del log_std
+        return self
 
     def explore(
         self, inputs: Float[Array, " input"], noise: Float[Array, " choice"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -14,7 +15,9 @@ from scrl.settings import check_settings, setting
 
 Config = TypeVar("Config", bound=type[Any])
 
-COMPILED_IN = frozenset({"discount", "first_mean", "initial_std", "least_std", "target_std"})
+COMPILED_IN = frozenset(
+    {"discount", "first_mean", "initial_std", "last_std", "least_std", "target_std"}
+)
 """Fractional settings that are constants of compiled programs, like those that are whole."""
 
 COUNTS_AS_DATA = frozenset({"iterations", "settle"})
@@ -135,6 +138,17 @@ class PpoConfig(OnPolicyConfig):
     clip_range: float = setting(
         0.2, "Clip range of the probability ratio in one update.", **_POSITIVE, high=1.0
     )
+    last_std: float | None = setting(
+        None, "Largest standard deviation of the actions at the end; the limit falls geometrically "
+        "from `initial_std` (none: no limit).", **_POSITIVE, high=10.0,
+    )  # fmt: skip
+
+    def log_std_limit(self, progress: Float[Array, ""]) -> Float[Array, ""] | float:
+        """The largest logarithm of a standard deviation when this share of learning is done."""
+        if self.last_std is None:
+            return math.inf
+        first, last = math.log(self.initial_std), math.log(self.last_std)
+        return first + (last - first) * progress
 
 
 @numbers_as_data

@@ -74,7 +74,7 @@ def learner(config: PpoConfig, encoder: Encoder) -> Learner:
             (state.actor, state.critic), state.optimiser, sample,
             (config.actor_share * rate, rate), key=epoch_key,
         )  # fmt: skip
-        return PpoState(actor, critic, optimiser), loss
+        return PpoState(actor.limited(config.log_std_limit(progress)), critic, optimiser), loss
 
     return Learner(init, explore, lambda state: state.actor.handed_out, update)
 

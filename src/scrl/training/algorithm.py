@@ -296,7 +296,7 @@ def move_kappa(
     best = better(task, state.best, found, seen.is_whole)
     step = largest_step(task.reading.coefficients * task.largest_labels, task.rate)
     rate = kappa_rate(task, state.encoder, _typical_steps(task, state.encoder, seen))
-    rate *= kappa_rate_share(task, state, is_learning=is_learning)
+    rate *= _kappa_rate_share(task, state, is_learning=is_learning)
     excess = seen.excess + loop.inset * step
     charged = task.charged(state.encoder)
     # A bound may be missed by many times what it can be kept by: kappa would rise for a few rounds
@@ -473,12 +473,11 @@ def ends_with_horizon(task: Task) -> bool:
     return task.is_horizon_an_end and task.plan.discount(task.discount) == 1.0
 
 
-def kappa_rate_share(task: Task, state: LoopState, *, is_learning: bool) -> Float[Array, ""]:
+def _kappa_rate_share(task: Task, state: LoopState, *, is_learning: bool) -> Float[Array, ""]:
     """Beta in this round, as a share of the initial beta."""
     loop = task.plan.loop
     settled = (state.iteration - loop.iterations) / jnp.maximum(loop.settle, 1)
-    is_warm = state.iteration >= loop.warm_up * loop.iterations
-    return is_warm.astype(float) if is_learning else loop.settling_share(settled)
+    return jnp.ones(()) if is_learning else loop.settling_share(settled)
 
 
 def _of_single_runs(

@@ -92,9 +92,6 @@ class LoopConfig(KappaConfig):
     rollouts: int = setting(
         1, "Rollouts in each round, between two measurements.", low=1, high=10_000
     )
-    warm_up: float = setting(
-        0.0, "Share of the rounds of learning before kappa moves.", low=0.0, high=1.0
-    )
     sees_prices: bool = setting(
         True, "Whether the policy sees what steps earn under the present kappa."
     )
@@ -149,8 +146,8 @@ RENAMED: Mapping[str, str] = types.MappingProxyType(
     }
 )  # fmt: skip
 """Settings that had another name in older versions, whose run folders are still read."""
-REMOVED = frozenset({"wobble", "last_kappa_rate"})
-"""Settings of older versions without an effect in the ablation (docs/training.md)."""
+REMOVED = frozenset({"wobble", "last_kappa_rate", "warm_up"})
+"""Settings of older versions that were of no use (docs/training.md, docs/environments.md)."""
 
 
 @partial(
