@@ -20,9 +20,12 @@ from gymnasium.spaces import Box
 
 import scrl
 
-RULES = {"sides": "if right > 80 then left >= 60"}
+RULES = {"leaning": "if straight > 60 then leaning >= 100"}
 DT, GRAVITY, TORQUE, FASTEST = 0.05, 10.0, 2.0, 8.0
-LABELS = {"left": lambda seen: seen[1] > 0, "right": lambda seen: seen[1] <= 0}
+LABELS = {
+    "straight": lambda seen: (seen[0] > 0.9) & (abs(seen[1]) <= 0.2),
+    "leaning": lambda seen: (seen[0] > 0.9) & (abs(seen[1]) > 0.2),
+}
 
 
 def observe(state: Any) -> Any:

@@ -431,9 +431,15 @@ def round_keys(task: Task, state: LoopState) -> RoundKeys:
 def _explorer(
     task: Task, state: LoopState, key: PRNGKeyArray
 ) -> tuple[Explorer, Float[Array, "world atom"]]:
-    """The policy with noise, and the kappas around the present one that worlds are driven under."""
-    pricing = _pricing(task, state)
-    kappas = pricing.kappas_of_worlds(task.plan.loop.worlds, key=key)
+    """The policy with noise, and the kappas around the present one that worlds are driven under.
+
+    The logarithms of their factors are uniform from -s to s, with s the spread: a policy that has
+    seen other prices answers them, and settling can look for the best kappa.
+    """
+    pricing, loop = _pricing(task, state), task.plan.loop
+    kappas = pricing.kappas_of_worlds(loop.worlds, key=key)
+    spread = jax.random.uniform(jax.random.fold_in(key, 1), kappas.shape, minval=-1.0)
+    kappas *= jnp.exp(loop.kappa_spread * spread)
     return Explorer(state.learner, state.encoder, jax.vmap(pricing.price)(kappas)), kappas
 
 
@@ -502,7 +508,8 @@ def kappa_rate_share(
     loop = task.plan.loop
     settled = (state.iteration - loop.iterations) / jnp.maximum(loop.settle, 1)
     is_warm = state.iteration >= loop.warm_up * loop.iterations
-    share = is_warm.astype(float) if is_learning else loop.settling_share(settled)
+    shrunk = 1.0 - loop.kappa_decay * state.iteration / loop.iterations
+    share = is_warm * shrunk if is_learning else loop.settling_share(settled)
     if state.encoder.of_runs is None:
         return share
     progress = jnp.minimum(state.iteration / loop.iterations, 1.0)
