@@ -6,8 +6,7 @@ writes a line for each seed and for the best, and prints the file as a Markdown 
 that of the finite MDP over (step, state), by `scrl.reference`: policies may know the step there and
 draw actions by chance. Trained policies see the state alone, and draw their actions too. CartPole
 is not finite; there the best is the horizon, since a step earns 1. Treasure and gathering are of
-mo-gymnasium. Where `is_compiled`, policies are trained in a JAX environment of the same table, and
-measured in the environment itself. Problems that the file has are not run again.
+mo-gymnasium. Problems that the file has are not run again.
 """
 
 from __future__ import annotations
@@ -20,10 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium
-import jax
-import jax.numpy as jnp
 import numpy as np
-from gymnasium.spaces import Box, Discrete
 from scipy import sparse
 
 import scrl
@@ -31,8 +27,6 @@ from scrl.reference.finite import FiniteMDP
 from scrl.reference.solve_finite import FiniteSolution, solve_mdp
 
 OUT = Path("docs/results/finite.jsonl")
-FRESH = 77
-"""The seed of the episodes behind a row."""
 
 
 class Outcome(NamedTuple):
@@ -66,8 +60,6 @@ class Finite(NamedTuple):
     settings: Mapping[str, Any]
     episodes: int = 4000
     """Behind a row."""
-    is_compiled: bool = False
-    """Whether it is trained in a JAX environment of its table; states are observed one-hot."""
 
     @property
     def problem(self) -> Any:
@@ -150,13 +142,6 @@ def gathering() -> Table:
     return Table(first, [[outcomes(at, move) for move in MOVES] for at in np.ndindex(shape)])
 
 
-CAREFUL: Mapping[str, Any] = {
-    "iterations": 80, "rollouts": 1, "episodes": 256, "settle": 16, "settle_episodes": 8192,
-    "epochs": 5, "minibatches": 32, "learning_rate": 1e-3, "discount": 1.0,
-    "kappa_pace": 0.5, "proportional": 1.0, "kappa_decay": 0.95, "kappa_spread": 0.5,
-}  # fmt: skip
-"""Many steps in an update, kappas spread around the present one, which moves less and less."""
-
 PROBLEMS = {
     "cliff": Finite(
         "CliffWalking-v1", "edge", "edge <= 4", 50, {"labels": {"edge": in_edge}},
@@ -166,7 +151,10 @@ PROBLEMS = {
     "lake": Finite(
         "FrozenLake-v1", "corner", "corner <= 9", 100, {"labels": {"corner": in_corner}},
         lambda: toy_text("FrozenLake-v1", in_corner),
-        {**CAREFUL, "rollout_steps": 1000, "ent_coef": 0.01}, is_compiled=True,
+        {"iterations": 60, "rollout_steps": 1000, "rollouts": 1, "episodes": 256, "settle": 10,
+         "settle_episodes": 2048, "epochs": 5, "minibatches": 32, "learning_rate": 1e-3,
+         "ent_coef": 0.01, "discount": 1.0, "kappa_pace": 0.5, "proportional": 1.0,
+         "kappa_decay": 0.95, "kappa_spread": 0.5},
     ),
     "treasure": Finite(
         "mo_gymnasium:deep-sea-treasure-v0", "time", "time >= -10", 100,
@@ -223,34 +211,6 @@ def _outcomes(table: Table) -> Iterator[tuple[int, int, Outcome]]:
                 yield state, action, each
 
 
-def compiled(given: Finite) -> Any:
-    """The problem in a JAX environment with the outcomes of the table."""
-    assert given.table is not None  # noqa: S101 (for the type checker)
-    first, outcomes = given.table()
-    most = max(len(each) for of_state in outcomes for each in of_state)
-    filled = [
-        [each + [each[-1]._replace(chance=0.0)] * (most - len(each)) for each in of_state]
-        for of_state in outcomes
-    ]
-    found = np.moveaxis(np.array(filled, float), -1, 0)  # part, state, action, outcome
-    chance, after, reward, label, is_terminated = map(jnp.asarray, found)
-    log_chance, seen = jnp.log(chance), jnp.eye(len(outcomes))
-
-    def reset(key: Any) -> Any:
-        del key
-        return jnp.asarray(first), seen[first]
-
-    def step(state: Any, action: Any, key: Any) -> Any:
-        at = state, action, jax.random.categorical(key, log_chance[state, action])
-        then = after[at].astype(int)
-        return then, seen[then], reward[at], is_terminated[at] > 0, {given.label: label[at]}
-
-    sizes = len(outcomes), len(outcomes[0])
-    spaces = Box(0.0, 1.0, sizes[:1], np.float32), Discrete(sizes[1])
-    env = scrl.JaxEnvironment(reset, step, *spaces, given.horizon_steps, given.env)
-    return scrl.environment(env, labels={given.label: given.label}, rules=given.rules)
-
-
 def best_of(given: Finite, *, has_rules: bool = True) -> FiniteSolution:
     """The best policy under the rule, or without it."""
     return solve_mdp(mdp_of(given), given.rules if has_rules else [])
@@ -270,11 +230,9 @@ def measure(name: str, seeds: range) -> Iterator[dict[str, Any]]:
             yield first | {"policy": policy, "return": found.return_, "density": found.density}
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        problem = compiled(given) if given.is_compiled else given.problem
-        result = scrl.train(problem, seeds=seeds, settings=given.settings, out=run)
+        result = scrl.train(given.problem, seeds=seeds, settings=given.settings, out=run)
         for seed in seeds:
-            policy = scrl.load_policy(run, seed)
-            found = scrl.evaluate(given.problem, policy, episodes=given.episodes, seed=FRESH)
+            found = scrl.evaluate_run(run, given.problem, policy_seed=seed, episodes=given.episodes)
             yield first | {
                 "policy": f"seed {seed}",
                 "return": found.return_,

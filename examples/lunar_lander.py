@@ -42,8 +42,8 @@ def problem(rules: Any = RULES) -> Any:
 
 
 def train(settings: Mapping[str, Any] | None = None, **options: Any) -> Any:
-    """The full budget: 65 rounds of 8 landers."""
-    known = {"worlds": 8, "iterations": 65, "settle": 10}
+    """The full budget: 60 rounds of 8 landers."""
+    known = {"worlds": 8, "iterations": 60, "settle": 10}
     return scrl.train(problem(), settings={**known, **(settings or {})}, **options)
 
 

@@ -44,11 +44,11 @@ def problem(rules: Any = RULES) -> Any:
 
 
 def train(settings: Mapping[str, Any] | None = None, **options: Any) -> Any:
-    """The full budget: 90 rounds of 8 cars.
+    """The full budget: 60 rounds of 8 cars.
 
     Without a discount a late summit is worth as much as an early one, as it is in the return.
     """
-    known = {"worlds": 8, "iterations": 90, "settle": 10, "discount": 1.0, "gae_lambda": 0.99}
+    known = {"worlds": 8, "iterations": 60, "settle": 10, "discount": 1.0, "gae_lambda": 0.99}
     known["learning_rate"] = 1.5e-3
     return scrl.train(problem(), settings={**known, **(settings or {})}, **options)
 
