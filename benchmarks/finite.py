@@ -1,15 +1,18 @@
-"""Small finite environments under a rule that binds, against the best that any policy can do.
+"""Small environments under a rule that binds, against the best that any policy can do.
 
-    python -m benchmarks.finite [NAME ...] [--seeds 5] [--first 0]
+    python -m benchmarks.finite [NAME ...] [--seeds 5] [--first 0] [--out FILE]
 
-prints a Markdown table. The best is that of the finite MDP over (step, state), by
-`scrl.reference`: policies may know the step there and draw actions by chance. Trained policies see
-the state alone, and draw their actions too. The last two environments are of mo-gymnasium.
+writes a line for each seed and for the best, and prints the file as a Markdown table. The best is
+that of the finite MDP over (step, state), by `scrl.reference`: policies may know the step there and
+draw actions by chance. Trained policies see the state alone, and draw their actions too. CartPole
+is not finite; there the best is the horizon, since a step earns 1. Treasure and gathering are of
+mo-gymnasium. Problems that the file has are not run again.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -23,8 +26,7 @@ import scrl
 from scrl.reference.finite import FiniteMDP
 from scrl.reference.solve_finite import FiniteSolution, solve_mdp
 
-EPISODES = 4000
-"""Episodes behind a row."""
+OUT = Path("docs/results/finite.jsonl")
 
 
 class Outcome(NamedTuple):
@@ -53,8 +55,11 @@ class Finite(NamedTuple):
     horizon_steps: int
     options: Mapping[str, Any]
     """Its labels, or its rewards."""
-    table: Callable[[], Table]
+    table: Callable[[], Table] | None
+    """None where states are not finite: then a step earns 1, and the best is the horizon."""
     settings: Mapping[str, Any]
+    episodes: int = 4000
+    """Behind a row."""
 
     @property
     def problem(self) -> Any:
@@ -71,6 +76,11 @@ def in_edge(state: Any) -> bool:
 def in_corner(state: Any) -> bool:
     """Whether a place is the corner of the lake where episodes begin."""
     return int(state) == 0
+
+
+def is_left(seen: Any) -> bool:
+    """Whether the pole leans left."""
+    return bool(seen[2] < 0)
 
 
 def toy_text(env: str, is_there: Callable[[Any], bool]) -> Table:
@@ -141,8 +151,10 @@ PROBLEMS = {
     "lake": Finite(
         "FrozenLake-v1", "corner", "corner <= 9", 100, {"labels": {"corner": in_corner}},
         lambda: toy_text("FrozenLake-v1", in_corner),
-        {"iterations": 80, "rollouts": 2, "episodes": 256, "settle": 8, "settle_episodes": 1024,
-         "ent_coef": 0.05, "discount": 1.0, "kappa_pace": 0.5, "proportional": 1.0},
+        {"iterations": 60, "rollout_steps": 1000, "rollouts": 1, "episodes": 256, "settle": 10,
+         "settle_episodes": 2048, "epochs": 5, "minibatches": 32, "learning_rate": 1e-3,
+         "ent_coef": 0.01, "discount": 1.0, "kappa_pace": 0.5, "proportional": 1.0,
+         "kappa_decay": 0.95, "kappa_spread": 0.5},
     ),
     "treasure": Finite(
         "mo_gymnasium:deep-sea-treasure-v0", "time", "time >= -10", 100,
@@ -156,11 +168,17 @@ PROBLEMS = {
         {"iterations": 60, "rollouts": 2, "episodes": 256, "settle": 25, "settle_episodes": 2048,
          "ent_coef": 0.1, "kappa_pace": 30.0, "proportional": 1.0, "windup": 2.0},
     ),
+    "cart": Finite(
+        "CartPole-v1", "left", "left <= 100", 500, {"labels": {"left": is_left}}, None,
+        {"worlds": 8, "iterations": 30, "episodes": 8, "settle": 5, "settle_episodes": 32},
+        episodes=200,
+    ),
 }  # fmt: skip
 
 
 def mdp_of(given: Finite) -> FiniteMDP:
     """The environment as a finite MDP whose states are (step, state)."""
+    assert given.table is not None  # noqa: S101 (for the type checker)
     table, horizon = given.table(), given.horizon_steps
     states, actions = len(table.outcomes), len(table.outcomes[0])
     rewards = np.zeros((horizon, states, actions))
@@ -198,26 +216,44 @@ def best_of(given: Finite, *, has_rules: bool = True) -> FiniteSolution:
     return solve_mdp(mdp_of(given), given.rules if has_rules else [])
 
 
-def measure(name: str, seeds: range) -> None:
-    """One row for each seed."""
+def measure(name: str, seeds: range) -> Iterator[dict[str, Any]]:
+    """The best without the rule and under it, and a row for each seed."""
     given = PROBLEMS[name]
-    free, best = best_of(given, has_rules=False), best_of(given)
-    print(f"| {name}: {given.rules} | best without | {_cells(free.return_, free.density)} | |")
-    print(f"| {name}: {given.rules} | best under it | {_cells(best.return_, best.density)} | |")
+    first = {"problem": name, "rules": given.rules, "horizon_steps": given.horizon_steps}
+    if given.table is None:
+        yield first | {"policy": "best", "return": float(given.horizon_steps)}
+    else:
+        for policy, found in (
+            ("best without", best_of(given, has_rules=False)),
+            ("best", best_of(given)),
+        ):
+            yield first | {"policy": policy, "return": found.return_, "density": found.density}
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        scrl.train(given.problem, seeds=seeds, settings=given.settings, out=run)
+        result = scrl.train(given.problem, seeds=seeds, settings=given.settings, out=run)
         for seed in seeds:
-            found = scrl.evaluate_run(run, given.problem, policy_seed=seed, episodes=EPISODES)
-            kept = "yes" if found.is_satisfied else f"violated by {found.cons_vio:.3f}"
-            cells = _cells(found.return_, found.density)
-            print(f"| {name}: {given.rules} | seed {seed} | {cells} | {kept} |", flush=True)
+            found = scrl.evaluate_run(run, given.problem, policy_seed=seed, episodes=given.episodes)
+            yield first | {
+                "policy": f"seed {seed}",
+                "return": found.return_,
+                "density": dict(found.density),
+                "satisfied": found.is_satisfied,
+                "violation": found.cons_vio,
+                "episodes": found.episodes,
+                "steps": result.env_steps // len(seeds),
+            }
 
 
-def _cells(return_: float | None, density: Mapping[str, float] | None) -> str:
-    if return_ is None or density is None:
-        return "none | "
-    return f"{return_:.3f} | " + ", ".join(f"{key} {value:.2f}" for key, value in density.items())
+def show(rows: list[dict[str, Any]]) -> None:
+    """The rows as a Markdown table."""
+    print("| problem | policy | return | received | kept |")
+    print("|---" * 5 + "|")
+    for row in rows:
+        density = row.get("density") or {}
+        received = ", ".join(f"{key} {value:.3f}" for key, value in density.items())
+        kept = {None: "", True: "yes", False: "no"}[row.get("satisfied")]
+        cells = (row["problem"], row["rules"], row["policy"], f"{row['return']:.3f}")
+        print("|", " | ".join((f"{cells[0]}: {cells[1]}", *cells[2:], received, kept)), "|")
 
 
 def main() -> None:
@@ -226,11 +262,17 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(PROBLEMS)}")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--out", type=Path, default=OUT)
     chosen = parser.parse_args()
-    print("| problem | policy | return | received | kept |")
-    print("|---" * 5 + "|")
+    text = chosen.out.read_text() if chosen.out.is_file() else ""
+    rows = [json.loads(line) for line in text.splitlines()]
     for name in chosen.names or PROBLEMS:
-        measure(name, range(chosen.first, chosen.first + chosen.seeds))
+        if not any(row["problem"] == name for row in rows):
+            found = list(measure(name, range(chosen.first, chosen.first + chosen.seeds)))
+            with chosen.out.open("a") as file:
+                file.writelines(json.dumps(row) + "\n" for row in found)
+            rows += found
+    show(rows)
 
 
 if __name__ == "__main__":

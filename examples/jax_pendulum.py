@@ -1,6 +1,6 @@
 """Pendulum as pure JAX functions: the same physics as Pendulum-v1, compiled with the training.
 
-python examples/jax_pendulum.py              # trains under the rule of pendulum.py
+python examples/jax_pendulum.py              # trains under a rule about sides
 python examples/jax_pendulum.py --speed      # steps per second beside Gymnasium's Pendulum-v1
 """
 
@@ -65,7 +65,7 @@ def problem(rules: Any = RULES) -> Any:
 
 
 def train(settings: Mapping[str, Any] | None = None, **options: Any) -> Any:
-    """The same budget as for pendulum.py."""
+    """60 rounds of 16 pendulums."""
     return scrl.train(problem(), settings={"iterations": 60, **(settings or {})}, **options)
 
 

@@ -18,9 +18,9 @@ SMALL: dict[str, Any] = {
     "width": 8, "depth": 1, "epochs": 1, "minibatches": 2,
 }  # fmt: skip
 KNOWN: dict[str, tuple[int, Any]] = {
-    "pendulum": (200, lambda module: module.controller(1.5, 10.0, 0.0)),
-    "mountain_car": (400, lambda module: module.pushing(0.4)),
-    "lunar_lander": (400, lambda module: module.controller(0.5, 0.5)),
+    "pendulum": (200, lambda module: module.controller(1.5, 20.0, 0.25)),
+    "mountain_car": (400, lambda module: module.controller(0.4)),
+    "lunar_lander": (400, lambda module: module.controller(0.25, 0.25, 0.15)),
 }
 """Steps of an episode, and a controller that keeps the rules."""
 

@@ -112,6 +112,31 @@ def test_the_density_near_a_point() -> None:
     assert np.trapezoid(at, points) / np.sqrt(2 * np.pi * 0.25) == pytest.approx(2.0, rel=0.01)
 
 
+def test_a_point_may_be_in_a_part_of_the_observation() -> None:
+    seen = {"goal": 1, "body": (np.array([5.0]), np.array([3.0, 2.0]))}
+    for part in (("body", 1), ["body", 1]):
+        assert scrl.near([3.0, 2.0], 1.0, part=part)(seen) == 1.0
+    assert scrl.near(1.0, 1.0, part="goal")(seen) == 1.0
+    assert scrl.near([3.0, 2.0], 1.0, part=1)(seen["body"]) == 1.0
+    assert scrl.near([3.0, 2.0], 1.0)((3.0, 2.0)) == 1.0  # plain numbers have no parts
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        ((), r"the observation has the parts 'goal', 'body'; say which .* part='goal'"),
+        ("body", "the observation has the parts 0, 1; say which"),
+        ("bodies", r"there is no part 'bodies' in \['goal', 'body'\]"),
+        (("goal", 0), "there is no part 0 in 1"),
+        (("body", 0), r"the point has the entry 1 \(counted from 0\), but there are 1 numbers"),
+    ],
+)
+def test_a_point_that_is_in_no_part_is_told(part: Any, text: str) -> None:
+    seen = {"goal": 1, "body": (np.array([5.0]), np.array([3.0, 2.0]))}
+    with pytest.raises(LabelError, match=text):
+        scrl.near([3.0, 2.0], 1.0, part=part)(seen)
+
+
 @pytest.mark.parametrize(
     ("given", "options", "text"),
     [

@@ -19,11 +19,15 @@ from scrl.policies import Constant
 from scrl.rollout import Episode
 from scrl.training.algorithm import (
     Best,
+    Explorer,
     LoopState,
     Metrics,
     better,
+    improve,
     iterate,
     kappa_rate,
+    kappa_rate_share,
+    round_keys,
     settle,
 )
 from scrl.training.config import LearningPlan, configure
@@ -280,6 +284,38 @@ def test_a_pid_controller_adds_what_is_missing_now_and_how_much_it_grew(windup: 
     assert float(once.integral[0]) == pytest.approx(beta * followed, rel=1e-5)
     assert float(once.kappa[0]) == pytest.approx(beta * (followed + 5.0 * short), rel=1e-5)
     assert float(once.excess[0]) == pytest.approx(short, rel=1e-5)
+
+
+def test_kappa_moves_less_and_less_while_its_rate_decays() -> None:
+    of = task(problem(("B >= 20",)), LINEAR, small(kappa_decay=0.8, iterations=8))
+    first, _ = begin_one(of, jax.random.key(0))
+    for done, share in ((0, 1.0), (2, 0.8), (4, 0.6)):
+        state = first._replace(iteration=jnp.asarray(done))
+        assert float(kappa_rate_share(of, state, is_learning=True)) == pytest.approx(share)
+
+
+class CollectedError(Exception):
+    """Steps were to be collected."""
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.5])
+def test_worlds_are_driven_under_kappas_around_the_present_one(spread: float) -> None:
+    """The price of `B >= 20` is kappa; logarithms are uniform from -spread to spread."""
+    of = task(problem(("B >= 20",)), LINEAR, small(kappa_spread=spread, worlds=64))
+    state = begin_one(of, jax.random.key(0))[0]._replace(kappa=jnp.asarray([8.0]))
+
+    def collect(explorer: Explorer, worlds: object, key: object) -> object:
+        del worlds, key
+        np.testing.assert_array_equal(explorer.prices[:, 0], 0.0)
+        logs = np.log(explorer.prices[:, 1] / 8.0)
+        assert abs(logs).max() <= spread + 1e-6
+        assert np.ptp(logs) >= 1.8 * spread
+        assert len(np.unique(logs)) == (64 if spread else 1)
+        raise CollectedError
+
+    driver = sweep_driver(of)._replace(collect=collect)
+    with pytest.raises(CollectedError):
+        improve(of, driver, state, None, round_keys(of, state))  # pyright: ignore[reportArgumentType]
 
 
 def test_settling_moves_kappa_alone_and_keeps_the_best_that_was_seen() -> None:

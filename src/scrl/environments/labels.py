@@ -117,14 +117,46 @@ class Near:
     """One number for each entry of the point."""
     entries: tuple[int, ...]
     """The entries of the observation that are compared."""
+    part: tuple[str | int, ...] = ()
+    """Where they are in observations of several parts: a key or a place for each level."""
 
     def __call__(self, observation: Any) -> Any:
-        seen = observation if hasattr(observation, "__array_namespace__") else np.array(observation)
-        xp = seen.__array_namespace__()
-        away = seen.ravel()[np.array(self.entries)] - np.array(self.point)
+        numbers = self._numbers(observation)
+        xp = numbers.__array_namespace__()
+        away = numbers[np.array(self.entries)] - np.array(self.point)
         away = away / np.array(self.bandwidth)
         squared = (away**2).sum()
         return xp.where(squared <= FARTHEST**2, xp.exp(-0.5 * squared), 0.0)
+
+    def _numbers(self, seen: Any) -> Any:
+        """The numbers of the part that is compared, in a row."""
+        for key in self.part:
+            try:
+                seen = seen[key]
+            except (KeyError, IndexError, TypeError):
+                raise LabelError(
+                    f"near: there is no part {key!r} in {_short(_parts(seen) or seen)}"
+                ) from None
+        if parts := _parts(seen):
+            raise LabelError(
+                f"near: the observation has the parts {', '.join(map(repr, parts))}; say which one "
+                f"the point is in, such as part={parts[0]!r}"
+            )
+        seen = seen if hasattr(seen, "__array_namespace__") else np.array(seen)
+        if max(self.entries) >= seen.size:
+            raise LabelError(
+                f"near: the point has the entry {max(self.entries)} (counted from 0), but there "
+                f"are {seen.size} numbers"
+            )
+        return seen.ravel()
+
+
+def _parts(seen: Any) -> list[Any]:
+    """The keys or the places of an observation of several parts; none of one of numbers."""
+    if isinstance(seen, Mapping):
+        return list(seen)
+    is_several = isinstance(seen, tuple) and any(not np.isscalar(each) for each in seen)
+    return list(range(len(seen))) if is_several else []
 
 
 def near(
@@ -132,11 +164,13 @@ def near(
     bandwidth: Sequence[float] | float,
     *,
     entries: Sequence[int] | None = None,
+    part: str | int | Sequence[str | int] = (),
 ) -> Near:
     """A label for the density near a point, for `scrl.environment(labels={"top": near(...)})`.
 
     `entries` are the entries of the observation that the point has; without them it has all, from
-    the first on. The bandwidth is one number, or one for each of them.
+    the first on. The bandwidth is one number, or one for each of them. In a `Dict` or `Tuple`
+    `part` is the key or the place of the part that the point is in, or several from the outside in.
     """
     try:
         found = np.atleast_1d(np.asarray(point, float))
@@ -157,7 +191,8 @@ def near(
             f"near({_short(point)}, {_short(bandwidth)}): the point must be finite, and the "
             "bandwidth above 0"
         )
-    return Near(tuple(found.tolist()), tuple(wide.tolist()), tuple(chosen.tolist()))
+    within = (part,) if isinstance(part, str | int) else tuple(part)
+    return Near(tuple(found.tolist()), tuple(wide.tolist()), tuple(chosen.tolist()), within)
 
 
 def _keys_of(source: LabelSource) -> str | dict[str, str] | None:

@@ -296,7 +296,7 @@ def move_kappa(
     best = better(task, state.best, found, seen.is_whole)
     step = largest_step(task.reading.coefficients * task.largest_labels, task.rate)
     rate = kappa_rate(task, state.encoder, _typical_steps(task, state.encoder, seen))
-    rate *= _kappa_rate_share(task, state, is_learning=is_learning)
+    rate *= kappa_rate_share(task, state, is_learning=is_learning)
     excess = seen.excess + loop.inset * step
     charged = task.charged(state.encoder)
     # A bound may be missed by many times what it can be kept by: kappa would rise for a few rounds
@@ -390,9 +390,15 @@ def round_keys(task: Task, state: LoopState) -> RoundKeys:
 def _explorer(
     task: Task, state: LoopState, key: PRNGKeyArray
 ) -> tuple[Explorer, Float[Array, "world atom"]]:
-    """The policy with noise, and the kappas around the present one that worlds are driven under."""
-    pricing = _pricing(task, state)
-    kappas = pricing.kappas_of_worlds(task.plan.loop.worlds, key=key)
+    """The policy with noise, and the kappas around the present one that worlds are driven under.
+
+    The logarithms of their factors are uniform from -s to s, with s the spread: a policy that has
+    seen other prices answers them, and settling can look for the best kappa.
+    """
+    pricing, loop = _pricing(task, state), task.plan.loop
+    kappas = pricing.kappas_of_worlds(loop.worlds, key=key)
+    spread = jax.random.uniform(jax.random.fold_in(key, 1), kappas.shape, minval=-1.0)
+    kappas *= jnp.exp(loop.kappa_spread * spread)
     return Explorer(state.learner, state.encoder, jax.vmap(pricing.price)(kappas)), kappas
 
 
@@ -473,11 +479,12 @@ def ends_with_horizon(task: Task) -> bool:
     return task.is_horizon_an_end and task.plan.discount(task.discount) == 1.0
 
 
-def _kappa_rate_share(task: Task, state: LoopState, *, is_learning: bool) -> Float[Array, ""]:
+def kappa_rate_share(task: Task, state: LoopState, *, is_learning: bool) -> Float[Array, ""]:
     """Beta in this round, as a share of the initial beta."""
     loop = task.plan.loop
     settled = (state.iteration - loop.iterations) / jnp.maximum(loop.settle, 1)
-    return jnp.ones(()) if is_learning else loop.settling_share(settled)
+    shrunk = 1.0 - loop.kappa_decay * state.iteration / loop.iterations
+    return shrunk if is_learning else loop.settling_share(settled)
 
 
 def _of_single_runs(

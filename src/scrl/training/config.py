@@ -92,6 +92,13 @@ class LoopConfig(KappaConfig):
     rollouts: int = setting(
         1, "Rollouts in each round, between two measurements.", low=1, high=10_000
     )
+    kappa_spread: float = setting(
+        0.0, "Spread of the kappas of worlds around the present one, as a natural logarithm.",
+        low=0.0, high=10.0,
+    )  # fmt: skip
+    kappa_decay: float = setting(
+        0.0, "Share of beta that is lost in the course of learning.", low=0.0, high=1.0
+    )
     sees_prices: bool = setting(
         True, "Whether the policy sees what steps earn under the present kappa."
     )
