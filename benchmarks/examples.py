@@ -54,10 +54,12 @@ PARTS = {"with rules": with_rules, "without rules": without_rules, "grid": grid}
 
 
 def _trained(module: ModuleType, seeds: Sequence[int], run: Path, **options: Any) -> Any:
-    if (run / "run.json").is_file():
-        result = scrl.resume(run, module.problem())
-    else:
-        result = module.train(seeds=seeds, out=run, **options)
+    is_begun = (run / "run.json").is_file()
+    result: Any = (
+        scrl.resume(run, module.problem())
+        if is_begun
+        else module.train(seeds=seeds, out=run, **options)
+    )
     rows = [{"seed": each.seed, **_row(each.evaluation)} for each in result.seeds]
     return {"steps": result.env_steps // len(rows), "seeds": rows}
 
