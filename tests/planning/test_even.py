@@ -59,6 +59,13 @@ def test_the_cheaper_way_is_taken_and_slow_regions_are_reached_slowly() -> None:
     assert inside.max() <= 3.01
 
 
+def test_an_even_plan_is_found_where_product_costs_much_more_than_time() -> None:
+    vehicle = Vehicle(max_speed=1.0, flow=(0.0, 1.0), product_cost=5.0)
+    found = planner().ask(field(vehicle), ["dose(S1) >= 0.7", "dose(S2) <= 0.5"], even=True)
+    assert found.is_satisfied
+    assert found.evaluation.density["S1"] == pytest.approx(0.7 * 54, rel=0.01)
+
+
 def test_an_even_plan_needs_a_flow(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="an even plan needs a pump that can be set"):
         planner().ask(field(Vehicle()), "S1 >= 3", even=True)

@@ -320,3 +320,16 @@ def test_with_a_flow_nothing_need_be_given_and_speed_costs_nothing_more(strip: S
     # Four cells at the crawl of 0.03 cells a step, and the start from rest.
     assert low == 0.0
     assert high == FluidSweep.of(strip).ranges(np.array([[1.0, 0.0]]))[0, 1]
+
+
+@pytest.mark.parametrize("rules", [["S1 >= 1000"], ["S1 >= 1000", "S1 <= 1000 or S2 >= 700"]])
+def test_rules_are_met_to_many_digits_where_product_costs_much_more_than_time(
+    rules: list[str],
+) -> None:
+    """A litre at 1.5 EUR costs as much as a hundred steps at top speed for 40 EUR an hour."""
+    labels = np.repeat([[1] * 30 + [0] * 20 + [2] * 25], 60, axis=0)
+    vehicle = Vehicle(max_speed=1.0, flow=(0.0, 0.96), product_cost=4.7)
+    problem = Problem.create(SweepSpec(from_labels(labels), vehicle=vehicle), rules)
+    found = fluid_reference(problem)
+    assert found.fluid_density["S1"] == pytest.approx(1000.0, rel=1e-9)
+    assert found.fluid == pytest.approx(-4.7 * 1000.0 - 0.05 * labels.size, rel=1e-4)

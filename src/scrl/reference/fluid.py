@@ -257,7 +257,9 @@ class FluidSweep:
 
 
 SOFTNESS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
-"""Of the duals that are maximised one after the other, in efforts; the last one counts."""
+"""Of the duals that are maximised one after the other, in what a step of service costs, or in
+efforts where that is more; the last one counts. Multipliers are about as large as this cost, so
+nothing sharper can be told from their rounding."""
 
 
 @dataclass(frozen=True)
@@ -267,11 +269,13 @@ class FluidFlow:
     least_flow: float
     least_dose: float
     most_dose: float
-    softness: float = SOFTNESS[-1]
+    softness: float
+    """Of the dual that counts, in efforts."""
 
     @classmethod
     def of(cls, vehicle: Vehicle) -> FluidFlow:
-        return cls(vehicle.least_flow, vehicle.least_dose, vehicle.most_dose)
+        softness = SOFTNESS[-1] * max(1.0, vehicle.product / vehicle.effort)
+        return cls(vehicle.least_flow, vehicle.least_dose, vehicle.most_dose, softness)
 
     def least(self, times: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
         """L."""
@@ -432,7 +436,8 @@ class BranchDual:
             return self._maximise(start, enough_cost)
         # From smooth duals to the one that counts: each is near to the next.
         point = self.at(start)
-        for softness in SOFTNESS:
+        for share in SOFTNESS:
+            softness = share / SOFTNESS[-1] * flow.softness
             fluid = replace(self.fluid, flow=replace(flow, softness=softness))
             point = replace(self, fluid=fluid)._maximise(point.multipliers, enough_cost)
             if point.proven_cost > enough_cost:
