@@ -12,10 +12,12 @@ import scrl
 from scrl.errors import ScrlError
 from scrl.problems import Problem, ProblemOptions
 from scrl.reference import Status
+from scrl.reference.answer import Question
 from scrl.reference.columns import best_mixture
 from scrl.reference.priced import price_rules
-from scrl.reference.solve import fluid_reference
+from scrl.reference.solve import bounded, fluid_reference
 from scrl.violation import rule_margins
+from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepRoute, SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
 
@@ -55,6 +57,18 @@ def test_a_bound_allows_for_the_tolerance_of_the_rules(strip: SweepSpec) -> None
         assert found.return_ is not None
         assert found.bound is not None
         assert found.return_ <= found.bound < -0.0999
+
+
+def test_rounding_raises_a_bound_little_where_product_costs_much_more_than_time() -> None:
+    """A drive has at most as many steps as the horizon, whatever its product costs."""
+    labels = np.repeat([[1] * 30 + [0] * 20], 60, axis=0)
+    vehicle = Vehicle(max_speed=1.0, flow=(0.0, 0.96), product_cost=4.7)
+    problem = Problem.create(SweepSpec(from_labels(labels), vehicle=vehicle), "S1 >= 1000")
+    question = Question.of(problem)
+    found = bounded(question, fluid_reference(problem), time_limit_s=2.0)
+    assert found.bound is not None
+    assert found.fluid is not None
+    assert found.fluid <= found.bound <= 0.998 * found.fluid
 
 
 def test_no_rules_at_all(strip: SweepSpec) -> None:

@@ -93,10 +93,13 @@ def bounded(
 def _raised(question: Question, bound: float) -> float:
     """The bound, raised by what a drive may gain by summing its steps in single precision.
 
-    A drive of more steps than |bound| (1 + max_speed) / effort returns less than the bound.
+    A drive of more steps than |bound| (1 + max_speed) / effort returns less than the bound, and
+    none has more steps than the horizon.
     """
-    vehicle = question.problem.world_spec.vehicle
+    spec = question.problem.world_spec
+    vehicle = spec.vehicle
     steps = abs(bound) * (1.0 + vehicle.max_speed) / vehicle.effort
+    steps = min(steps, float(spec.route.horizon_steps))
     best = min(bound, _at_full_throttle(question))
     return best + SINGLE * (steps + 10.0) * abs(best)
 
