@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from scrl.cli.app import app
 from scrl.errors import ScrlError
 from scrl.problems import Problem, load
+from scrl.problems.templates import Machine, start_problem
 
 WORLD = "cell = 8.0\nstep = 2.4\nswath = 3\n"
 MACHINE = ["--boom", "24", "--speed", "12", "--flow", "0", "90", "--dose", "0", "250"]
@@ -113,6 +114,17 @@ def test_new_on_plain_coordinates_takes_metres(tmp_path: Path) -> None:
     spec = load(tmp_path / "farm").world_spec
     assert spec.regions.shape == (15, 30)
     assert spec.areas == pytest.approx([2.88])
+
+
+def test_new_writes_rules_on_doses_that_leave_room(tmp_path: Path) -> None:
+    """A condition at the very bound of another rule would ask for exactly one amount."""
+    np.save(tmp_path / "map.npy", np.array([[1, 1, 2, 2]] * 4))
+    folder = tmp_path / "farm"
+    start_problem(folder, tmp_path / "map.npy", Machine(24.0, 12.0, (0.0, 90.0), (0.0, 250.0)))
+    assert [rule.text for rule in load(folder).rules.rules] == [
+        "dose(S1) >= 125",
+        "if dose(S1) > 137.5 then dose(S2) >= 125",
+    ]
 
 
 def test_new_gives_quantities_of_a_wrong_machine_as_they_are_written(tmp_path: Path) -> None:

@@ -292,7 +292,7 @@ def _dose_rules(spec: SweepSpec, dose: tuple[float, float]) -> str:
         f"enough = {value_text(f'dose({names[0]}) >= {least:g}')}",
     ]
     if len(names) > 1:
-        text = f"if dose({names[0]}) > {least:g} then dose({names[1]}) >= {least:g}"
+        text = f"if dose({names[0]}) > {1.1 * least:g} then dose({names[1]}) >= {least:g}"
         lines.append(f"situational = {value_text(text)}")
     return "\n".join(lines)
 
