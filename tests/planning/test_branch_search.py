@@ -12,7 +12,9 @@ from scrl.planning import planner
 from scrl.planning.branch_search import _Branches, _other_branch
 from scrl.problems import Problem, find_world, load
 from scrl.reference.priced import price_rules, price_without
-from scrl.worlds.sweep.vehicle import Wind
+from scrl.worlds.sweep.regions import from_labels
+from scrl.worlds.sweep.spec import SweepSpec
+from scrl.worlds.sweep.vehicle import Vehicle, Wind
 
 
 def test_a_discounted_problem_is_answered_without_a_reference() -> None:
@@ -74,6 +76,50 @@ def test_where_nothing_is_broken_branches_follow_best_first() -> None:
     assert [each.taken for each in best.taken] == ["S5 <= 220", "S3 >= 500"]
     assert taken == [["S1 >= 500", "S3 >= 500"], ["S5 <= 220", "S4 >= 900"],
                      ["S1 >= 500", "S4 >= 900"]]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("exact", "other"),
+    [
+        ("S1 >= 300; if S1 > 300 then S2 >= 450", "S2 >= 450"),
+        ("S1 >= S2; if S1 > S2 then S3 >= 450", "S3 >= 450"),
+    ],
+)
+def test_a_branch_that_asks_for_exactly_one_amount_comes_last(exact: str, other: str) -> None:
+    agri = find_world("agri")
+    vehicle = Vehicle(flow=(0.0, 2.25), product_cost=0.002)
+    route = dataclasses.replace(agri.world_spec.route, service="poured")
+    spec = dataclasses.replace(agri.world_spec, vehicle=vehicle, route=route)
+    problem = dataclasses.replace(agri, world_spec=spec).with_rules(exact.split("; "))
+    branches, best = _Branches(problem), price_rules(problem)
+    first = branches.first(best)
+    assert branches.is_exact(best)
+    assert not branches.is_exact(first)
+    assert first.taken[-1].taken == other
+    branches.around(first)
+    last = branches.after(first, np.zeros(0, int))
+    assert last is not None
+    assert [each.taken for each in last.taken] == [each.taken for each in best.taken]
+    assert _Branches(problem, may_mix=True).first(best) is best
+
+
+def test_nothing_is_no_exact_amount_for_a_pump_that_closes() -> None:
+    agri = find_world("agri")
+    route = dataclasses.replace(agri.world_spec.route, service="poured")
+    spec = dataclasses.replace(agri.world_spec, vehicle=Vehicle(flow=(0.0, 2.25)), route=route)
+    problem = dataclasses.replace(agri, world_spec=spec).with_rules(["0 <= S1 <= 0 or S2 >= 300"])
+    best = price_rules(problem)
+    assert _Branches(problem).first(best) is best
+
+
+def test_a_plan_is_found_beside_a_branch_that_asks_for_exactly_one_amount() -> None:
+    labels = np.repeat([[1] * 12 + [0] * 4 + [2] * 12], 9, axis=0)
+    vehicle = Vehicle(max_speed=1.0, flow=(0.0, 1.0), product_cost=1.0)
+    spec = SweepSpec(from_labels(labels), vehicle=vehicle)
+    problem = Problem.create(spec, ["S1 >= 54", "if S1 > 54 then S2 >= 54"])
+    answer = planner().ask(problem, time_limit_s=10.0)
+    assert answer.status == "satisfied"
+    assert answer.evaluation.density["S2"] >= 54.0
 
 
 def test_a_branch_that_costs_the_same_is_not_searched_again() -> None:

@@ -44,6 +44,9 @@ ALIKE = 0.5
 of regions: in another branch at least this part of it is expected to be lacking too."""
 EQUAL = 1e-4
 """Fluid returns of two branches that differ by a smaller share are the same."""
+EXACT = 1e-6
+"""Two bounds of the same amount that are nearer to each other than this share of them leave no room
+for the rounding of a drive in single precision."""
 NEAR = 0.02
 """For rules that the fluid cannot keep, the search goes on above this missed share of the loosened
 ones."""
@@ -117,7 +120,7 @@ def search_plans(
     estimates = [each for each in (reference.fluid, reference.bound) if each is not None]
     at_most = min(estimates, default=-np.inf)
     tried: list[Searched] = []
-    branches = _Branches(problem)
+    branches = _Branches(problem, may_mix=options.may_mix)
     first = branches.first(priced)
     if first is not priced:
         at_most = _fluid_return(first)
@@ -130,6 +133,8 @@ def search_plans(
             break
         options.say(f"trying another branch ({len(tried)} so far)")
         now = branches.after(now, broken)
+        if now is not None and branches.is_exact(now) and any(each.best.holds for each in tried):
+            break
         if now is not None and judge.is_beaten(now.branch, tried):
             break
     return min(tried, key=lambda each: judge.rank(each.best, each.priced.branch))
@@ -140,11 +145,11 @@ class _Branches:
 
     Atoms that no mixture of plans keeps are avoided. Otherwise branches are searched best first by
     the fluid; so they are in a random world, where what is out of the reach of some runs cannot be
-    told from the atoms that these break.
+    told from the atoms that these break. Branches that ask for exactly one amount come last.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+    def __init__(self, problem: Problem, *, may_mix: bool = False) -> None:
+        self.problem, self.may_mix = problem, may_mix
         self.avoided: frozenset[int] = frozenset()
         self.known: dict[tuple[int, ...], Priced] = {}
         self.without: dict[tuple[int, ...], frozenset[int]] = {}
@@ -152,8 +157,14 @@ class _Branches:
         self.searched: set[tuple[int, ...]] = set()
 
     def first(self, best: Priced) -> Priced:
-        """The best branch, or one that whole steps may keep though the fluid misses it by less."""
+        """The best branch, or one that whole steps may keep though the fluid misses it by less.
+
+        Where the best one asks for exactly one amount, it is the best other one.
+        """
         spec = self.problem.world_spec
+        if self.is_exact(best):
+            self.known[_atoms_of(best)] = best
+            return self.after(best, np.zeros(0, int)) or best
         if spec.is_poured or not spec.is_random or best.branch is None:
             return best
         if best.branch.loosened is not None:
@@ -200,7 +211,25 @@ class _Branches:
             for key, each in self.known.items()
             if key not in self.searched and self.avoided.isdisjoint(key)
         )
-        return max(left, key=_fluid_return, default=None)
+        return max(
+            left, key=lambda each: (not self.is_exact(each), _fluid_return(each)), default=None
+        )
+
+    def is_exact(self, priced: Priced) -> bool:
+        """Whether a branch asks for an amount that a single plan hits by luck alone.
+
+        A closed pump gives exactly 0, and landing in whole steps may give exactly a bound.
+        """
+        spec, branch = self.problem.world_spec, priced.branch
+        if branch is None or branch.loosened is not None or self.may_mix:
+            return False
+        if spec.is_random or not spec.is_poured:
+            return False
+        sides, bounds = branch.coefficients, branch.bounds
+        is_same = (np.abs(sides[:, None] + sides) <= EXACT * np.abs(sides)).all(axis=-1)
+        is_tight = np.abs(bounds[:, None] + bounds) <= EXACT * np.abs(bounds)
+        is_nothing = (bounds == 0.0) & ((sides >= 0.0).all(axis=1) | (sides <= 0.0).all(axis=1))
+        return bool((is_same & is_tight & ~is_nothing).any())
 
 
 def _other_branch(
