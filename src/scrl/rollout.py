@@ -49,6 +49,8 @@ class Episode(NamedTuple):
     is_terminated: Bool[Array, "*batch"]
     given: Float[Array, "*batch 2"] | None
     """What was given out in all and to no region; None without a map."""
+    off_dose: Float[Array, "*batch"] | None = None
+    """Cells of the path whose dose is beyond its limits; None where the pump always keeps these."""
 
 
 def take_step(
@@ -96,8 +98,9 @@ def begin_episode(
     start_key, loop_key = jax.random.split(key)
     regions = world.kinds.shape[1]
     nothing = Episode(
-        jnp.zeros(()), jnp.zeros(regions), jnp.zeros((), int), jnp.zeros((), bool), jnp.zeros(2)
-    )
+        jnp.zeros(()), jnp.zeros(regions), jnp.zeros((), int), jnp.zeros((), bool), jnp.zeros(2),
+        jnp.zeros(()) if world.may_miss_dose else None,
+    )  # fmt: skip
     start = world.initial(key=start_key)
     return RunningEpisode(start, nothing, jnp.ones(()), loop_key, _memory_of(policy))
 
@@ -143,6 +146,9 @@ def one_step(
         now.sums.given
         + now.weight
         * world.at_flow(moved.action, moved.state, world.given(now.state, moved.state)),
+        None
+        if now.sums.off_dose is None
+        else now.sums.off_dose + world.off_dose(now.state, moved.state),
     )
     return RunningEpisode(moved.state, sums, now.weight * discount, now.key, memory), moved.action
 

@@ -268,6 +268,36 @@ def test_what_was_given_out_is_in_the_json_and_may_be_missing_there() -> None:
     assert Evaluation.from_json(old) == dataclasses.replace(result, given_out=None, outside=None)
 
 
+PROPORTIONAL = Vehicle(max_speed=1.0, flow=(1.0, 2.0), pump="proportional", dose=(0.5, 1.5))
+
+
+def test_cells_beyond_the_limits_of_the_dose_are_counted_and_told() -> None:
+    """Steps from rest are 0.4, 0.64, 0.784 cells long: 1 unit is more than 1.5 a cell in two."""
+    world = SweepSpec(from_labels(np.ones((1, 9), int)), vehicle=PROPORTIONAL)
+    problem = Problem.create(world)
+    result = scrl.evaluate(problem, Schedule.of(np.ones((12, 2))))
+    assert result.off_dose == pytest.approx(0.4 + 0.64)
+    assert "; on 1.04 cells of the path the dose is beyond its limits" in str(result)
+    assert Evaluation.from_json(result.to_json()) == result
+    slow = scrl.evaluate(problem, "constant:0.5")
+    assert slow.off_dose == pytest.approx(9.0)
+    plans = [Schedule.of(np.ones((12, 2))), Schedule.of(np.full((60, 2), 0.5))]
+    both = evaluate_mixture(problem, plans, np.array([0.25, 0.75]), episodes=1, name="both")
+    assert both.off_dose == pytest.approx(0.25 * (0.4 + 0.64) + 0.75 * 9.0)
+
+
+def test_doses_are_counted_where_the_pump_may_miss_them_alone() -> None:
+    world = SweepSpec(from_labels(np.ones((1, 9), int)), vehicle=PROPORTIONAL)
+    closes = dataclasses.replace(PROPORTIONAL, flow=(0.0, 2.0))
+    calm = scrl.evaluate(Problem.create(dataclasses.replace(world, vehicle=closes)), "full-speed")
+    assert calm.off_dose is None
+    assert "off_dose" not in calm.to_json()
+    # At 2 units a cell the pump gives its most at top speed, and gusts are faster.
+    most = dataclasses.replace(closes, dose=(2.0, 3.0))
+    windy = dataclasses.replace(world, vehicle=most, wind=Wind(strength=0.2))
+    assert (scrl.evaluate(Problem.create(windy), "full-speed").off_dose or 0.0) > 0.0
+
+
 def slow_violation(clauses: list[Clause], run: dict[str, Fraction]) -> Fraction:
     """The sum over the clauses of the smallest violation of an atom."""
 

@@ -28,6 +28,7 @@ def given_out(
     amounts: Float[np.ndarray, "episode region"],
     given: Float[np.ndarray, " 2"],
     steps: float,
+    off_dose: float | None,
 ) -> GivenOut:
     """What was given out in so many steps, from amounts and from service in all and to no region.
 
@@ -45,6 +46,7 @@ def given_out(
     total = total if spec.has_overlaps else parts
     fields = {
         "given_out": total, "outside": outside, "overlap": parts - total, "steps": steps,
+        "off_dose": off_dose,
         "cost": spec.units.cost(steps + problem.transit_steps, total),
     }  # fmt: skip
     return GivenOut(replace(found, mean=mean), fields)

@@ -121,6 +121,9 @@ class Evaluation:
     overlap: float = 0.0
     """Units that are counted twice or more, where regions overlap: what all regions and none
     received, less what was given out. 0 where no two regions overlap: the numbers add up."""
+    off_dose: float | None = None
+    """Cells of the path whose dose is beyond the limits of the vehicle, because its pump cannot
+    follow the speed; None where it can at any speed."""
     units: Mapping[str, str] = field(default_factory=dict)
     """The unit of each region, where these differ."""
     cost: Mapping[str, float] = field(default_factory=dict)
@@ -181,9 +184,14 @@ class Evaluation:
             f"given out: {self.shown_total:,.2f} {self.unit}, {self.outside:,.2f} of them "
             f"({share:.1f} %) outside all regions"
         )
-        if self.overlap < 0.005:  # which is rounding
-            return text
-        return f"{text}; {self.overlap:,.2f} count for more than one region, where these overlap"
+        if self.overlap >= 0.005:  # less is rounding
+            text += f"; {self.overlap:,.2f} count for more than one region, where these overlap"
+        if self.off_dose:
+            text += (
+                f"; on {self.off_dose:,.2f} cells of the path the dose is beyond its limits, "
+                "because the pump cannot follow the speed"
+            )
+        return text
 
     @property
     def cost_text(self) -> str | None:
@@ -229,6 +237,7 @@ class Evaluation:
             "given_out": self.given_out,
             "outside": self.outside,
             "overlap": self.overlap,
+            **({} if self.off_dose is None else {"off_dose": self.off_dose}),
             **({"units": dict(self.units)} if self.units else {}),
             **({"cost": dict(self.cost)} if self.cost else {}),
         }
@@ -245,6 +254,7 @@ class Evaluation:
         is_end = bool(document.get("horizon_is_an_end", False))
         names = (
             "given_out", "outside", "confidence", "share_low", "share_high", "broken_violation",
+            "off_dose",
         )  # fmt: skip
         later: dict[str, Any] = {name: document.get(name) for name in names}
         later |= {name: document.get(name, {}) for name in ("units", "cost")}

@@ -182,6 +182,12 @@ class SweepSpec:
         changed.__dict__.update(path=self.path, **derived)
         return changed
 
+    @property
+    def may_miss_dose(self) -> bool:
+        """Whether the pump cannot keep the doses at every speed over the ground."""
+        vehicle = self.vehicle
+        return vehicle.dose is not None and (vehicle.least_flow > 0.0 or not self.wind.is_calm)
+
     @cached_property
     def has_overlaps(self) -> bool:
         """Whether something counts for several regions, so that what these receive and what is

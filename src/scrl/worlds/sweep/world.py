@@ -82,6 +82,8 @@ class SweepWorld(eqx.Module):
     """Whether an action is a throttle and an opening of the pump, or a throttle alone."""
     has_cost: bool = eqx.field(static=True, default=False)
     """Whether what is given out costs something."""
+    may_miss_dose: bool = eqx.field(static=True, default=False)
+    """Whether the pump cannot keep the doses at every speed over the ground."""
     timed: int | None = eqx.field(static=True, default=None)
     """The amount that a flow does not change, if there is one."""
     in_step: Float[Array, " region"] | None = None
@@ -115,6 +117,7 @@ class SweepWorld(eqx.Module):
             parts=spec.service.parts,
             has_flow=vehicle.has_flow,
             has_cost=vehicle.product_cost > 0.0,
+            may_miss_dose=spec.may_miss_dose,
             timed=spec.timed,
             in_step=on_device(spec.in_step, float) if spec.totals else None,
             supply=_supply(spec),
@@ -251,6 +254,14 @@ class SweepWorld(eqx.Module):
         distance = dynamics.ground_speed(after.speed, after.gust, jnp)
         return dynamics.flow_of(self.numbers, distance, action[1], jnp) * service
 
+    def off_dose(self, state: SweepState, after: SweepState) -> Float[Array, ""]:
+        """How many cells of the path a step gives a dose beyond its limits, at any opening."""
+        distance = dynamics.ground_speed(after.speed, after.gust, jnp)
+        numbers, length = self.numbers, (self.length - state.cell) - state.offset
+        is_slow = numbers.most_dose * distance < (1.0 - ROUNDING) * numbers.least_flow
+        is_fast = numbers.least_dose * distance > 1.0 + ROUNDING
+        return (is_slow | is_fast) * jnp.minimum(length, distance)
+
     def _share(
         self, served: Served, state: SweepState, after: SweepState
     ) -> Float[Array, " column"]:
@@ -287,6 +298,9 @@ class SweepWorld(eqx.Module):
         kinds = _row(self.kind_of_part, ahead)
         return _row(self.kinds, kinds).reshape(-1)
 
+
+ROUNDING = 1e-5
+"""The share by which a dose may miss its limits."""
 
 _VEHICLE_FIELDS = (
     "max_speed", "inertia", "crawl", "rate", "effort", "least_flow", "least_dose", "most_dose",
