@@ -47,10 +47,9 @@ class Episode(NamedTuple):
     service: Float[Array, "*batch region"]
     steps: Int[Array, "*batch"]
     is_terminated: Bool[Array, "*batch"]
-    given: Float[Array, "*batch 2"] | None
-    """What was given out in all and to no region; None without a map."""
-    off_dose: Float[Array, "*batch"] | None = None
-    """Cells of the path whose dose is beyond its limits; None where the pump always keeps these."""
+    given: Float[Array, "*batch given"] | None
+    """What was given out in all and to no region, and on how many cells of the path the dose is
+    beyond its limits, where the pump may miss these; None without a map."""
 
 
 def take_step(
@@ -98,8 +97,8 @@ def begin_episode(
     start_key, loop_key = jax.random.split(key)
     regions = world.kinds.shape[1]
     nothing = Episode(
-        jnp.zeros(()), jnp.zeros(regions), jnp.zeros((), int), jnp.zeros((), bool), jnp.zeros(2),
-        jnp.zeros(()) if world.may_miss_dose else None,
+        jnp.zeros(()), jnp.zeros(regions), jnp.zeros((), int), jnp.zeros((), bool),
+        jnp.zeros(3 if world.may_miss_dose else 2),
     )  # fmt: skip
     start = world.initial(key=start_key)
     return RunningEpisode(start, nothing, jnp.ones(()), loop_key, _memory_of(policy))
@@ -138,17 +137,17 @@ def one_step(
     seen = now.sums.service, now.memory
     moved, memory = take_step(world, policy, now.state, seen, key=step_key)
     assert now.sums.given is not None  # noqa: S101 (for the type checker: there is a map)
+    given = now.weight * world.at_flow(
+        moved.action, moved.state, world.given(now.state, moved.state)
+    )
+    if world.may_miss_dose:
+        given = jnp.append(given, world.off_dose(now.state, moved.state))
     sums = Episode(
         now.sums.return_ + now.weight * moved.reward,
         now.sums.service + now.weight * moved.labels,
         now.sums.steps + 1,
         moved.is_terminated,
-        now.sums.given
-        + now.weight
-        * world.at_flow(moved.action, moved.state, world.given(now.state, moved.state)),
-        None
-        if now.sums.off_dose is None
-        else now.sums.off_dose + world.off_dose(now.state, moved.state),
+        now.sums.given + given,
     )
     return RunningEpisode(moved.state, sums, now.weight * discount, now.key, memory), moved.action
 

@@ -80,7 +80,6 @@ def evaluate(
     given = given_out(
         problem, amounts, np.asarray(ran.given, float).mean(axis=0),
         float(np.asarray(ran.steps, float).mean()),
-        None if ran.off_dose is None else float(np.asarray(ran.off_dose, float).mean()),
     )  # fmt: skip
     return Evaluation(
         problem=problem.name,
@@ -126,9 +125,6 @@ def evaluate_mixture(
         expected(amounts),
         expected(np.asarray(each.given, float).mean(axis=0) for each in ran),
         float(expected(np.asarray(each.steps, float).mean() for each in ran)),
-        float(expected(np.asarray(each.off_dose, float).mean() for each in ran))
-        if problem.world_spec.may_miss_dose
-        else None,
     )
     return Evaluation(
         problem=problem.name,
