@@ -25,7 +25,7 @@ from scrl.report.reading import MOST_RUNS, read_runs
 from scrl.runs.folder import RunFolder, RunRecord
 from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
-from scrl.worlds.sweep.vehicle import Wind
+from scrl.worlds.sweep.vehicle import Units, Wind
 
 from ..runs.small import rewrite
 from .made import make_run, small_problem
@@ -249,6 +249,18 @@ def test_broken_rules_are_called_broken(tmp_path: Path) -> None:
     page = page_of(make_run(tmp_path / "run", small_problem(), speeds=[3.0, 3.0]))
     assert "None of 2 seeds keeps every rule. The best breaks them by 2.85 units." in page.text
     assert "The condition is met, but not what it asks for." in page.text
+
+
+def test_a_violation_is_told_in_the_unit_of_what_broken_rules_name(tmp_path: Path) -> None:
+    litres = replace(small_problem().world_spec, units=Units(step=1.0, unit="litres"))
+    for name, rules, told in [
+        ("time", {"late": "time <= 2", "some": "S1 >= 1"}, r"Rules are broken, by \S+ seconds\."),
+        ("amount", {"much": "S1 >= 100", "late": "time >= 2"}, r"broken, by \S+ litres\."),
+        ("both", {"late": "time <= 2", "much": "S1 >= 100"}, r"Rules are broken, by \S+ units\."),
+    ]:
+        problem = Problem.create(litres, rules)
+        page = page_of(make_run(tmp_path / name, problem, speeds=[3.0], bound=None))
+        assert re.search(told, page.text)
 
 
 def test_a_discounted_problem_says_so(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
+from scrl.evaluation import Evaluation
 from scrl.opening import PlanRun
 from scrl.planning.plan_files import PLAN
 from scrl.problems import BaseProblem
@@ -61,11 +63,28 @@ def impossible_of(view: RunView) -> Impossible | None:
 
 def impossible_verdict(result: RunResult, problem: BaseProblem) -> str:
     """The sentence for impossible rules, with the violation of the plan."""
-    by = f"{amount(result.best.evaluation.cons_vio)} {problem.unit}"
+    best = result.best.evaluation
+    by = f"{amount(best.cons_vio)} {_unit_broken(problem, best)}"
     return (
         "Impossible: no plan keeps every rule. Shown is a plan for the least loosening; it breaks "
         f"the rules by {by}."
     )
+
+
+def _unit_broken(problem: BaseProblem, found: Evaluation) -> str:
+    """The common unit of all amounts that broken rules name."""
+    return _unit_of_rules(problem, {rule.name for rule in found.rules if not rule.is_satisfied})
+
+
+def _unit_of_rules(problem: BaseProblem, rules: Collection[str] | None = None) -> str:
+    """The common unit of all amounts that some rules name, or all rules."""
+    atoms = [atom for clause in problem.rules.clauses for atom in clause.atoms]
+    return problem.unit_of({
+        name
+        for atom in atoms
+        if rules is None or atom.origin.rule in rules
+        for name, _ in atom.coefficients
+    })  # fmt: skip
 
 
 def unfinished(view: RunView) -> str:
@@ -98,7 +117,7 @@ def verdict_on(
         text += f"; {percent(asked)} were asked for"
         state = state if best.share >= asked else "bad"
     if best.broken_violation is not None:
-        by = f"{amount(best.broken_violation)} {problem.unit}"
+        by = f"{amount(best.broken_violation)} {_unit_of_rules(problem)}"
         text += f". The others break them by {by} on average"
     return f"{text}.", state
 
@@ -108,7 +127,7 @@ def _as_asked(result: RunResult, problem: BaseProblem) -> tuple[str, str]:
     count, best = len(result.seeds), result.best.evaluation
     mean = f" {best.how}" if best.episodes > 1 else ""
     if result.satisfied == 0:
-        least = f"{amount(best.cons_vio)} {problem.unit}"
+        least = f"{amount(best.cons_vio)} {_unit_broken(problem, best)}"
         if count == 1:
             broken = mean if best.is_on_average else ""
             return f"Rules are broken{broken}, by {least}.", "bad"
@@ -144,7 +163,9 @@ def figures_of(result: RunResult, problem: BaseProblem) -> tuple[Figure, ...]:
     elif result.bound is not None:
         found.append(Figure("Proven bound", amount(result.bound), "of the return"))
     if not best.is_satisfied:
-        found.append(Figure("Violated by", amount(best.cons_vio), problem.unit, "bad"))
+        found.append(
+            Figure("Violated by", amount(best.cons_vio), _unit_broken(problem, best), "bad")
+        )
     units, transit = problem.units, problem.transit_steps
     steps, _, clock = units.duration(best.steps + transit).rstrip(")").partition(" (")
     about = f"{clock} an episode" if clock else "an episode"
