@@ -261,6 +261,7 @@ def test_a_violation_is_told_in_the_unit_of_what_broken_rules_name(tmp_path: Pat
         problem = Problem.create(litres, rules)
         page = page_of(make_run(tmp_path / name, problem, speeds=[3.0], bound=None))
         assert re.search(told, page.text)
+        assert "Violated by, units" in page.text
 
 
 def test_a_discounted_problem_says_so(tmp_path: Path) -> None:

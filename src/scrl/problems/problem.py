@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
@@ -171,6 +171,18 @@ class BaseProblem(ABC):
         """The common unit of these regions; `units` if they differ."""
         del regions
         return self.unit
+
+    def unit_of_rules(self, rules: Collection[str] | None = None) -> str:
+        """The common unit of all amounts that these rules name, by default all rules; `units` if
+        they differ."""
+        named = {
+            name
+            for clause in self.rules.clauses
+            for atom in clause.atoms
+            if rules is None or atom.origin.rule in rules
+            for name, _ in atom.coefficients
+        }
+        return self.unit_of(named or self.regions)
 
     @property
     def tolerance(self) -> float:

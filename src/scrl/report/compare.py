@@ -221,7 +221,7 @@ def compare(views: Sequence[RunView]) -> Comparison:
                 f"in: {', '.join(parts)}): only runs of the same problem can be compared; "
                 "`scrl report` shows them beside each other"
             )
-    unit = first.problem.unit
+    unit = first.problem.unit_of_rules()
     pairs = [_pair(figures[0], each) for each in figures[1:]]
     return Comparison(
         problem=first.problem.name,

@@ -176,7 +176,7 @@ def learning_charts(views: Sequence[RunView], bound: float | None) -> list[Chart
         if bands and key == "return":
             charts.append(draw_chart(_return_sketch(title, bands, bound, mark)))
         elif bands:
-            unit = views[0].problem.unit
+            unit = views[0].problem.unit_of_rules()
             high = max(1.0, *(float(band.high.max()) for _, _, band in bands))
             charts.append(
                 draw_chart(

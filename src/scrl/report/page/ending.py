@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from scrl.evaluation import Evaluation
@@ -73,18 +72,7 @@ def impossible_verdict(result: RunResult, problem: BaseProblem) -> str:
 
 def _unit_broken(problem: BaseProblem, found: Evaluation) -> str:
     """The common unit of all amounts that broken rules name."""
-    return _unit_of_rules(problem, {rule.name for rule in found.rules if not rule.is_satisfied})
-
-
-def _unit_of_rules(problem: BaseProblem, rules: Collection[str] | None = None) -> str:
-    """The common unit of all amounts that some rules name, or all rules."""
-    atoms = [atom for clause in problem.rules.clauses for atom in clause.atoms]
-    return problem.unit_of({
-        name
-        for atom in atoms
-        if rules is None or atom.origin.rule in rules
-        for name, _ in atom.coefficients
-    })  # fmt: skip
+    return problem.unit_of_rules({rule.name for rule in found.rules if not rule.is_satisfied})
 
 
 def unfinished(view: RunView) -> str:
@@ -117,7 +105,7 @@ def verdict_on(
         text += f"; {percent(asked)} were asked for"
         state = state if best.share >= asked else "bad"
     if best.broken_violation is not None:
-        by = f"{amount(best.broken_violation)} {_unit_of_rules(problem)}"
+        by = f"{amount(best.broken_violation)} {problem.unit_of_rules()}"
         text += f". The others break them by {by} on average"
     return f"{text}.", state
 
