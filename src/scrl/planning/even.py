@@ -29,6 +29,8 @@ from scrl.worlds.sweep.vehicle import Vehicle
 ROOMS = (1e-3, 0.0)
 """How far inside its bounds a plan aims, as a share of them: so that no place misses them by
 rounding. Rules that leave no room are aimed at as they are."""
+NEAR = 1e-8
+"""The share of an atom's size by which the fluid may miss it; drives round more."""
 CORRECTIONS, CAUTION = 8, 1.1
 """How often a plan is corrected, and by how many times what it missed."""
 BRAKING = 4.0
@@ -125,7 +127,7 @@ def _corrected(
         bounds = np.append(float(fluid.horizon_steps), branch.bounds - room)
         dual = BranchDual(fluid, rows, bounds)
         point = dual.maximise(start)
-        if not dual.is_close(point):
+        if not dual.is_close(point, NEAR):
             break
         times, services = (each[fluid.group_of_part] for each in fluid.split(point.point))
         actions = _driven(problem.world_spec, treated, times, services)

@@ -392,6 +392,8 @@ def _chance_to_be_swept(parts: int, start_noise: float) -> Float[np.ndarray, " p
 MOST_STEPS = 200
 CLOSE = 1e-10
 """Relative tolerance to which atoms are kept."""
+ROUNDING = 1e-14
+"""Duals that differ by a smaller share cannot be told apart."""
 
 
 def atom_size(
@@ -459,12 +461,25 @@ class BranchDual:
             point = better
         return point
 
-    def is_close(self, point: DualPoint) -> bool:
+    def is_close(self, point: DualPoint, share: float = CLOSE) -> bool:
         """Whether the atoms are kept and complementary slackness holds."""
-        size = atom_size(self.rows, self.bounds)
-        is_tight = point.excess >= -CLOSE * size
-        is_kept = point.excess <= CLOSE * size
-        return bool((is_kept & ((point.multipliers == 0) | is_tight)).all())
+        return self._missed(point) <= share
+
+    def _missed(self, point: DualPoint) -> float:
+        """How far the atoms are from that, as a share of their sizes."""
+        is_free = (point.multipliers > 0) | (point.excess > 0)
+        size = np.maximum(atom_size(self.rows, self.bounds), 1e-300)
+        return float((np.abs(point.excess) / size)[is_free].max(initial=0.0))
+
+    def _is_nearer(self, tried: DualPoint, point: DualPoint) -> bool:
+        """Whether a point with a flow has half of another's excess, and the same dual.
+
+        Doses are soft, so a dual that is the best but for rounding may still leave atoms unkept.
+        """
+        apart = abs(tried.proven_cost - point.proven_cost)
+        if self.fluid.flow is None or apart > ROUNDING * (1.0 + abs(point.proven_cost)):
+            return False
+        return self._missed(tried) < 0.5 * self._missed(point)
 
     def _newton_step(
         self, point: DualPoint, slope: np.ndarray, is_free: np.ndarray
@@ -490,7 +505,7 @@ class BranchDual:
             rise = float(slope @ (tried.multipliers - point.multipliers))
             if tried.proven_cost > point.proven_cost + 1e-4 * max(rise, 0.0):
                 return self._stretched(point, step, length, tried) if length < 1.0 else tried
-            if self.is_close(tried):
+            if self.is_close(tried) or self._is_nearer(tried, point):
                 return tried
             length *= 0.4
         return None
