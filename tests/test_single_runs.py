@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +21,7 @@ ATOMS = RunAtoms(
     bounds=jnp.array([-6.0, 0.4]),
     expected=jnp.array([4.0, 5.0]),
     cells=jnp.array([4.0, 4.0]),
+    unit=jnp.ones(2),
 )
 """At least 6 steps in S1, and at most 0.8 more in S1 than in S2."""
 
@@ -43,7 +45,7 @@ def test_the_labels_of_a_run_add_up_to_its_violation_less_the_first_forecast(
         lambda states: collect(counted, act, states, steps=60, key=jax.random.key(1))
     )(starts)
     labels, is_over = np.asarray(rollout.labels, float), np.asarray(rollout.is_terminated)
-    first = np.asarray(ATOMS.violation(ATOMS.expected), float)
+    first = np.asarray(ATOMS.violation(ATOMS.expected, jnp.ones(2)), float)
     assert is_over.any(axis=0).all()
     for lane in range(8):
         end = int(is_over[:, lane].argmax()) + 1
@@ -58,10 +60,30 @@ def test_the_labels_of_a_run_add_up_to_its_violation_less_the_first_forecast(
 
 def test_what_service_is_worth_is_the_slope_of_the_violation() -> None:
     of_violation = jnp.array([-2.0, -3.0])
-    for forecast in ([3.0, 1.0], [7.0, 1.0], [7.0, 9.0]):
-        found = ATOMS.price(of_violation, jnp.array(forecast))
-        slope = jax.grad(lambda each: of_violation @ ATOMS.violation(each))(jnp.array(forecast))
-        assert found.tolist() == pytest.approx(slope.tolist())
+    for share, forecast in product((0.0, 0.5), ([3.0, 1.0], [7.0, 1.0], [7.0, 9.0])):
+        left, service = jnp.full(2, share), jnp.array(forecast)
+        found = ATOMS.price(of_violation, service, left)
+        cost = lambda each, left=left: of_violation @ ATOMS.violation(each, left)  # noqa: E731
+        slope = jax.grad(cost)(service)
+        assert found.tolist() == pytest.approx(slope.tolist(), rel=1e-5)
+
+
+def test_a_forecast_is_as_uncertain_as_what_is_left() -> None:
+    """With 3 forecast where 6 are asked, 3 are missed at the end of a run. A forecast of exactly 6
+    is missed by spread * log 2 on average, with a spread of 0.15 for the root of 4 cells."""
+    end, start, twice = jnp.zeros(2), jnp.ones(2), dataclasses.replace(ATOMS, unit=2 * jnp.ones(2))
+    assert float(ATOMS.violation(jnp.array([3.0, 0.0]), end)[0]) == pytest.approx(3.0)
+    near = jnp.array([6.0, 0.0])
+    assert float(ATOMS.violation(near, end)[0]) == pytest.approx(0.0, abs=1e-5)
+    assert float(ATOMS.violation(near, start)[0]) == pytest.approx(
+        0.15 * 2.0 * np.log(2.0), rel=1e-4
+    )
+    assert float(twice.violation(near, start)[0]) == pytest.approx(
+        0.3 * 2.0 * np.log(2.0), rel=1e-4
+    )
+    # Half of what is missed is paid for where it is as likely as not.
+    of_first = jnp.array([-1.0, 0.0])
+    assert ATOMS.price(of_first, near, start).tolist() == pytest.approx([0.5, 0.0])
 
 
 def test_the_pace_is_what_each_cell_that_is_left_must_make_up_for() -> None:
@@ -86,8 +108,12 @@ def test_a_counted_state_holds_the_service_of_its_run(world: SweepWorld) -> None
 
 def test_without_a_path_what_is_left_of_a_run_is_what_is_left_of_its_steps() -> None:
     """At least 7: after 3 of 6 steps 2 were given, and half of 8 will come: 1 is missing. After one
-    more step with 2 it is a third of 8, so 1/3 is missing; if the run ends there, 3 are."""
-    atoms = RunAtoms.of(jnp.array([[-2.0]]), jnp.array([-14.0]), jnp.array([8.0]), jnp.array([6.0]))
+    more step with 2 it is a third of 8, so 1/3 is missing; if the run ends there, 3 are. Typical
+    steps are so small that forecasts are certain."""
+    atoms = RunAtoms.of(
+        jnp.array([[-2.0]]), jnp.array([-14.0]), jnp.array([8.0]), jnp.array([6.0]),
+        jnp.array([1e-3]),
+    )  # fmt: skip
     before, after = jnp.array([[0.5, 2.0, 3.0]] * 2), jnp.array([[0.6, 4.0, 4.0]] * 2)
     added = added_violations(atoms, before, after, jnp.array([False, True]))
     assert added[:, 0].tolist() == pytest.approx([1 / 3 - 1.0, 3.0 - 1.0])

@@ -6,9 +6,11 @@ a share of single runs reach a learner as prices too: as prices of violations.
 
 What a step adds is counted for the forecast of the whole run: what was given so far, and for the
 rest of each region what the present policy gives there on average. A map tells what is left of a
-region; in an external environment it is what is left of the steps of an average run. At the end of
-a run nothing is left to forecast, so the sum over a run is its violation, less the forecast at its
-start. A step is charged or rewarded only where it changes whether the run will keep the atom.
+region; in an external environment it is what is left of the steps of an average run. The forecast
+is uncertain by the root of what is left, so the violation that is to be expected, and with it the
+price of a step, is a smooth function of the forecast: sharp only near the end of a run. There
+nothing is left to forecast, so the sum over a run is its violation, less the forecast at its start.
+A step is charged or rewarded only where it changes whether the run will keep the atom.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from scrl.worlds.contract import StepResult
 from scrl.worlds.sweep.world import SweepState, SweepWorld
 
+SPREAD, LEAST_SPREAD = 0.15, 1e-6
+"""How uncertain what a cell gives is, in typical steps, and the spread at the end of a run."""
+
 
 class RunAtoms(eqx.Module):
     """Atoms of single runs: coefficients . service <= bounds, and the forecast they are held to."""
@@ -34,6 +39,8 @@ class RunAtoms(eqx.Module):
     """The service of a whole run, on average."""
     cells: Float[Array, " region"]
     """Cells of the path in each region; without a path, the steps of a run on average."""
+    unit: Float[Array, " region"]
+    """What a typical step gives to each region."""
 
     @classmethod
     def of(
@@ -42,12 +49,13 @@ class RunAtoms(eqx.Module):
         bounds: Float[Array, " atom"],
         expected: Float[Array, " region"],
         cells: Float[Array, " region"],
+        unit: Float[Array, " region"],
         *,
         rate: float | Float[Array, ""] = 1.0,
     ) -> RunAtoms:
         """Atoms in units, divided by d = sum |a_i|, as in the paper's w."""
         size = jnp.abs(coefficients).sum(axis=1)
-        return cls(coefficients / size[:, None], bounds / (size * rate), expected, cells)
+        return cls(coefficients / size[:, None], bounds / (size * rate), expected, cells, unit)
 
     def following(
         self, service: Float[Array, " region"], cells: Float[Array, "*region"]
@@ -71,15 +79,26 @@ class RunAtoms(eqx.Module):
         # A sum, since XLA would call a library for a matrix product, which costs more.
         return (self.coefficients * forecast).sum(axis=-1) - self.bounds
 
-    def violation(self, forecast: Float[Array, " region"]) -> Float[Array, " atom"]:
-        """max(0, a . service - b)."""
-        return jnp.maximum(self.side(forecast), 0.0)
+    def spread(self, left: Float[Array, " region"]) -> Float[Array, " atom"]:
+        """How uncertain the forecast of each side is: as a sum over the cells that are left."""
+        variance = ((self.coefficients * self.unit) ** 2 * left * self.cells).sum(axis=-1)
+        return SPREAD * jnp.sqrt(variance) + LEAST_SPREAD * self.unit.max()
+
+    def violation(
+        self, forecast: Float[Array, " region"], left: Float[Array, " region"]
+    ) -> Float[Array, " atom"]:
+        """The mean of max(0, a . service - b), if the forecast has a logistic distribution."""
+        spread = self.spread(left)
+        return spread * jax.nn.softplus(self.side(forecast) / spread)
 
     def price(
-        self, of_violation: Float[Array, " atom"], forecast: Float[Array, " region"]
+        self,
+        of_violation: Float[Array, " atom"],
+        forecast: Float[Array, " region"],
+        left: Float[Array, " region"],
     ) -> Float[Array, " region"]:
         """What service is worth in this run, where its violations have prices."""
-        counts = of_violation * (self.side(forecast) >= 0.0)
+        counts = of_violation * jax.nn.sigmoid(self.side(forecast) / self.spread(left))
         return (self.coefficients * counts[:, None]).sum(axis=0)
 
     def pace(
@@ -119,7 +138,7 @@ class CountedWorld(eqx.Module):
 
     def _violation(self, state: CountedState) -> Float[Array, " atom"]:
         left = self.world.left_of(state.state)
-        return self.atoms.violation(self.atoms.forecast(state.service, left))
+        return self.atoms.violation(self.atoms.forecast(state.service, left), left)
 
 
 def observe_run(
@@ -166,9 +185,10 @@ def added_violations(
     """What steps between two observations of `SeenRun` add to the violations of the forecast."""
 
     def one(before: Array, after: Array, is_over: Array) -> Array:
-        then = SeenRun.of(atoms, after)
-        end = jnp.where(is_over, then.service, then.forecast)
-        return atoms.violation(end) - atoms.violation(SeenRun.of(atoms, before).forecast)
+        then, first = SeenRun.of(atoms, after), SeenRun.of(atoms, before)
+        left = jnp.where(is_over, 0.0, then.left)
+        forecast = atoms.forecast(then.service, left)
+        return atoms.violation(forecast, left) - atoms.violation(first.forecast, first.left)
 
     for _ in is_over.shape:
         one = jax.vmap(one)

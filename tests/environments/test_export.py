@@ -44,6 +44,7 @@ SEVERAL = Actions(Discrete((3, 2), (2, 1)), dtype="int64", first=(-1, 4))
 OF_RUNS = RunAtoms(
     coefficients=jnp.array([[-1.0, 0.0], [0.5, -0.5], [0.0, 1.0]]), bounds=jnp.array([-2, 1, 3.0]),
     expected=jnp.array([4.0, -5.0]), cells=jnp.array([9.0, 9.0]),
+    unit=jnp.array([0.5, 2.0]),
 )  # fmt: skip
 
 

@@ -79,6 +79,7 @@ def reacting_policy(problem: Problem, *, sees_prices: bool) -> TrainedPolicy:
         jnp.asarray(chance.normal(size=3), float),
         jnp.full(regions, 9.0),
         jnp.asarray(problem.world_spec.regions.sizes, float),
+        jnp.ones(regions),
     )
     encoder = SweepEncoder(
         jnp.asarray(0.03), jnp.ones(1 + regions + 3), regions, sees_prices, of_runs=atoms

@@ -238,7 +238,7 @@ def first_encoder(task: Task, actions: Actions, first: FirstEpisodes) -> Environ
         reading, steps = task.reading, jnp.full(task.regions, first.steps.mean())
         inset = plan.loop.run_inset * jnp.abs(reading.coefficients) @ label_unit
         bounds, expected = reading.bounds - inset, first.net.mean(axis=0)
-        of_runs = RunAtoms.of(reading.coefficients, bounds, expected, steps)
+        of_runs = RunAtoms.of(reading.coefficients, bounds, expected, steps, label_unit)
         of_labels.append(0.3 * jnp.abs(of_runs.coefficients) @ of_labels[0])
     return EnvironmentEncoder(
         price_unit=size / first.steps.mean(),

@@ -126,7 +126,7 @@ class EnvironmentEncoder(PricedEncoder, eqx.Module):
         now = price[: self.regions]
         if self.of_runs is not None:
             run = SeenRun.of(self.of_runs, observation)
-            now = now + self.of_runs.price(price[self.regions :], run.forecast)
+            now = now + self.of_runs.price(price[self.regions :], run.forecast, run.left)
             parts.append(run.needs(self.of_runs, self.step_of_atom))
         return jnp.concatenate([*parts, self.seen_prices(now)] if self.sees_prices else parts)
 
@@ -149,5 +149,6 @@ class EnvironmentEncoder(PricedEncoder, eqx.Module):
             return seen
         step = self.step_of_atom
         cost = jnp.arcsinh(price[self.regions :] * step / self.price_unit)
-        violation = self.of_runs.violation(SeenRun.of(self.of_runs, observation).forecast)
+        run = SeenRun.of(self.of_runs, observation)
+        violation = self.of_runs.violation(run.forecast, run.left)
         return jnp.concatenate([seen, cost, jnp.arcsinh(violation / step)])

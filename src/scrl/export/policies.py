@@ -24,6 +24,7 @@ from scrl.learners.actions import Discrete
 from scrl.learners.encoders import FASTEST_PACE, NEAR
 from scrl.problems import Problem
 from scrl.runs.folder import EnvironmentRecord
+from scrl.single_runs import LEAST_SPREAD, SPREAD
 from scrl.worlds.sweep.places import turns_of
 from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
@@ -259,7 +260,11 @@ def _forecast(
     over = graph.node("Max", cells, graph.constant(1.0))
     pace = graph.node("Div", graph.node("Div", side, over), graph.constant(step))
     near = graph.node("Div", side, graph.constant(NEAR * step))
-    is_violated = graph.node("Cast", graph.node("GreaterOrEqual", side, graph.constant(0.0)), to=1)
+    unit = np.asarray(atoms.unit)
+    variance = graph.times(left, ((rows * unit) ** 2 * np.asarray(atoms.cells)).T)
+    spread = graph.node("Mul", graph.node("Sqrt", variance), graph.constant(SPREAD))
+    spread = graph.node("Add", spread, graph.constant(LEAST_SPREAD * unit.max()))
+    is_violated = graph.node("Sigmoid", graph.node("Div", side, spread))
     of_violation = graph.times(is_violated, price[regions:, None] * rows)
     return _ForecastNodes(
         graph.within(pace, -FASTEST_PACE, FASTEST_PACE), graph.within(near, -1.0, 1.0),

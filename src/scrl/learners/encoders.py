@@ -200,9 +200,9 @@ class SweepEncoder(PricedEncoder, eqx.Module):
         here /= jnp.abs(atoms.coefficients).max(axis=1)
         of_violation = price[self.regions :]
         worth = jnp.arcsinh(of_violation / self.price_unit)
-        violated = atoms.violation(forecast) / (1.0 + jnp.abs(atoms.bounds))
+        violated = atoms.violation(forecast, seen.left) / (1.0 + jnp.abs(atoms.bounds))
         return seen, SeenOfRun(
-            price[: self.regions] + atoms.price(of_violation, forecast),
+            price[: self.regions] + atoms.price(of_violation, forecast, seen.left),
             jnp.concatenate([pace, pace * here, side]),
             jnp.concatenate([worth, worth * pace, violated]),
         )

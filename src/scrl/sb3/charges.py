@@ -68,7 +68,8 @@ class Charges:
         mean, cells = jnp.asarray(amounts.mean(axis=0)), jnp.full(amounts.shape[1], steps)
         before = self.of_runs
         if before is None:
-            before = RunAtoms.of(self._atoms.coefficients, self._atoms.bounds, mean, cells)
+            table, unit = self._atoms, jnp.full(cells.shape, self.rate)
+            before = RunAtoms.of(table.coefficients, table.bounds, mean, cells, unit)
         self.of_runs = before.following(mean, cells)
 
     def needs(self, runs: Float[np.ndarray, "lane amounts_and_steps"]) -> np.ndarray:

@@ -265,7 +265,13 @@ def judge(task: Task, ran: Episode, *, deviations: float = 0.0) -> Measurement:
     """What the sums of some episodes mean under the rules."""
     amounts = task.rate * ran.service
     of_rules, of_reading = (
-        held_against(atoms, amounts, is_in_runs=task.is_in_runs, deviations=deviations)
+        held_against(
+            atoms,
+            amounts,
+            is_in_runs=task.is_in_runs,
+            deviations=deviations,
+            tolerance=task.tolerance,
+        )
         for atoms in (task.rules, task.reading)
     )
     return Measurement(
@@ -443,15 +449,16 @@ def _with_moved_aims(
     atoms = encoder.of_runs
     if atoms is None:
         return encoder
-    missed = missed_together(
-        reading, task.rate * measured.episodes.service,
-        deviations=task.plan.loop.deviations, tolerance=task.tolerance,
-    )  # fmt: skip
     unit = reading.size * task.rate
     step = largest_step(reading.coefficients * task.largest_labels, task.rate)
+    insets = reading.bounds - unit * atoms.bounds
+    missed = missed_together(
+        reading, task.rate * measured.episodes.service, insets,
+        deviations=task.plan.loop.deviations, tolerance=task.tolerance,
+    )  # fmt: skip
     may_widen = (state.kappa > 0.0) & (seen.reading_violation <= task.tolerance)
     insets = moved_insets(
-        reading, reading.bounds - unit * atoms.bounds, missed, step,
+        reading, insets, missed, step,
         may_widen=may_widen, latitude=LEARNING if is_learning else SETTLING,
     )  # fmt: skip
     bounds = jnp.where(reading.share > 0.0, (reading.bounds - insets) / unit, atoms.bounds)

@@ -140,8 +140,9 @@ def _run_atoms(task: SweepTask, first: Episode) -> RunAtoms | None:
     )
     cells = world.kinds[world.kind_of_part].sum(axis=0) / world.parts
     return RunAtoms.of(
-        atoms.coefficients, atoms.bounds - inset, first.service[0], cells, rate=task.rate
-    )
+        atoms.coefficients, atoms.bounds - inset, first.service[0], cells,
+        jnp.ones(task.regions) * task.largest_labels, rate=task.rate,
+    )  # fmt: skip
 
 
 def counted(world: SweepWorld, encoder: Encoder) -> SteppedWorld[Any]:

@@ -20,6 +20,8 @@ from scrl.violation import clause_violation, signed_violation
 
 LEVELS = 9
 """Shares that are tried between that of an atom alone and that of its group."""
+FEWER = (0.95, 0.9, 0.8, 0.65, 0.5)
+"""Parts of the latter that are tried where none of them is enough."""
 NEAR = 10.0
 """Steps of service. What is missed by more is for kappa to mend."""
 OUTSIDE = 1.0
@@ -37,9 +39,18 @@ class HeldAgainst(NamedTuple):
 
 
 def held_against(
-    atoms: Atoms, amounts: Float[Array, "run region"], *, is_in_runs: bool, deviations: float
+    atoms: Atoms,
+    amounts: Float[Array, "run region"],
+    *,
+    is_in_runs: bool,
+    deviations: float,
+    tolerance: float = 0.0,
 ) -> HeldAgainst:
-    """Cons.Vio, and a . density - b of each atom, some standard errors more surely."""
+    """Cons.Vio, and a . density - b of each atom, some standard errors more surely.
+
+    Of runs that keep a group in the share that is asked, but not so surely, only the share counts
+    that is lacking: they are nearer to what is asked than runs that do not.
+    """
     error = standard_error(amounts @ atoms.coefficients.T)
     bounds = atoms.bounds - deviations * error
     of_mean = signed_violation(atoms.coefficients, bounds, amounts.mean(axis=0))
@@ -49,6 +60,9 @@ def held_against(
     of_runs = signed_violation(atoms.coefficients, atoms.bounds, amounts)
     of_group = clause_violation(atoms.listed, of_runs) @ atoms.groups.T
     in_runs = _quantile(of_group, atoms.asked, deviations=deviations)
+    kept = (of_group <= tolerance).mean(axis=0)
+    lacking = jnp.maximum(_more(atoms.asked, len(amounts), deviations) - kept, 0.0)
+    in_runs = jnp.where(kept >= atoms.asked - ROUNDING, jnp.minimum(in_runs, lacking), in_runs)
     violation = jnp.where(atoms.asked > 0.0, in_runs, atoms.groups @ on_average).sum()
     of_atoms = _quantile(_needed(atoms, of_runs), atoms.share, deviations=deviations)
     return HeldAgainst(violation, jnp.where(atoms.share > 0.0, of_atoms, of_mean))
@@ -71,13 +85,19 @@ def _is_of_clause(atoms: Atoms) -> Bool[Array, "clause atom"]:
 
 
 def missed_together(
-    atoms: Atoms, amounts: Float[Array, "run region"], *, deviations: float, tolerance: float
+    atoms: Atoms,
+    amounts: Float[Array, "run region"],
+    insets: Float[Array, " atom"],
+    *,
+    deviations: float,
+    tolerance: float,
 ) -> Float[Array, " atom"]:
     """How far each atom must move so that the runs keep every group in the share that is asked.
 
     All atoms of a group move by the same quantile of their sides, as if a run moved with its aims.
     Of the atoms of a clause one counts in each run, the one that it keeps best. Minus infinity
-    where an atom counts in hardly any run.
+    where an atom counts in hardly any run. Of all quantiles that keep the share, the smallest one
+    is taken; where none does, the one that keeps most runs.
     """
     sides = signed_violation(atoms.coefficients, atoms.bounds, amounts)
     numbers = jnp.arange(len(atoms.bounds))
@@ -87,16 +107,31 @@ def missed_together(
     counted = jnp.where(counts, sides, -jnp.inf)
     is_in = (atoms.groups @ _is_of_clause(atoms)) > 0.0
     together = jnp.where(is_in, atoms.asked[:, None], 0.0).max(axis=0, initial=0.0)
-    asked = _more(atoms.asked, len(amounts), deviations)
-    found = _quantile(counted, atoms.share, deviations=deviations)
-    for level in jnp.linspace(0.0, 1.0, LEVELS):
-        share = atoms.share + level * (together - atoms.share)
+    asked = _more(atoms.asked, len(amounts), deviations) - ROUNDING
+    levels = atoms.share + jnp.linspace(0.0, 1.0, LEVELS)[:, None] * (together - atoms.share)
+    found, most = jnp.full(numbers.shape, -jnp.inf), jnp.full(numbers.shape, -jnp.inf)
+    for share in (*levels, *(part * together for part in FEWER)):
         move = _quantile(counted, share, deviations=deviations)
+        move = jnp.where(_meets(atoms, insets), _shift(atoms, move), move)
         is_kept = (jnp.where(counts, sides - move, -jnp.inf) <= tolerance) | ~counts
         of_group = (is_kept[:, None] | ~is_in).all(axis=2).mean(axis=0)
-        is_enough = (is_in & (of_group >= asked - ROUNDING)[:, None]).any(axis=0)
-        found = jnp.where(is_enough, move, found)
+        kept = jnp.where(is_in, jnp.minimum(of_group, asked)[:, None], -jnp.inf).max(axis=0)
+        found, most = jnp.where(kept >= most, move, found), jnp.maximum(kept, most)
     return found
+
+
+def _meets(atoms: Atoms, insets: Float[Array, " atom"]) -> Bool[Array, " atom"]:
+    """Which atoms are sides of a band whose two aims are one place, so that they move as one."""
+    other = atoms.opposite
+    width = atoms.bounds + atoms.bounds[other]
+    is_one = insets + insets[other] >= width - ROUNDING * (1.0 + jnp.abs(width))
+    return (other != jnp.arange(len(other))) & is_one
+
+
+def _shift(atoms: Atoms, move: Float[Array, " atom"]) -> Float[Array, " atom"]:
+    """Between the moves of the two sides of a band; that of a side alone if the other has none."""
+    both = 0.5 * (move - move[atoms.opposite])
+    return jnp.where(jnp.isfinite(both), both, move)
 
 
 class Latitude(NamedTuple):
@@ -121,9 +156,11 @@ def moved_insets(
 ) -> Float[Array, " atom"]:
     """How far inside its bound each atom aims after a round; outwards only where that may be.
 
-    Where the two sides of a band would cross, both aim at the middle between them.
+    Where the two sides of a band would cross, both aim at the middle between them; from then on
+    they move as one.
     """
     back = jnp.where(may_widen, -latitude.outwards, 0.0)
+    back = jnp.where(_meets(atoms, insets), -latitude.inwards, back)
     move = jnp.clip(missed, back * step, latitude.inwards * step)
     move = jnp.where(missed < NEAR * step, move, 0.0)
     moved = jnp.maximum(insets + move, -OUTSIDE * step)
