@@ -1,8 +1,9 @@
 """Drawn farms: seven irregular fields, two with holes and one of two parts.
 
 Three of them lie along a river: a GeoJSON map in metres and a problem file with a boom of 24 m,
-12 km/h, a pump of up to 90 litres a minute, bounds on the dose of each field, and 12 m along the
-river kept clear. One has a pond in a field and lies in degrees, so that plans can be flown.
+12 km/h, a pump of up to 90 litres a minute, prices of a litre and of an hour, bounds on the dose
+of each field, and 12 m along the river kept clear. One has a pond in a field and lies in degrees,
+so that plans can be flown.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from scrl.problems.templates import Machine, start_problem
 
 FARMS = {"hillside": 1, "marsh": 2, "valley": 3}
 """Names and seeds."""
-MACHINE = Machine(boom=24.0, speed=12.0, flow=(0.0, 90.0), dose=(0.0, 250.0), turn=None)
+MACHINE = Machine(
+    boom=24.0, speed=12.0, flow=(0.0, 90.0), dose=(0.0, 250.0), unit_cost=1.5, hour_cost=40.0
+)
 KEPT_CLEAR_M = 12.0
 CLEAR_M = 26.0
 """Between fields, and from a field to the river: more than the boom, which has no sections."""
