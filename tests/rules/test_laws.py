@@ -56,6 +56,7 @@ from .strategies import (
     cases,
     coefficients,
     compares,
+    formulas,
     linears,
     plain,
     small_shares,
@@ -107,6 +108,21 @@ def test_a_share_has_the_lowest_precedence(one: Formula, other: Formula, share: 
     for nested in (f"({show(one)} {text})", f"not ({show(one)} {text})"):
         with pytest.raises(RuleError, match="stands once, at the end"):
             parse(nested)
+
+
+clashing = ("time", "used", "dose(S1)", "S1")
+
+
+@many
+@given(formulas(compares(linears(st.sampled_from(clashing), coefficients))))
+def test_rules_on_regions_that_are_called_like_totals_read_back(formula: Formula) -> None:
+    totals = {**dict.fromkeys(("time", "used", "distance")), "dose(S1)": d["S1"].linear}
+    rule = Rule.read("rule", formula, clashing, totals)
+    assert rule.formula == formula
+    assert Rule.read("rule", rule.text, clashing, totals) == rule
+    for atom in atoms_of(negation_normal(rule.formula)):
+        again = Rule.read("rule", atom.show(), clashing, totals)
+        assert negation_normal(again.formula) == atom
 
 
 samples = st.lists(st.fixed_dictionaries(dict.fromkeys(REGIONS, bounds)), min_size=1, max_size=9)

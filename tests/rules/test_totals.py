@@ -60,7 +60,7 @@ def test_a_region_of_the_name_of_a_total_is_quoted():
     regions = ("S1", "time", "distance")
     rules = read('"time" <= 3', '"distance" <= 4', "used <= 5", regions=regions)
     assert rules.regions == (*regions, "used")
-    assert show(rules.rules[1].statement) == "distance <= 4"
+    assert show(rules.rules[1].statement) == '"distance" <= 4'
     same = read('region("time") <= 3', 'region("distance") <= 4', "used <= 5", regions=regions)
     assert [rule.statement for rule in same.rules] == [rule.statement for rule in rules.rules]
     with pytest.raises(RuleError, match=r"region\(...\) takes a region, and 'used' is an amount"):

@@ -288,7 +288,7 @@ class Problem(BaseProblem):
         )
         if (kept := world_spec.regions.keep_out) is not None:
             _check_can_close(world_spec.vehicle)
-            rule = Rule.read(KEEP_OUT, d[kept] <= 0)
+            rule = Rule.read(KEEP_OUT, d[kept] <= 0, names, world_spec.known_totals)
             others = [each for each in rule_set.rules if each != rule]
             rule_set = replace(rule_set, rules=(*others, rule))
         return cls(world_spec.with_totals(rule_set.regions[len(names) :]), rule_set, options)

@@ -13,11 +13,11 @@ from scrl.rules import normal
 from scrl.rules.build import Expression
 from scrl.rules.conventions import DEFAULT, Conventions
 from scrl.rules.errors import no_area, where
-from scrl.rules.linear import LinearExpression, Number, checked_name, exact, show_number
+from scrl.rules.linear import LinearExpression, Number, checked_name, exact, region, show_number
 from scrl.rules.meaning import holds, holds_in_runs
 from scrl.rules.normal import AllOf, Atom, Positive, negation_normal
 from scrl.rules.parse import parse, split_rules
-from scrl.rules.show import is_dose, show, show_share
+from scrl.rules.show import is_dose, region_name, show, show_share
 from scrl.rules.syntax import (
     Compare,
     Formula,
@@ -62,7 +62,9 @@ class Rule:
         """
         _check_rule_name(name)
         if isinstance(source, Statement):
-            text, statement = show(source), source
+            quoted = {each: region(region_name(each)) for each in regions or () if each in totals}
+            statement = with_values(source, quoted)
+            text = show(statement)
         else:
             text, statement = source, parse(source, regions=regions, totals=totals, rule=name)
         named = [each for each in regions_of(formula_of(statement))

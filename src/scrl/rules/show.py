@@ -48,14 +48,25 @@ TOTALS = ("time", "distance", "used", "working_time")
 """Amounts of a whole drive; a region of such a name is quoted in rules."""
 
 
+class Quoted(str):
+    """A name that rules show in quotes, because without them it is that of another amount."""
+
+    __slots__ = ()
+
+
+def region_name(name: str) -> str:
+    """The name of a region on a map, in quotes wherever it is shown if a total has it, too."""
+    return Quoted(name) if name in TOTALS or is_dose(name) else name
+
+
 def show_region(name: str) -> str:
     """A region's name as rules on its map write it."""
-    return f'"{name}"' if name in TOTALS or is_dose(name) else show_name(name)
+    return show_name(region_name(name))
 
 
 def dose_name(region: str) -> str:
     """The name of the amount that a region receives per area."""
-    return f"dose({show_name(region)})"
+    return f"dose({show_region(region)})"
 
 
 def is_dose(name: str) -> bool:
@@ -66,7 +77,8 @@ def is_dose(name: str) -> bool:
 
 def show_name(name: str) -> str:
     """The name as the language writes it: bare where possible, else in double quotes."""
-    if (_BARE_NAME.fullmatch(name) and name not in KEYWORDS) or is_dose(name):
+    is_bare = (_BARE_NAME.fullmatch(name) and name not in KEYWORDS) or is_dose(name)
+    if is_bare and not isinstance(name, Quoted):
         return name
     escaped = name.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import ClassVar, Literal, NoReturn, TypeAlias, assert_never, cast, get_args
 
 from scrl.errors import RuleError
-from scrl.rules.linear import LinearExpression, Number, bounded, combine, exact
+from scrl.rules.linear import LinearExpression, Number, bounded, combine, exact, region
 
 Relation: TypeAlias = Literal["<=", ">=", "<", ">", "=="]
 
@@ -268,9 +268,8 @@ def _compare_with(compare: Compare, values: Mapping[str, LinearExpression]) -> C
                 default=Fraction(1))  # fmt: skip
 
     def replaced(linear: LinearExpression) -> LinearExpression:
-        own = [(name, factor) for name, factor in linear.terms if name not in named]
-        known = [(scale * factor, named[name]) for name, factor in linear.terms if name in named]
-        return combine([(scale, LinearExpression(own, linear.constant)), *known])
+        parts = [(scale * factor, named.get(name) or region(name)) for name, factor in linear.terms]
+        return combine([*parts, (scale, LinearExpression((), linear.constant))])
 
     left, right = replaced(compare.left), replaced(compare.right)
     if dict(left.terms) == dict(right.terms):

@@ -14,7 +14,7 @@ from lark import Token, Transformer
 from scrl.errors import RuleError, did_you_mean
 from scrl.rules.errors import Misplaced, no_area, printable
 from scrl.rules.linear import LinearExpression, bounded, combine, read_number, reciprocal, region
-from scrl.rules.show import KEYWORDS, dose_name, read_quoted, show_name
+from scrl.rules.show import KEYWORDS, dose_name, read_quoted, region_name, show_name
 from scrl.rules.syntax import (
     And,
     Compare,
@@ -159,7 +159,7 @@ class FormulaTransformer(Transformer[Token, Piece]):
 
     @_placed_token
     def QUOTED(self, quoted: str) -> LinearExpression:  # noqa: N802
-        return _known(read_quoted(quoted))
+        return _known(region_name(read_quoted(quoted)))
 
     @_placed
     def group(self, children: list[Child]) -> LinearExpression | Extremum | Statement:

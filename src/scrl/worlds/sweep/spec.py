@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from scrl.errors import ProblemError
 from scrl.rules.linear import LinearExpression
-from scrl.rules.show import TOTALS, dose_name, is_dose
+from scrl.rules.show import TOTALS, dose_name, is_dose, region_name
 from scrl.settings import check_settings, setting
 from scrl.worlds.sweep.georeference import local_georeference
 from scrl.worlds.sweep.inside import corrections
@@ -343,7 +343,7 @@ class KnownTotals(Mapping[str, LinearExpression | None]):
             return LinearExpression((), cells * (spec.units.cell or 1.0))
         index = self._doses[name]
         area = exact_digits(spec.areas[index])
-        return LinearExpression(((spec.regions.names[index], 1 / area),))
+        return LinearExpression(((region_name(spec.regions.names[index]), 1 / area),))
 
     def __iter__(self) -> Iterator[str]:
         return (name for name in (*COUNTED, DISTANCE, *self._doses) if name in self)
