@@ -76,6 +76,14 @@ def test_a_rule_that_is_impossible_alone() -> None:
     assert "impossible; cannot hold: 'too little'" in str(found)
 
 
+def test_the_loosening_of_a_dose_is_told_as_a_dose() -> None:
+    found = scrl.solve(AGRI.with_rules("S1 >= 300; dose(S2) <= 0.5"))
+    # At least 351 units on 468 cells.
+    assert [str(each) for each in found.relax] == [
+        "'rule-2': dose(S2) <= 0.5 becomes dose(S2) <= 0.75 (by 0.25)"
+    ]
+
+
 def test_the_loosened_rules_can_be_kept() -> None:
     rules = {"a": "S2 <= 300", "b": "S1 >= 300", "c": "S1 + S2 <= 500"}
     found = scrl.solve(AGRI.with_rules(rules))

@@ -343,6 +343,7 @@ def test_a_flow_is_two_numbers_and_is_saved(session: Session, folder: Path) -> N
         "S1 + S4 == 100000 within 6",
         "S2 <= S2 + S1 - 100000",
         "100000 <= S1  # much",
+        "if S1 >= 0 then dose(S1) >= 400",
     ],
 )
 def test_the_least_loosening_is_written_into_the_rule(session: Session, text: str) -> None:

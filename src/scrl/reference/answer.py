@@ -20,6 +20,7 @@ from scrl.reference.fluid import FluidSweep
 from scrl.reference.linear import Status
 from scrl.rules import Atom
 from scrl.rules.linear import exact
+from scrl.rules.ruleset import NO_TOTALS, Totals
 
 
 @dataclass(frozen=True)
@@ -103,9 +104,14 @@ class Loosened:
     by: float
 
     @classmethod
-    def of(cls, atom: Atom, bound: float) -> Loosened:
-        """The atom with its bound moved to `bound`; by how many units is rounded up."""
-        by = exact(bound) - atom.bound
+    def of(cls, atom: Atom, bound: float, totals: Totals = NO_TOTALS) -> Loosened:
+        """The atom with its bound moved to `bound`; by how much is rounded up.
+
+        What a rule asks of a dose is told as a dose.
+        """
+        moved = atom.loosened(exact(bound) - atom.bound).in_doses(totals)
+        atom = atom.in_doses(totals)
+        by = moved.bound - atom.bound
         # Hundredths of a unit, or three digits where the whole loosening is smaller than that.
         digits = 2 if by >= 0.01 else 2 - math.floor(math.log10(by))
         by = Fraction(math.ceil(by * 10**digits - Fraction(1, 10**6)), 10**digits)

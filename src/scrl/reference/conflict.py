@@ -190,7 +190,10 @@ def _loosened(question: Question, only_rule: int | None = None) -> tuple[Loosene
     if loosening is None:
         return ()
     given = np.flatnonzero(loosening.by > 1e-9 * np.abs(question.atoms.high))
-    return tuple(Loosened.of(table.atoms[index], float(loosening.bounds[index])) for index in given)
+    totals = question.problem.world_spec.known_totals
+    return tuple(
+        Loosened.of(table.atoms[index], float(loosening.bounds[index]), totals) for index in given
+    )
 
 
 def _speed_hint(question: Question) -> list[str]:

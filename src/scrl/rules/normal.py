@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain, product
@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias, assert_never
 from scrl.errors import TooLargeError
 from scrl.rules.conventions import DEFAULT, Conventions
 from scrl.rules.linear import LinearExpression, Number, bounded, combine, exact, show_number
-from scrl.rules.show import show, show_sum
+from scrl.rules.show import dose_name, show, show_sum
 from scrl.rules.syntax import And, Compare, Formula, Implies, Not, Or, Span
 
 
@@ -44,6 +44,16 @@ class Atom:
     def loosened(self, by: Number) -> Atom:
         """The atom with its bound moved by this many units."""
         return replace(self, bound=self.bound + exact(by))
+
+    def in_doses(self, totals: Mapping[str, LinearExpression | None]) -> Atom:
+        """The same of a region's dose, where the rule is about that; `totals` know its area."""
+        ((name, factor), *others) = self.coefficients
+        dose = dose_name(name)
+        if others or dose not in self.origin.text or (known := totals.get(dose)) is None:
+            return self
+        ((_, per_unit),) = known.terms
+        sign = Fraction(1 if factor > 0 else -1)
+        return Atom(((dose, sign),), bounded(self.bound * per_unit / abs(factor)), self.origin)
 
     @property
     def is_at_least(self) -> bool:

@@ -75,7 +75,8 @@ def _candidates(text: str, wanted: Loosened) -> Iterator[str]:
 def _atoms(name: str, text: str, world: Problem) -> frozenset[str]:
     """The atoms of a rule as text; none where it cannot be read."""
     try:
-        rules = world.with_rules({name: text}).rules
-        return frozenset(atom.show() for clause in rules.clauses for atom in clause.atoms)
+        atoms = world.with_rules({name: text}).atoms.atoms
+        totals = world.world_spec.known_totals
+        return frozenset(atom.in_doses(totals).show() for atom in atoms)
     except ScrlError:
         return frozenset()
