@@ -86,6 +86,21 @@ def test_a_forecast_is_as_uncertain_as_what_is_left() -> None:
     assert ATOMS.price(of_first, near, start).tolist() == pytest.approx([0.5, 0.0])
 
 
+def test_labels_of_another_size_do_not_blur_the_end_of_a_run() -> None:
+    """At least 8 thousandths of the second label, whose steps are a thousandth; those of the first
+    label are a million."""
+    atoms = RunAtoms.of(
+        jnp.array([[0.0, -1.0]]), jnp.array([-0.008]), jnp.array([5e6, 0.01]),
+        jnp.array([20.0, 20.0]), jnp.array([1e6, 1e-3]),
+    )  # fmt: skip
+    end, of_violation = jnp.zeros(2), jnp.array([-1.0])
+    kept, broken = jnp.array([5e6, 0.02]), jnp.array([5e6, 0.005])
+    assert float(atoms.violation(kept, end)[0]) == pytest.approx(0.0, abs=1e-6)
+    assert float(atoms.violation(broken, end)[0]) == pytest.approx(0.003, rel=1e-3)
+    assert atoms.price(of_violation, kept, end).tolist() == pytest.approx([0.0, 0.0])
+    assert atoms.price(of_violation, broken, end).tolist() == pytest.approx([0.0, 1.0])
+
+
 def test_the_pace_is_what_each_cell_that_is_left_must_make_up_for() -> None:
     """3 steps were given and half of S1 is left, which will bring 2 more: 1 of 6 is missing, over
     two cells."""

@@ -27,7 +27,7 @@ from scrl.worlds.contract import StepResult
 from scrl.worlds.sweep.world import SweepState, SweepWorld
 
 SPREAD, LEAST_SPREAD = 0.15, 1e-6
-"""How uncertain what a cell gives is, in typical steps, and the spread at the end of a run."""
+"""How uncertain what a cell gives is, and the spread at the end of a run, in typical steps."""
 
 
 class RunAtoms(eqx.Module):
@@ -79,10 +79,15 @@ class RunAtoms(eqx.Module):
         # A sum, since XLA would call a library for a matrix product, which costs more.
         return (self.coefficients * forecast).sum(axis=-1) - self.bounds
 
+    @property
+    def least_spread(self) -> Float[Array, " atom"]:
+        """That of the end of a run, in the largest typical step of the regions of each atom."""
+        return LEAST_SPREAD * jnp.where(self.coefficients != 0.0, self.unit, 0.0).max(axis=1)
+
     def spread(self, left: Float[Array, " region"]) -> Float[Array, " atom"]:
         """How uncertain the forecast of each side is: as a sum over the cells that are left."""
         variance = ((self.coefficients * self.unit) ** 2 * left * self.cells).sum(axis=-1)
-        return SPREAD * jnp.sqrt(variance) + LEAST_SPREAD * self.unit.max()
+        return SPREAD * jnp.sqrt(variance) + self.least_spread
 
     def violation(
         self, forecast: Float[Array, " region"], left: Float[Array, " region"]

@@ -24,7 +24,7 @@ from scrl.learners.actions import Discrete
 from scrl.learners.encoders import FASTEST_PACE, NEAR
 from scrl.problems import Problem
 from scrl.runs.folder import EnvironmentRecord
-from scrl.single_runs import LEAST_SPREAD, SPREAD
+from scrl.single_runs import SPREAD
 from scrl.worlds.sweep.places import turns_of
 from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle
@@ -263,7 +263,7 @@ def _forecast(
     unit = np.asarray(atoms.unit)
     variance = graph.times(left, ((rows * unit) ** 2 * np.asarray(atoms.cells)).T)
     spread = graph.node("Mul", graph.node("Sqrt", variance), graph.constant(SPREAD))
-    spread = graph.node("Add", spread, graph.constant(LEAST_SPREAD * unit.max()))
+    spread = graph.node("Add", spread, graph.constant(np.asarray(atoms.least_spread)))
     is_violated = graph.node("Sigmoid", graph.node("Div", side, spread))
     of_violation = graph.times(is_violated, price[regions:, None] * rows)
     return _ForecastNodes(
