@@ -140,7 +140,7 @@ class KeepRules(BaseCallback):
         """Measure the present policy, remember it if it is the best, move kappa."""
         charges, config = self.env.charges, self.config
         ran = self._lanes.run(self.model)
-        held = charges.held_against(ran.amounts, config.deviations)
+        held = charges.held_against(ran.amounts, config.deviations, config.tolerance)
         density = ran.density.mean
         seen = MeasuredPolicy(
             self.num_timesteps,

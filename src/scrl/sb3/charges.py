@@ -48,7 +48,8 @@ class Charges:
         self._needs = jax.jit(jax.vmap(_needs, in_axes=(None, 0, None)))
         self._added = jax.jit(added_violations)
         self._held = jax.jit(
-            partial(held_against, is_in_runs=is_in_runs), static_argnames="deviations"
+            partial(held_against, is_in_runs=is_in_runs),
+            static_argnames=("deviations", "tolerance"),
         )
 
     @property
@@ -121,10 +122,12 @@ class Charges:
         return np.asarray(self._update(self._charged, self.kappa, excess, rate), float)
 
     def held_against(
-        self, amounts: Float[np.ndarray, "episode region"], deviations: float
+        self, amounts: Float[np.ndarray, "episode region"], deviations: float, tolerance: float
     ) -> HeldAgainst:
         """How far episodes are from the rules, some standard errors more surely."""
-        return self._held(self._atoms, np.float32(amounts), deviations=deviations)
+        return self._held(
+            self._atoms, np.float32(amounts), deviations=deviations, tolerance=tolerance
+        )
 
 
 def _needs(

@@ -49,7 +49,7 @@ def held_against(
     """Cons.Vio, and a . density - b of each atom, some standard errors more surely.
 
     Of runs that keep a group in the share that is asked, but not so surely, only the share counts
-    that is lacking: they are nearer to what is asked than runs that do not.
+    that is lacking, beyond the tolerance: they are nearer to what is asked than runs that do not.
     """
     error = standard_error(amounts @ atoms.coefficients.T)
     bounds = atoms.bounds - deviations * error
@@ -62,6 +62,7 @@ def held_against(
     in_runs = _quantile(of_group, atoms.asked, deviations=deviations)
     kept = (of_group <= tolerance).mean(axis=0)
     lacking = jnp.maximum(_more(atoms.asked, len(amounts), deviations) - kept, 0.0)
+    lacking = jnp.where(lacking > 0.0, tolerance + lacking, 0.0)
     in_runs = jnp.where(kept >= atoms.asked - ROUNDING, jnp.minimum(in_runs, lacking), in_runs)
     violation = jnp.where(atoms.asked > 0.0, in_runs, atoms.groups @ on_average).sum()
     of_atoms = _quantile(_needed(atoms, of_runs), atoms.share, deviations=deviations)
@@ -160,9 +161,10 @@ def moved_insets(
     they move as one.
     """
     back = jnp.where(may_widen, -latitude.outwards, 0.0)
-    back = jnp.where(_meets(atoms, insets), -latitude.inwards, back)
+    meets = _meets(atoms, insets)
+    back = jnp.where(meets, -latitude.inwards, back)
     move = jnp.clip(missed, back * step, latitude.inwards * step)
-    move = jnp.where(missed < NEAR * step, move, 0.0)
+    move = jnp.where(jnp.where(meets, jnp.abs(missed), missed) < NEAR * step, move, 0.0)
     moved = jnp.maximum(insets + move, -OUTSIDE * step)
     other = atoms.opposite
     is_band = other != jnp.arange(len(other))
