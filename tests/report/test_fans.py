@@ -85,6 +85,18 @@ def test_too_much_is_ahead_and_a_difference_departs() -> None:
     ]
 
 
+def test_episodes_that_miss_a_band_on_the_other_side_are_told_apart() -> None:
+    """Of two that break the band one gives 10 too much and one 3 too little."""
+    problem = in_wind(small_problem({"band": "S1 == 20 within 2"}))
+    above, kept, below = ([(0.0, 0.0), (last, 0.0)] for last in (32.0, 20.0, 15.0))
+    found = by_hand(problem, [above, kept, kept, below])
+    assert sentences(problem, found) == [
+        "band: 50.0 % of the episodes break it (it must hold on average); 50.0 % of these fail "
+        "S1 <= 22. They get ahead of the others between 0 % and 100 % of the path; at its end the "
+        "means differ by 12."
+    ]
+
+
 def test_the_disjunct_that_was_nearest_is_the_one_that_failed() -> None:
     problem = in_wind(small_problem({"either": "S2 >= 100 or S1 >= 18"}))
     [risk] = by_hand(problem, [KEPT, BEHIND]).risks

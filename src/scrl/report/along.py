@@ -61,12 +61,15 @@ class AmountsAlong:
     def _risk(self, rule: int) -> RuleRisk:
         is_broken = self.is_broken[:, rule]
         atom = self._broken_atom(rule, is_broken)
-        share = float(is_broken.mean())
-        if share == 1.0:
-            return RuleRisk(rule, share, atom, None)
+        coefficients, bounds = self.table.coefficients[[atom]], self.table.bounds[[atom]]
+        over = signed_violation(coefficients, bounds, self.final)[:, 0]
+        fails = is_broken & (over > self.tolerance)
+        share, failing = float(is_broken.mean()), float(fails[is_broken].mean())
+        if share == 1.0 or not failing:
+            return RuleRisk(rule, share, atom, failing, None)
         side = self.amounts @ self.table.coefficients[atom]
-        difference = side[is_broken].mean(axis=0) - side[~is_broken].mean(axis=0)
-        return RuleRisk(rule, share, atom, _arising(self.progress, difference))
+        difference = side[fails].mean(axis=0) - side[~is_broken].mean(axis=0)
+        return RuleRisk(rule, share, atom, failing, _arising(self.progress, difference))
 
     def _broken_atom(self, rule: int, is_broken: Bool[np.ndarray, " episode"]) -> int:
         """The atom that fails: of the clause violated most, the one violated least."""
@@ -98,7 +101,9 @@ class RuleRisk:
     share: float
     """The share of episodes that break it."""
     atom: int
-    """The atom that these fail."""
+    """An atom that these fail: of the clause violated most, the one violated least."""
+    failing: float
+    """The share of these that fail it; the others fail another atom."""
     arising: Arising | None
     """None if no episode keeps the rule, or if those that do are not farther inside the atom."""
 

@@ -390,8 +390,9 @@ def risk_sentence(risk: RuleRisk, table: AtomTable, rule: RuleResult, unit: str)
     """How many episodes break a rule, how many may, and where they differ from the others."""
     atom = table.atoms[risk.atom]
     asked = "it must hold on average" if rule.asked is None else f"asked: {rule.asked_text}"
+    who = "they" if risk.failing == 1.0 else f"{percent(risk.failing)} of these"
     text = (
-        f"{rule.name}: {percent(risk.share)} of the episodes break it ({asked}); they fail "
+        f"{rule.name}: {percent(risk.share)} of the episodes break it ({asked}); {who} fail "
         f"{atom.show()}."
     )
     if risk.arising is None:
