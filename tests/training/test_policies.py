@@ -101,7 +101,7 @@ def test_a_folder_that_is_no_run_has_no_policy(tmp_path: Path) -> None:
         (
             "run.json",
             lambda data: data.replace(b'"width": 8', b'"width": 9'),
-            "policy.eqx: .*it belongs to other settings",
+            "policy.eqx: .*it belongs to other settings or to another version of scrl",
         ),
     ],
 )

@@ -15,6 +15,8 @@ from numpy.lib import format as npy
 
 from scrl.runs.files import RunError
 
+_OTHER = "it belongs to other settings or to another version of scrl"
+
 
 def write_tree(file: BinaryIO, tree: Any) -> None:
     """Write the leaves of a pytree, typed random keys as their numbers."""
@@ -45,7 +47,7 @@ def read_tree(path: Path, like: Any, *, is_finite: bool = False) -> Any:
                 where = jax.tree_util.keystr(place) or "the only leaf"
                 raise RunError(f"{path}: {where}: {error}") from None
         if file.read(1):
-            raise RunError(f"{path}: holds more than is asked for; it belongs to other settings")
+            raise RunError(f"{path}: holds more than is asked for; {_OTHER}")
     return jax.tree.unflatten(structure, found)
 
 
@@ -95,7 +97,7 @@ def _read_array(file: BinaryIO, like: Any) -> np.ndarray:
     if version != (1, 0) or (found_shape, found) != (shape, dtype):
         raise ValueError(
             f"the file holds {found} of shape {found_shape}, asked for is {dtype} of shape {shape};"
-            " it belongs to other settings"
+            f" {_OTHER}"
         )
     values = np.fromfile(file, found, count=math.prod(shape))
     if values.size != math.prod(shape):
