@@ -10,7 +10,7 @@ from benchmarks.farms import FIELDS, farm
 from benchmarks.flow import actions_of, within_bounds
 
 from scrl.errors import PolicyError
-from scrl.planning import planner
+from scrl.planning import even, planner
 from scrl.planning.answer import Answer
 from scrl.policies import Schedule
 from scrl.problems import Problem
@@ -67,6 +67,24 @@ def test_an_even_plan_is_found_where_product_costs_much_more_than_time() -> None
     found = planner().ask(field(vehicle), ["dose(S1) >= 0.7", "dose(S2) <= 0.5"], even=True)
     assert found.is_satisfied
     assert found.evaluation.density["S1"] == pytest.approx(0.7 * 54, rel=0.01)
+
+
+@pytest.mark.parametrize(("rule", "most"), [("dose(S1) <= 0.3", 5.5), ("time <= 160", 8.0)])
+def test_rules_that_cannot_be_kept_are_missed_by_little(rule: str, most: float) -> None:
+    # 0.1 too much on 54 cells, and 162 cells from rest.
+    vehicle = Vehicle(max_speed=1.0, flow=(0.0, 1.0), product_cost=0.01)
+    found = planner().ask(field(vehicle), ["dose(S1) >= 0.4", rule], even=True)
+    assert found.status == "impossible"
+    assert found.reference.relax
+    assert found.evaluation.cons_vio < most
+
+
+def test_where_the_fluid_is_not_solved_to_the_last_digit_a_plan_is_judged_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(even, "NEAR", -1.0)
+    vehicle = Vehicle(max_speed=1.0, flow=(0.0, 1.0), product_cost=0.01)
+    assert planner().ask(field(vehicle), "dose(S1) >= 0.4", even=True).is_satisfied
 
 
 def test_an_even_plan_needs_a_flow(tmp_path: Path) -> None:

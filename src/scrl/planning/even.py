@@ -30,7 +30,8 @@ ROOMS = (1e-3, 0.0)
 """How far inside its bounds a plan aims, as a share of them: so that no place misses them by
 rounding. Rules that leave no room are aimed at as they are."""
 NEAR = 1e-8
-"""The share of an atom's size by which the fluid may miss it; drives round more."""
+"""The share of an atom's size by which the fluid may miss it; drives round more. A plan for a fluid
+that misses more is not corrected."""
 CORRECTIONS, CAUTION = 8, 1.1
 """How often a plan is corrected, and by how many times what it missed."""
 BRAKING = 4.0
@@ -67,8 +68,6 @@ def even_plan(problem: Problem) -> EvenPlan:
     found = [
         plan for room in ROOMS for plan in _corrected(problem, priced, priced.branch, treated, room)
     ]
-    if not found:
-        raise PolicyError(f"{problem.name}: no even plan ends in time; ask for less")
     kept = [plan for plan in found if plan.evaluation.is_satisfied]
     if kept:
         return max(kept, key=lambda plan: plan.evaluation.return_)
@@ -121,22 +120,21 @@ def _corrected(
     vehicle, found = problem.world_spec.vehicle, []
     fluid = replace(branch.fluid, effort=1.0)
     rows = np.concatenate([fluid.time_row[None], branch.coefficients @ fluid.amount])
-    room = share * np.abs(branch.bounds)
+    asked = branch.bounds if branch.loosened is None else branch.loosened
+    room = share * np.abs(asked)
     start = np.append(0.0, branch.multipliers / vehicle.effort)
     for _ in range(CORRECTIONS):
-        bounds = np.append(float(fluid.horizon_steps), branch.bounds - room)
+        bounds = np.append(float(fluid.horizon_steps), asked - room)
         dual = BranchDual(fluid, rows, bounds)
         point = dual.maximise(start)
-        if not dual.is_close(point, NEAR):
-            break
         times, services = (each[fluid.group_of_part] for each in fluid.split(point.point))
         actions = _driven(problem.world_spec, treated, times, services)
         evaluation = evaluate(problem, Schedule.of(actions), name="even plan")
         prices = -vehicle.effort * point.multipliers[1:] @ branch.coefficients
         found.append(EvenPlan(actions, evaluation, priced, vehicle.rate * prices))
         density = np.array([evaluation.density[name] for name in problem.regions])
-        missed = np.maximum(branch.coefficients @ density - branch.bounds, 0.0)
-        if evaluation.is_satisfied or not missed.any():
+        missed = np.maximum(branch.coefficients @ density - asked, 0.0)
+        if evaluation.is_satisfied or not missed.any() or not dual.is_close(point, NEAR):
             break
         room += CAUTION * missed
     return found
