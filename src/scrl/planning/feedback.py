@@ -46,7 +46,8 @@ LARGEST_MOVE, LARGEST = 0.3, 3.0
 """A multiplier moves by at most so much at a time, and is at most so large, in efforts. What
 the product costs comes on top."""
 SOFTNESS = 0.01
-"""With a flow, the range of prices over which the pump opens, in efforts."""
+"""With a flow, the range of prices over which the pump opens, in efforts. Unlike that of the fluid
+it need not grow with what the product costs: later steps make up for what rounding leaves."""
 FOR_RESERVE = 0.01
 """How far above the price at which full speed is best a multiplier goes for the sake of a reserve,
 in efforts."""
