@@ -27,6 +27,7 @@ from scrl.worlds.sweep.regions import from_labels
 from scrl.worlds.sweep.spec import SweepSpec
 from scrl.worlds.sweep.vehicle import Vehicle, Wind
 
+from .small import train
 from .tasks import problem as corridor
 from .tasks import task
 
@@ -97,6 +98,12 @@ def test_single_runs_keep_the_rule_because_the_policy_reacts(trained: TrainingRe
     steady = [received(Constant(jnp.asarray(each))) for each in (0.2, 0.3, 0.4, 0.5)]
     near = min(steady, key=lambda found: abs(found.mean() - own.mean()))
     assert own.std() < 0.7 * near.std()
+
+
+@pytest.mark.parametrize("learner", ["ddpg", "sac", "cpo"])
+def test_other_learners_are_charged_for_single_runs(learner: str) -> None:
+    gusty = corridor(("A >= 9 in 90 %", "B <= 9"), wind=GUSTY)
+    assert train(gusty, learner, None).best.evaluation.rules[0].asked == pytest.approx(0.9)
 
 
 def test_without_chance_single_runs_train_like_means() -> None:

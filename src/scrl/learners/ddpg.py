@@ -62,7 +62,7 @@ def learner(config: DdpgConfig, encoder: Encoder) -> Learner:
         network = Mlp(encoder.actor_size, config.hidden, outputs, last_scale=0.01, key=actor_key)
         actor = Throttle(network, config.first_mean, config.is_squashed, shape)
         critic = ActionValue(encoder, config.hidden, key=critic_key)
-        replay = empty(config.buffer_size, encoder.features, encoder.regions, shape)
+        replay = empty(config.buffer_size, encoder.features, encoder.labels, shape)
         return DdpgState(
             actor, critic, actor, critic, adam_memory(actor), adam_memory(critic), replay
         )

@@ -40,6 +40,8 @@ class Encoder(Protocol):
     @property
     def is_decomposed(self) -> bool: ...
     @property
+    def labels(self) -> int: ...
+    @property
     def atoms(self) -> int: ...
     @property
     def actions(self) -> Any: ...
@@ -65,6 +67,13 @@ class PricedEncoder:
     """An encoder whose critic predicts the penalised return, or the return and all labels."""
 
     channel_unit: Float[Array, " channel"]
+    regions: int
+    of_runs: RunAtoms | None
+
+    @property
+    def labels(self) -> int:
+        """How many labels a step has: where runs are counted, also the violation of each atom."""
+        return self.regions + (0 if self.of_runs is None else len(self.of_runs.bounds))
 
     @property
     def channels(self) -> int:

@@ -37,13 +37,13 @@ class Replay(NamedTuple):
     filled: Int[Array, ""]
 
 
-def empty(slots: int, features: int, regions: int, action: tuple[int, ...] = ()) -> Replay:
+def empty(slots: int, features: int, labels: int, action: tuple[int, ...] = ()) -> Replay:
     """An empty buffer with this many slots."""
     memory = Memory(
         jnp.zeros((slots, features)),
         jnp.zeros((slots, *action)),
         jnp.zeros(slots),
-        jnp.zeros((slots, regions)),
+        jnp.zeros((slots, labels)),
         jnp.zeros(slots, bool),
         jnp.zeros((slots, features)),
     )

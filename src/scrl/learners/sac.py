@@ -77,7 +77,7 @@ def first_state(config: SacConfig, encoder: Encoder, *, key: PRNGKeyArray) -> Sa
     critics = (one, ActionValue(encoder, config.hidden, key=other_key))
     temperature = jnp.log(0.1 * encoder.price_unit)
     memories = (adam_memory(actor), adam_memory(critics), adam_memory(temperature))
-    replay = empty(config.buffer_size, encoder.features, encoder.regions, shape)
+    replay = empty(config.buffer_size, encoder.features, encoder.labels, shape)
     return SacState(actor, critics, critics, temperature, memories, replay)
 
 
