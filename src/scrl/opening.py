@@ -34,6 +34,7 @@ from scrl.runs.folder import RunError, RunFolder
 from scrl.runs.result import RunResult, SeedResult
 from scrl.training import maps
 from scrl.training.loop import explaining_interruption
+from scrl.training.methods import LEARN
 from scrl.training.progress import Watcher
 from scrl.training.result import (
     TrainingResult,
@@ -278,23 +279,36 @@ class EnvironmentRun(BaseRun[EnvironmentRecord, TrainingResult]):
 
     @property
     def recreation(self) -> Recreation:
-        from scrl.environments.calls import evaluate_call, resume_call, train_call
+        from scrl.environments.calls import evaluate_call, resume_call
 
         record = self.problem
+        call, what = self._first_call
         return Recreation(
-            train=train_call(record, self.folder.record),
+            train=call,
             resume=resume_call(record, self.path),
             evaluate=evaluate_call(record, self.path),
             problem_file="environment.json",
             problem_title="What the run folder knows of the environment",
             note="A run folder cannot hold an environment. Whoever has it, and knows what its "
-            "steps give to which regions, trains the same again in Python:",
+            f"steps give to which regions, {what} again in Python:",
             facts=(
                 ("environment", record.environment[:200]),
                 ("horizon", record.units.duration(record.horizon_steps)),
                 ("begun by", self.folder.record.command),
             ),
         )
+
+    @property
+    def _first_call(self) -> tuple[str, str]:
+        """The call that made this run, and what it does."""
+        from scrl.environments.calls import ask_call, learn_call, train_call
+
+        record, run = self.problem, self.folder.record
+        if run.method != LEARN:
+            return train_call(record, run), "trains the same"
+        if record.rules.rules:
+            return ask_call(record, run, self.path), "asks the same policy for the same rules"
+        return learn_call(record, run), "trains the same"
 
     def policy(self, seed: int | None = None) -> EnvironmentPolicy:
         from scrl.environments import EnvironmentPolicy

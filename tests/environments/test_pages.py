@@ -145,6 +145,35 @@ def test_the_call_on_the_page_trains_the_same_again(run: Path, tmp_path: Path) -
         assert (tmp_path / "run" / name).read_bytes() == (run / name).read_bytes()
 
 
+def test_the_calls_for_any_rules_learn_and_ask_the_same_again(tmp_path: Path) -> None:
+    known: dict[str, Any] = {"regions": REGIONS, "horizon_steps": HORIZON, "unit": "metres"}
+    learned = scrl.learn(
+        make_walk, labels="amounts", settings=LOOP, seed=3, watch=None, out=tmp_path / "run",
+        **known,
+    )  # fmt: skip
+    answer = learned.ask("west >= 2", seed=1, time_limit_s=1e-3)
+    run, kept = learned.path, learned.keep(answer, tmp_path / "kept", seed=1)
+    names = {"scrl": scrl, "make_walk": make_walk}
+
+    call = open_run(run).recreation.train
+    page = page_of(run).text
+    assert page.count(call) == 1
+    assert "There are no rules to keep." in page
+    assert "Received, metres" in page
+    for absent in ("keep every rule", "Violated by"):
+        assert absent not in page
+    typed = call.replace("labels=...", f"out={str(tmp_path / 'again')!r}, labels='amounts'")
+    exec(typed, names)  # noqa: S102
+    assert (tmp_path / "again" / "policy.eqx").read_bytes() == (run / "policy.eqx").read_bytes()
+
+    call = open_run(kept).recreation.train
+    assert "asks the same policy for the same rules again" in page_of(kept).text
+    first, second = call.replace("labels=...", "labels='amounts'").splitlines()
+    exec(f"{first}\nfound = {second[:-1]}, time_limit_s=1e-3)", names)  # noqa: S102
+    found: Any = names["found"]
+    assert found.evaluation.density == answer.evaluation.density
+
+
 def test_an_environment_that_cannot_be_typed_is_called_env(run: Path, tmp_path: Path) -> None:
     for name, written in (
         ("<lambda>", "    env,  # '<lambda>' when this run began\n"),

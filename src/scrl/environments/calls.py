@@ -26,9 +26,26 @@ def train_call(record: EnvironmentRecord, run: RunRecord) -> str:
         "seeds": list(run.seeds),
         "settings": settings.get("settings", {}),
     }
-    lines = [f"{_made_by(record)},{_remark(record)}", f"labels=...,  # {_remember(record)}"]
-    lines += [f"{name}={_written(value)}," for name, value in given.items()]
-    return f"scrl.train(\n{indent(chr(10).join(lines), '    ')}\n)"
+    return _call("scrl.train", record, given)
+
+
+def learn_call(record: EnvironmentRecord, run: RunRecord) -> str:
+    """The call of `scrl.learn` that trains the same again."""
+    given = {
+        "regions": list(record.regions),
+        "horizon_steps": record.horizon_steps,
+        **_other_options(record),
+        "seed": run.seeds[0],
+        "settings": run.settings.get("settings", {}),
+    }
+    return _call("scrl.learn", record, given)
+
+
+def ask_call(record: EnvironmentRecord, run: RunRecord, folder: Path) -> str:
+    """Asks the policy of an answer for the same rules again."""
+    opened = f"scrl.learned({str(folder)!r}, {_made_by(record)}, labels=...)"
+    rules = {rule.name: rule.text for rule in record.rules.rules}
+    return f"learned = {opened}\nlearned.ask({_written(rules)}, seed={run.seeds[0]})"
 
 
 def resume_call(record: EnvironmentRecord, run: Path) -> str:
@@ -39,6 +56,13 @@ def resume_call(record: EnvironmentRecord, run: Path) -> str:
 def evaluate_call(record: EnvironmentRecord, run: Path) -> str:
     """Judges the policy of a run again."""
     return f"scrl.evaluate_run({str(run)!r}, {_made_by(record)}, labels=...)"
+
+
+def _call(function: str, record: EnvironmentRecord, given: dict[str, Any]) -> str:
+    """A call with an argument in each line; only the labels must be put in."""
+    lines = [f"{_made_by(record)},{_remark(record)}", f"labels=...,  # {_remember(record)}"]
+    lines += [f"{name}={_written(value)}," for name, value in given.items()]
+    return f"{function}(\n{indent(chr(10).join(lines), '    ')}\n)"
 
 
 def _made_by(record: EnvironmentRecord) -> str:

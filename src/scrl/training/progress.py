@@ -113,6 +113,8 @@ class TrainingProgressBar:
 def summary(now: TrainingProgress) -> str:
     """The return, and how many seeds have found a policy that keeps every rule."""
     metrics, tolerance = now.metrics, now.problem.tolerance
+    if not now.problem.rules.rules:
+        return f"return {np.mean(metrics.return_):.2f}"
     kept = np.asarray(metrics.best_violation) <= tolerance
     text = f"return {np.mean(metrics.return_):.2f}, violated by {np.mean(metrics.violation):,.1f}"
     text += f"; {kept.sum()} of {len(kept)} seeds have kept every rule"

@@ -82,7 +82,7 @@ def draw_chart(sketch: Sketch) -> Chart:
         curves=tuple(
             _curve(label, colour, band, across, up) for label, colour, band in sketch.bands
         ),
-        x_ticks=tuple((float(across(np.array(at))), f"{at:,.0f}") for at in nice(first, last, 4)),
+        x_ticks=tuple((float(across(np.array(at))), f"{at:,.0f}") for at in _rounds(first, last)),
         y_ticks=tuple((float(up(np.array(at))), amount(at)) for at in _y_ticks(sketch)),
         level=(float(up(np.array(sketch.level[0]))), sketch.level[1]) if sketch.level else None,
         mark=(float(across(np.array(mark[0]))), mark[1])
@@ -125,6 +125,10 @@ def nice(low: float, high: float, most: int) -> list[float]:
     step = next(size * factor for factor in (1.0, 2.0, 5.0, 10.0) if size * factor >= rough)
     first = np.ceil(low / step - 1e-9)
     return [float(step * k) for k in np.arange(first, np.floor(high / step + 1e-9) + 1)]
+
+
+def _rounds(first: float, last: float) -> list[float]:
+    return [at for at in nice(first, last, 4) if at.is_integer()]
 
 
 def _y_ticks(sketch: Sketch) -> list[float]:
@@ -171,7 +175,10 @@ def learning_charts(views: Sequence[RunView], bound: float | None) -> list[Chart
         return []
     mark = _settling(views[0].folder.record.settings) if len(views) == 1 else None
     charts = []
-    for key, title in (("return", "Return"), ("violation", "Violated by")):
+    titles = {"return": "Return", "violation": "Violated by"}
+    if not views[0].problem.rules.rules:
+        del titles["violation"]
+    for key, title in titles.items():
         bands = _bands(numbered, key)
         if bands and key == "return":
             charts.append(draw_chart(_return_sketch(title, bands, bound, mark)))
@@ -217,9 +224,10 @@ def _return_sketch(
 def _amount_charts(
     view: RunView, mark: tuple[float, str] | None, *, is_alone: bool
 ) -> Iterator[Chart]:
-    """What the regions that rules name received, in a chart for each unit."""
+    """What the regions that rules name received (without rules: all), in a chart for each unit."""
     problem = view.problem
-    named = np.abs(problem.atoms.coefficients).sum(axis=0) > 0
+    has_none = not problem.rules.rules
+    named = (np.abs(problem.atoms.coefficients).sum(axis=0) > 0) | has_none
     regions = [name for name, is_named in zip(problem.regions, named, strict=True) if is_named]
     for unit in dict.fromkeys(problem.unit_of([name]) for name in regions):
         same = [name for name in regions if problem.unit_of([name]) == unit][:MOST_CURVES]

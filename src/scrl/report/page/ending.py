@@ -141,7 +141,7 @@ def figures_of(result: RunResult, problem: BaseProblem) -> tuple[Figure, ...]:
     """The key figures of a run."""
     best, count = result.best.evaluation, len(result.seeds)
     found = [_rules_kept(result)] if best.rules else []
-    if count > 1:
+    if count > 1 and best.rules:
         state = "good" if result.is_satisfied else "bad" if not result.satisfied else "mixed"
         found.append(Figure("Seeds", f"{result.satisfied} of {count}", "keep every rule", state))
     found.append(Figure("Return", amount(best.return_), "best seed" if count > 1 else ""))
@@ -167,7 +167,7 @@ def figures_of(result: RunResult, problem: BaseProblem) -> tuple[Figure, ...]:
         *others, (currency, money) = best.cost.items()
         about = ", ".join(f"{amount(each)} {name}" for name, each in others)
         found.append(Figure("Cost", f"{amount(money)} {currency}", about))
-    if best.episodes > 1:
+    if best.episodes > 1 and best.rules:
         enough = 1.0 if best.confidence is None else best.confidence
         state = "good" if best.share >= enough else "mixed"
         about = f"of {best.episodes:,} keep every rule"
