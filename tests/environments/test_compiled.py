@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from scrl.environments import EnvironmentFault
 from scrl.environments.compiled import CompiledRounds
 from scrl.environments.driver import EnvironmentRounds, for_seeds
 from scrl.environments.training import configure_environment, task_of
+from scrl.errors import ScrlError
 from scrl.training.algorithm import improve, round_keys
 
 ROWS = Box(-np.inf, np.inf, (1,), np.float32)
@@ -118,3 +120,44 @@ def test_other_observations_are_refused() -> None:
     env = scrl.JaxEnvironment(None, None, Discrete(3), Discrete(3), 4)  # pyright: ignore[reportArgumentType]
     with pytest.raises(EnvironmentFault, match="the observations of a JAX environment are a Box"):
         scrl.environment(env, labels=LABELS)
+
+
+ROW = jnp.zeros(1)
+
+
+def fails(state: Any, action: Any, key: Any) -> tuple[Any, ...]:
+    raise RuntimeError("the wheel came off")
+
+
+def branches(state: Any, action: Any, key: Any) -> tuple[Any, ...]:
+    return (1.0 if action > 0 else 0.0), ROW, 0.0, False, {"way": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"reset": lambda _: ROW}, r"reset must return \(state, observation\), not"),
+        ({"reset": lambda _: (0.0, jnp.zeros(2))}, r"of shape \(2,\), which must be \(1,\)"),
+        (
+            {"step": lambda *_: (0.0, ROW, 0.0, False)},
+            r"step must return \(state, observation, rew",
+        ),
+        (
+            {"step": lambda *_: (0.0, ROW, ROW, False, {})},
+            r"the reward of shape \(1,\), which must",
+        ),
+        ({"step": lambda *_: (0.0, ROW, 0.0, False, None)}, "info must be a dictionary, not None"),
+        ({"step": fails}, "step raised RuntimeError: the wheel came off"),
+        ({"step": branches}, "step raised TracerBoolConversionError"),
+        (
+            {"step": lambda *_: (0.0, ROW, 0.0, False, {})},
+            "in the first step: there is no 'way' in",
+        ),
+        ({"horizon_steps": 0}, "horizon_steps = 0 must be a whole number above 0"),
+    ],
+)
+def test_a_broken_contract_is_refused_at_the_first_look(
+    parts: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ScrlError, match=message):
+        scrl.environment(replace(walk_from(0.5), **parts), labels=LABELS, rules="way <= 3")

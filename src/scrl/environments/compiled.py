@@ -6,7 +6,7 @@ evaluations, questions), they are lanes like any others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -40,11 +40,49 @@ class Course:
         return CompiledLanes(self, lanes)
 
     def first_step(self, action: np.ndarray) -> Step:
-        """A step from a start, on the host."""
-        reset_key, step_key = jax.random.split(jax.random.key(0))
-        state, _ = self.env.reset(reset_key)
-        _, seen, reward, _, info = self.env.step(state, jnp.asarray(action), step_key)
+        """A step from a start, on the host; what breaks the contract is refused here."""
+        env, (reset_key, step_key) = self.env, jax.random.split(jax.random.key(0))
+        state, seen = _parts("reset", env.reset, reset_key)
+        shape = env.observation_space.shape
+        _check_shape("an observation", seen, shape)
+        given = state, jnp.asarray(action), step_key
+        _, seen, reward, is_terminated, info = _parts("step", env.step, *given)
+        _check_shape("an observation", seen, shape)
+        _check_shape("the reward", reward, ())
+        _check_shape("is_terminated", is_terminated, ())
+        if not isinstance(info, Mapping):
+            raise EnvironmentFault(f"info must be a dictionary, not {info!r:.80}")
+        _called(
+            "step", jax.eval_shape, lambda *now: env.step(*now)[:4], *given
+        )  # as it is compiled
         return Step(np.asarray(seen), action, float(reward), jax.tree.map(np.asarray, info))
+
+
+RETURNED = {
+    "reset": ("state", "observation"),
+    "step": ("state", "observation", "reward", "is_terminated", "info"),
+}
+"""What the functions of an environment return."""
+
+
+def _called(what: str, call: Callable[..., Any], *given: Any) -> Any:
+    try:
+        return call(*given)
+    except Exception as error:
+        raise EnvironmentFault(f"{what} raised {type(error).__name__}: {error}") from error
+
+
+def _parts(what: str, call: Callable[..., Any], *given: Any) -> tuple[Any, ...]:
+    """What a function of an environment returns, as many parts as there must be."""
+    found, names = _called(what, call, *given), RETURNED[what]
+    if not isinstance(found, tuple) or len(found) != len(names):
+        raise EnvironmentFault(f"{what} must return ({', '.join(names)}), not {found!r:.80}")
+    return found
+
+
+def _check_shape(name: str, value: Any, shape: tuple[int, ...]) -> None:
+    if np.shape(value) != shape:
+        raise EnvironmentFault(f"{name} of shape {np.shape(value)}, which must be {shape}")
 
 
 class LaneState(NamedTuple):

@@ -76,7 +76,7 @@ class Labels:
                 raise LabelError(
                     "the regions have no names: give `regions`, or labels as a mapping from names"
                 )
-            names = _names_in(read(sample), source)
+            names = _names_in(in_first_step(read, sample), source)
         return cls(names, read, _keys_of(source))
 
     def __call__(self, step: Step) -> Float[np.ndarray, " region"]:
@@ -98,6 +98,14 @@ class Labels:
             name = self.names[int(np.argmin(np.isfinite(amounts)))]
             raise LabelError(f"the label of '{name}' is no finite number: {_short(given)}")
         return amounts
+
+
+def in_first_step(read: Callable[[Step], Any], sample: Step) -> Any:
+    """What is read from the first step of an environment; an error says that it is this one."""
+    try:
+        return read(sample)
+    except LabelError as error:
+        raise LabelError(f"in the first step: {error}") from error
 
 
 FARTHEST = 3.0

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from scrl.environments.contract import EnvironmentFault, Guard, rewards_of
-from scrl.environments.labels import Labels, LabelSource, Step
+from scrl.environments.labels import Labels, LabelSource, Step, in_first_step
 from scrl.environments.lanes import Lanes
 from scrl.environments.sources import JaxEnvironment, Source, made, own_horizon
 from scrl.environments.spaces import Actions, Observations
@@ -129,7 +129,7 @@ def environment(  # noqa: PLR0913 (named by whoever calls it)
     labels = _with_rewards(labels, source)
     sample, spaces, horizon = _first_look(source, horizon_steps)
     found = Labels.of(labels, regions, sample=sample)
-    found(sample)
+    in_first_step(found, sample)
     chosen = ProblemOptions(**{"name": source.name, **options})
     rule_set = RuleSet.of(rules, found.names, chosen.conventions, chosen.confidence)
     check_shares(rule_set, is_random=True, unbounded=UNKNOWN_CHANCE)
@@ -198,8 +198,7 @@ def _first_look(
     source: Source, horizon_steps: int | None
 ) -> tuple[Step, tuple[Observations, Actions], int]:
     """One step of an environment, its spaces, and how long its episodes are at most."""
-    if horizon_steps is not None and (not isinstance(horizon_steps, int) or horizon_steps < 1):
-        raise EnvironmentFault(f"horizon_steps = {horizon_steps!r} must be a whole number above 0")
+    _check_horizon(horizon_steps)
     if source.vector is not None:
         return _look_at_vector(source, horizon_steps)
     if source.compiled is not None:
@@ -218,6 +217,11 @@ def _first_look(
     return Step(observation, action, reward, info), spaces, horizon
 
 
+def _check_horizon(horizon_steps: Any) -> None:
+    if horizon_steps is not None and (not isinstance(horizon_steps, int) or horizon_steps < 1):
+        raise EnvironmentFault(f"horizon_steps = {horizon_steps!r} must be a whole number above 0")
+
+
 def _course(source: Source, labels: Labels, horizon_steps: int) -> Course | None:
     if source.compiled is None:
         return None
@@ -233,6 +237,7 @@ def _look_at_compiled(
         raise EnvironmentFault(
             f"the observations of a JAX environment are a Box, not {env.observation_space!r:.80}"
         )
+    _check_horizon(env.horizon_steps)
     horizon = _horizon(horizon_steps, env.horizon_steps, source.name)
     observations, actions = Observations.of(env.observation_space), Actions.of(env.action_space)
     course = _course(source, Labels(("first look",), lambda _: 0.0), horizon)
