@@ -1,6 +1,6 @@
 """LunarLander-v3 with a rule about its side and its main engine.
 
-    pip install 'gymnasium[box2d]'
+    pip install 'scrl[box2d]'
     python examples/lunar_lander.py              # trains
     python examples/lunar_lander.py --search     # what hand-made controllers can do
 
