@@ -138,7 +138,10 @@ def problem_of(task: str, rules: str) -> Any:
     labels: dict[str, Any] = {"fast": Above(TASKS[task].limit)}
     if rules != LIMIT:
         labels |= {"energy": energy, "plus": plus, "minus": minus}
-    return scrl.environment(f"{task}-v4", labels=labels, rules=rules, unit="steps")
+    unit = {name: "steps" for name in labels if name != "energy"}
+    return scrl.environment(
+        f"{task}-v4", labels=labels, rules=rules, unit="steps" if rules == LIMIT else unit
+    )
 
 
 class Training(NamedTuple):

@@ -26,6 +26,13 @@ def test_labels_of_a_step() -> None:
     assert velocity.energy(None, None, 0.0, {"reward_ctrl": -0.25}) == 0.25
 
 
+@pytest.mark.filterwarnings("ignore:.*out of date:DeprecationWarning")
+def test_energy_is_not_counted_in_steps() -> None:
+    pytest.importorskip("mujoco")
+    problem = velocity.problem_of("Swimmer", "if fast > 25 then energy <= 0.5")
+    assert [problem.unit_of([name]) for name in ("fast", "energy")] == ["steps", "units"]
+
+
 def test_a_table_has_published_rows_and_intervals(tmp_path: Path) -> None:
     about: dict[str, Any] = {
         "is_finished": True,
