@@ -232,6 +232,8 @@ def test_several_choices_at_once_are_trained(space: Any, choices: int, tmp_path:
     ("space", "place"),
     [
         (Box(0, 255, (96, 96, 3), np.uint8), "uint8) are images"),
+        (Box(0.0, 1.0, (64, 64, 3)), "float32) are images"),
+        (Box(0.0, 1.0, (1, 84, 84)), "float32) are images"),
         (spaces.Dict(a=PAIR, view=Box(0, 255, (84, 84), np.uint8)), "(at ['view']) are images"),
     ],
 )

@@ -21,6 +21,8 @@ FARTHEST_BOUND = 2.0**53
 LONGEST_TEXT = 120
 LARGEST_GRID = 4096
 """A grid of more bytes than this is an image; smaller ones are often symbols."""
+CHANNELS = (1, 3, 4)
+"""Colours of an image, which is one too where its bytes were scaled to other numbers."""
 
 
 @dataclass(frozen=True)
@@ -167,9 +169,11 @@ class Observations:
 
 
 def _is_image(space: Any) -> bool:
-    """Whether a space is one of bytes in two or three dimensions, and large."""
-    is_grid = isinstance(space, spaces.Box) and len(space.shape) in (2, 3)
-    return is_grid and space.dtype == np.uint8 and math.prod(space.shape) > LARGEST_GRID
+    """Whether a space is large, and one of bytes in two or three dimensions or one of colours."""
+    if not isinstance(space, spaces.Box) or math.prod(space.shape) <= LARGEST_GRID:
+        return False
+    is_coloured = len(space.shape) == 3 and bool({space.shape[0], space.shape[-1]} & {*CHANNELS})
+    return is_coloured or (len(space.shape) in (2, 3) and space.dtype == np.uint8)
 
 
 def _leaves(space: Any, name: str = "") -> Iterator[tuple[str, Any]]:
