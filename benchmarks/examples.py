@@ -23,9 +23,9 @@ NAMES = ("pendulum", "mountain_car", "lunar_lander")
 OUT = Path("docs/results/examples.json")
 RUNS = Path("runs/examples")
 EPISODES = 1000
-"""Episodes of the best controller."""
-FRESH = 77
-"""The seed of these episodes."""
+"""Episodes that choose or judge the best controller."""
+AGAIN, FRESH = 76, 77
+"""The seeds of episodes that choose a controller, and of those that judge it."""
 NO_RULES = {"method": "ddpg", "learner": "ppo"}
 """A method that is told no rules, with our usual learner."""
 
@@ -43,14 +43,19 @@ def without_rules(module: ModuleType, seeds: Sequence[int], run: Path) -> Any:
 def grid(module: ModuleType, seeds: Sequence[int], run: Path) -> Any:
     """The best controller of the grid that keeps the rules."""
     del seeds, run
-    numbers, _ = module.search()[0]
-    found = scrl.evaluate(
-        module.problem(), module.controller(*numbers), episodes=EPISODES, seed=FRESH
-    )
+    known = [numbers for numbers, _ in module.search()]
+    again = (each for each in known if _evaluated(module, each, AGAIN).is_satisfied)
+    numbers = next(again, known[0])  # few episodes keep a rule by chance
+    found = _evaluated(module, numbers, FRESH)
     return {"controller": numbers, **_row(found)}
 
 
 PARTS = {"with rules": with_rules, "without rules": without_rules, "grid": grid}
+
+
+def _evaluated(module: ModuleType, numbers: Sequence[float], seed: int) -> Any:
+    act = module.controller(*numbers)
+    return scrl.evaluate(module.problem(), act, episodes=EPISODES, seed=seed)
 
 
 def _trained(module: ModuleType, seeds: Sequence[int], run: Path, **options: Any) -> Any:

@@ -70,7 +70,7 @@ def controller(tilt: float, sink: float, aim: float) -> Callable[[np.ndarray], i
 def search(episodes: int = 40) -> list[tuple[tuple[float, float, float], Any]]:
     """All controllers of a grid that keep the rules, the best first."""
     made = problem()
-    grid = product((0.25, 0.5), (0.25, 0.5), (0.0, 0.1, 0.15, 0.2))
+    grid = product((0.25, 0.5, 1.0), (0.25, 0.5), (0.1, 0.2, 0.3, 0.4))
     found = [(each, scrl.evaluate(made, controller(*each), episodes=episodes)) for each in grid]
     kept = [pair for pair in found if pair[1].is_satisfied]
     return sorted(kept, key=lambda pair: -pair[1].return_)

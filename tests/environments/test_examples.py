@@ -20,7 +20,7 @@ SMALL: dict[str, Any] = {
 KNOWN: dict[str, tuple[int, Any]] = {
     "pendulum": (200, lambda module: module.controller(1.5, 20.0, 0.25)),
     "mountain_car": (400, lambda module: module.controller(0.4)),
-    "lunar_lander": (400, lambda module: module.controller(0.25, 0.25, 0.15)),
+    "lunar_lander": (400, lambda module: module.controller(0.5, 0.25, 0.4)),
 }
 """Steps of an episode, and a controller that keeps the rules."""
 
