@@ -21,8 +21,6 @@ from scrl.training.methods import METHODS, Method, find_method
 
 SETTLE_FROM, SETTLE_TO = 0.5, 0.02
 """Beta while kappa settles falls from the first to the second share of the initial beta."""
-SETTLE_SHARE = 0.25
-"""The largest share of a budget that goes into settling."""
 
 
 @numbers_as_data
@@ -108,6 +106,9 @@ class LoopConfig(KappaConfig):
     settle_episodes: int = setting(
         256, "Episodes behind each measurement while kappa settles.", low=1, high=100_000
     )
+    settle_share: float = setting(
+        0.25, "The largest share of a budget that goes into settling.", low=0.0, high=1.0
+    )
     budget: int | None = setting(
         None, "Steps of each seed in training, all counted, at most (none: no limit).",
         unit="steps", low=1, high=10**15,
@@ -133,7 +134,9 @@ class LoopConfig(KappaConfig):
         lanes = self.rollouts * self.worlds
         steps = min(self.rollout_steps, max(1, int((budget - learn) // lanes)))
         learn += lanes * steps
-        rounds = min(self.settle, int(SETTLE_SHARE * budget // settle)) if settle else self.settle
+        rounds = (
+            min(self.settle, int(self.settle_share * budget // settle)) if settle else self.settle
+        )
         left = budget - rounds * settle
         return replace(
             self,
@@ -305,28 +308,29 @@ def configure(  # noqa: PLR0913 (one for each thing that a user may want to say)
     preset: str | None = None,
     steps: int | None = None,
     settings: Mapping[str, Any] | None = None,
+    usual: Mapping[str, Any] | None = None,
     episode_steps: float = 0.0,
     is_random: bool = False,
 ) -> TrainingConfig:
     """A method with some of its parts and settings changed; unknown names raise.
 
-    What is named directly wins over the preset, and the preset over the method's settings; a
-    method that is built on one learner keeps it. `steps`
-    is the whole budget of environment steps for each seed: learning, measuring and settling. How
+    What is named directly wins over the preset, the preset over the method's settings, and these
+    over what is `usual` in a world; a method that is built on one learner keeps it. `steps` is the
+    whole budget of environment steps for each seed: learning, measuring and settling. How
     many rounds that allows hangs on about how long an episode is (`episode_steps`), and on whether
     chance plays a part.
     """
     method = method or "scrl"
     chosen = _method(method)
     of_preset = dict(PRESETS[_known(preset or "default", PRESETS, "preset")])
-    usual = of_preset.pop("learner", "ppo")
-    learner = _known(learner or chosen.learner or usual, LEARNERS, "learner")
-    given = {**chosen.settings, **of_preset}
+    default = of_preset.pop("learner", "ppo")
+    learner = _known(learner or chosen.learner or default, LEARNERS, "learner")
+    given = {**(usual or {}), **chosen.settings, **of_preset}
     penalty = _known(penalty or chosen.penalty, PENALTIES, "penalty")
     reading = reading or _reading(chosen, penalty)
     config = LEARNERS[learner].config
     known = _fields(PenaltyConfig) | _fields(LoopConfig) | _fields(config)
-    # A preset speaks to all learners: what this one does not know is left out.
+    # A preset and a world speak to all learners: what this one does not know is left out.
     given = {key: value for key, value in given.items() if key in known} | dict(settings or {})
     for key in given:
         if key in REMOVED:

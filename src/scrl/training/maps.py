@@ -32,6 +32,12 @@ from scrl.training.progress import Watcher
 from scrl.training.result import TrainingResult, config_of
 from scrl.training.run import Training, TrainingRun
 
+IN_RUNS = {"epochs": 4, "run_kappa_rate": 30.0, "settle_share": 0.4}
+"""Settings for rules on single runs: a policy that reacts has more to learn from each step, and its
+aims settle in rounds of many episodes."""
+RANDOM_BUDGET = 10_000_000
+"""Steps of each seed where chance plays a part, unless these say how many there are."""
+ROUNDS = frozenset({"iterations", "settle", "budget"})
 TYPICAL_THROTTLE = 0.6
 """About that of policies in training: a budget of steps is shared out by it."""
 
@@ -42,15 +48,20 @@ def configure_map(
     method: str | None = None,
     seeds: int = 1,
     settings: Mapping[str, Any] | None = None,
+    steps: int | None = None,
     **names: Any,
 ) -> TrainingConfig:
     """A method with its settings, for a map; `names` are the other options of `configure`."""
     del seeds
     spec = problem.world_spec
-    steps = len(spec.path.cells) / (TYPICAL_THROTTLE * spec.vehicle.max_speed)
+    if problem.is_random and steps is None and not ROUNDS & set(settings or {}):
+        steps = RANDOM_BUDGET
+    episode = len(spec.path.cells) / (TYPICAL_THROTTLE * spec.vehicle.max_speed)
+    is_in_runs = problem.is_random and problem.rules.largest_share is not None
     return configure(
-        method, settings=settings, episode_steps=steps, is_random=problem.is_random, **names
-    )
+        method, settings=settings, steps=steps, usual=IN_RUNS if is_in_runs else None,
+        episode_steps=episode, is_random=problem.is_random, **names,
+    )  # fmt: skip
 
 
 def create_run(
