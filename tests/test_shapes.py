@@ -70,7 +70,7 @@ def test_kinds_differ_where_annotations_could_tell() -> None:
 
 
 def test_fields_of_a_named_tuple_must_agree() -> None:
-    replay = empty(4, features=2, regions=3)._replace(filled=jnp.asarray(4))
+    replay = empty(4, features=2, labels=3)._replace(filled=jnp.asarray(4))
     assert draw(replay, 5, key=jax.random.key(0)).labels.shape == (5, 3)
     broken = replay._replace(memory=replay.memory._replace(reward=jnp.zeros(1)))
     with pytest.raises(TypeCheckError, match="parameter 'replay'"):
