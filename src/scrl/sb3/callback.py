@@ -24,6 +24,7 @@ from scrl.sb3.measuring import Episodes, MeasuringLanes, evaluate
 from scrl.sb3.replay import repricing
 from scrl.sb3.wrapper import Ruled
 from scrl.settings import setting
+from scrl.single_runs import RunAtoms
 from scrl.training.algorithm import is_better
 from scrl.training.config import KappaConfig
 from scrl.violation import automatic_kappa_rate, largest_step
@@ -74,10 +75,11 @@ class Snapshot(NamedTuple):
 
 
 class BestModel(NamedTuple):
-    """The policy to hand out, and the kappa it was measured under."""
+    """The policy to hand out, and the kappa and the forecasts that it was measured with."""
 
     measured: MeasuredPolicy
     parameters: Snapshot
+    of_runs: RunAtoms | None
 
 
 class KeepRules(BaseCallback):
@@ -131,6 +133,7 @@ class KeepRules(BaseCallback):
         if self.config.keeps_best and self.best is not None:
             _restore(self.model, self.best.parameters)
             self._set_kappa(self.best.measured.kappa)
+            self.env.charges.of_runs = self.best.of_runs
         self._lanes.close()
         self.evaluation = evaluate(self.model, self.env, tolerance=self.config.tolerance)
         if self.verbose:
@@ -152,7 +155,7 @@ class KeepRules(BaseCallback):
         )
         self.history.append(seen)
         if seen.is_whole and (self.best is None or self._is_better(seen, self.best.measured)):
-            self.best = BestModel(seen, _snapshot(self.model))
+            self.best = BestModel(seen, _snapshot(self.model), charges.of_runs)
         self._log(seen)
         step = largest_step(charges.table.coefficients, charges.rate)
         excess = np.asarray(held.excess) + config.inset * step

@@ -69,7 +69,8 @@ class Charges:
         mean, cells = jnp.asarray(amounts.mean(axis=0)), jnp.full(amounts.shape[1], steps)
         before = self.of_runs
         if before is None:
-            table, unit = self._atoms, jnp.full(cells.shape, self.rate)
+            table, typical = self._atoms, jnp.abs(mean) / steps
+            unit = jnp.where(typical > 0.0, typical, self.rate)
             before = RunAtoms.of(table.coefficients, table.bounds, mean, cells, unit)
         self.of_runs = before.following(mean, cells)
 
