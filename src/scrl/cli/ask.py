@@ -76,7 +76,7 @@ def ask(
         typer.Option("--even", help="One speed and one dose for each region (needs a flow)."),
     ] = False,
     time_limit: Annotated[
-        float, typer.Option(min=0.001, help="Seconds for each rule set at most.")
+        float, typer.Option(min=0.001, help="Seconds of the search for each rule set.")
     ] = 60.0,
     confidence: Annotated[str | None, typer.Option(hidden=True)] = None,
     policy: Annotated[str | None, typer.Option(hidden=True)] = None,
